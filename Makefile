@@ -1,0 +1,76 @@
+# The few things one does with this project. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench crash race fuzz docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
+	$(BIN)/pytest -n 2
+
+check: $(VENV)/.dev ## ruff, mypy --strict, import order between layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_layers.py
+
+format: $(VENV)/.dev ## lay the code out
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
+	$(BIN)/python -m benchmarks.run
+
+crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (minutes)
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/crash
+
+race: $(VENV)/.dev ## many writers, editors alongside, for longer (minutes)
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/race tests/store/test_state_machine.py
+
+fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
+	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000
+	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
+	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=50000
+
+docs: $(VENV)/.dev ## write docs/cli.md anew from --help
+	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+
+# strace kills and fails the store at chosen system calls
+.PHONY: tools
+tools:
+	@command -v strace >/dev/null || { \
+	  sudo=$$(command -v sudo || true); \
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq strace; } || \
+	  { echo "the crash tests need strace: install it and run this again" >&2; exit 1; }
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "memsheaf needs Python 3.11 or later: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(VENV)/bin/python pyproject.toml
+	@$(BIN)/pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[fuzz]'
+	@touch $@

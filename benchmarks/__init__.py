@@ -1,0 +1,1 @@
+"""How fast memsheaf is, and against what. Run `python -m benchmarks.run`; README.md says how to read it."""

@@ -1,0 +1,174 @@
+"""A run as a page for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.measure import Sample
+from benchmarks.sizes import Figures
+from benchmarks.targets import Verdict
+
+OPERATIONS = (
+    "save", "read", "list", "catalog", "search", "start", "start, newly opened", "start, after a save",
+    "first search", "bulk import",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one run found."""
+
+    day: str
+    machine: dict[str, str]
+    sizes: tuple[Figures, ...]
+    imports: dict[str, Sample]
+    verdicts: tuple[Verdict, ...]
+
+
+def as_json(report: Report) -> str:
+    """The run for programs; all times in milliseconds."""
+    shape = {
+        "day": report.day,
+        "machine": report.machine,
+        "imports": {statement: _numbers(sample) for statement, sample in report.imports.items()},
+        "sizes": {str(found.size): _size(found) for found in report.sizes},
+        "verdicts": [
+            {
+                "promise": verdict.promise,
+                "state": verdict.state,
+                "measured": _round(verdict.measured),
+                "bound": verdict.bound,
+                "unit": verdict.unit,
+                "factor": _round(verdict.factor),
+                "why": verdict.why,
+            }
+            for verdict in report.verdicts
+        ],
+    }
+    return json.dumps(shape, indent=1) + "\n"
+
+
+def as_markdown(report: Report) -> str:
+    """The run for people."""
+    facts = "; ".join(f"{key} {value}" for key, value in report.machine.items())
+    parts = [
+        "# Benchmark results",
+        f"{report.day}. {facts}.",
+        "All of it from one run. CPU is the steadier figure; wall time on a shared disk is noisy. Absolute "
+        "numbers do not carry over to another machine, ratios do better. The README beside this folder says "
+        "what each row is.",
+        "## Verdicts",
+        _verdicts(report.verdicts),
+        "## CPU milliseconds, median",
+        _operations(report.sizes),
+        "## Saves against the yardstick, wall milliseconds",
+        _walls(report.sizes),
+        "## Processes",
+        _processes(report),
+    ]
+    if notes := [f"- {found.size:,}: {problem}" for found in report.sizes for problem in found.problems]:
+        parts += ["## Notes", "\n".join(notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict_lines(report: Report) -> Iterator[str]:
+    """A line for each promise."""
+    for verdict in report.verdicts:
+        yield f"{verdict.state:12}  {verdict.promise}: {_said(verdict)}"
+
+
+def _numbers(sample: Sample) -> dict[str, float | int | None]:
+    return {
+        "times": len(sample.cpu),
+        "cpu_ms": _round(sample.cpu_ms),
+        "cpu_mean_ms": _round(sample.cpu_mean_ms),
+        "wall_ms": _round(sample.wall_ms),
+        "wall_mean_ms": _round(sample.wall_mean_ms),
+        "wall_worst_ms": _round(sample.wall_worst_ms),
+    }
+
+
+def _size(found: Figures) -> dict[str, object]:
+    return {
+        "memsheaf": {name: _numbers(sample) for name, sample in found.ours.items()},
+        "documents": {name: _numbers(sample) for name, sample in found.documents.items()},
+        "yardstick": _numbers(found.yardstick),
+        "bulk_per_second": _round(found.bulk_per_second),
+        "resident_mb": _round(found.resident_mb),
+        "list_command": _numbers(found.command) if found.command else None,
+        "bare_python": _numbers(found.python) if found.command else None,
+        "problems": found.problems,
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _said(verdict: Verdict) -> str:
+    if verdict.measured is None:
+        return verdict.why
+    wanted = f"{'at least' if verdict.at_least else 'at most'} {verdict.bound:g}"
+    text = f"{_short(verdict.measured)} {verdict.unit}, wanted {wanted}"
+    if verdict.state == "missed" and verdict.factor:
+        text += f", short by a factor of {1 / verdict.factor:.2f}"
+    return text
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    lines = ["| promise | verdict | measured |", "|---|---|---|"]
+    return "\n".join(
+        lines + [f"| {verdict.promise} | {verdict.state} | {_said(verdict)} |" for verdict in verdicts]
+    )
+
+
+def _operations(sizes: Sequence[Figures]) -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for name in OPERATIONS:
+            yield [name, *(_short(found.ours[name].cpu_ms) for found in sizes)]
+            if name in sizes[0].documents:
+                yield ["documents' algorithm", *(_short(found.documents[name].cpu_ms) for found in sizes)]
+        yield ["yardstick", *(_short(found.yardstick.cpu_ms) for found in sizes)]
+
+    return _table(["operation", *(f"{found.size:,}" for found in sizes)], rows())
+
+
+def _walls(sizes: Sequence[Figures]) -> str:
+    def row(found: Figures) -> Sequence[str]:
+        bare, save = found.yardstick, found.ours["save"]
+        medians = (bare.wall_ms, save.wall_ms, save.wall_ms / bare.wall_ms)
+        means = (bare.wall_mean_ms, save.wall_mean_ms, save.wall_mean_ms / bare.wall_mean_ms)
+        return [f"{found.size:,}", *map(_short, (*medians, *means, save.wall_worst_ms))]
+
+    head = ["memories", "yardstick, median", "save, median", "ratio"]
+    head += ["yardstick, mean", "save, mean", "ratio", "worst save"]
+    return _table(head, map(row, sizes))
+
+
+def _processes(report: Report) -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for found in report.sizes:
+            command = _short(found.command.cpu_ms / found.python.cpu_ms) if found.command else "not measured"
+            yield [f"{found.size:,}", _short(found.bulk_per_second), _short(found.resident_mb), command]
+
+    imports = ", ".join(
+        f"`{statement}` {sample.cpu_ms:.1f} ms" for statement, sample in report.imports.items()
+    )
+    head = [
+        "memories",
+        "bulk import, memories a second",
+        "resident, MB",
+        "`memsheaf list`, times bare Python, CPU",
+    ]
+    return f"A new interpreter, CPU: {imports}.\n\n{_table(head, rows())}"

@@ -1,0 +1,98 @@
+"""Measure memsheaf, the documents' algorithm and the yardstick in one run, and write down what was found.
+
+python -m benchmarks.run                        # 100 to 100,000 memories; tens of minutes
+python -m benchmarks.run --quick                # 100 and 1,000, few repetitions
+python -m benchmarks.run --sizes 1000,10000 --folder /mnt/disk --out results
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from benchmarks.machine import IN_MEMORY, facts
+from benchmarks.measure import Sample, installed, measure_processes
+from benchmarks.plot import draw
+from benchmarks.report import Report, as_json, as_markdown, verdict_lines
+from benchmarks.sizes import QUICK, Effort, Figures, measure_size
+from benchmarks.targets import judge
+
+SIZES = "100,1000,10000,100000"
+QUICK_SIZES = "100,1000"
+HERE = os.path.dirname(os.path.abspath(__file__))
+STATEMENTS = ("pass", "import memsheaf", "from memsheaf.sheaf import Sheaf")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments ask for."""
+    given = _parser().parse_args(arguments)
+    effort = QUICK if given.quick else Effort()
+    sizes = [int(size) for size in (given.sizes or (QUICK_SIZES if given.quick else SIZES)).split(",")]
+    base = given.folder or os.path.join(os.path.dirname(HERE), "build")
+    os.makedirs(base, exist_ok=True)
+    work = tempfile.mkdtemp(prefix="bench-", dir=base)
+    try:
+        machine = facts(work)
+        if machine["file system"] in IN_MEMORY:
+            _say("this folder is in memory, where a flush costs nothing: wall times will not mean anything")
+        report = _measure(sizes, work, effort, machine)
+    finally:
+        shutil.rmtree(work)
+    _write(report, given.out, plot=not given.no_plot)
+    for line in verdict_lines(report):
+        print(line)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="How fast memsheaf is.")
+    parser.add_argument("--sizes", default="", help=f"numbers of memories, with commas (default {SIZES})")
+    parser.add_argument("--quick", action="store_true", help=f"few repetitions, and sizes {QUICK_SIZES}")
+    parser.add_argument(
+        "--folder", default="", help="where to work: a real disk, not memory (default build/)"
+    )
+    parser.add_argument(
+        "--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)"
+    )
+    parser.add_argument("--no-plot", action="store_true", help="leave the picture out")
+    return parser
+
+
+def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str, str]) -> Report:
+    _say("imports")
+    imports = _imports(effort, os.path.join(work, "bytecode"))
+    found: list[Figures] = []
+    for size in sizes:
+        folder = os.path.join(work, str(size))
+        found.append(measure_size(size, folder, effort, _say))
+        shutil.rmtree(folder)
+    day = time.strftime("%Y-%m-%d")
+    return Report(day, machine, tuple(found), imports, tuple(judge(found, imports)))
+
+
+def _imports(effort: Effort, cache: str) -> dict[str, Sample]:
+    commands = [[sys.executable, "-c", statement] for statement in STATEMENTS]
+    samples = measure_processes(commands, effort.processes, environment=installed(cache))
+    return dict(zip(STATEMENTS, samples, strict=True))
+
+
+def _write(report: Report, out: str, *, plot: bool) -> None:
+    os.makedirs(out, exist_ok=True)
+    for name, text in (("results.md", as_markdown(report)), ("results.json", as_json(report))):
+        with open(os.path.join(out, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    if plot and not draw(report.sizes, os.path.join(out, "results.png")):
+        _say("no picture: matplotlib is not installed (pip install 'memsheaf[bench]')")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

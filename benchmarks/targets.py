@@ -1,0 +1,146 @@
+"""What was promised, and whether this run shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.measure import Sample
+from benchmarks.sizes import Figures
+
+FASTER = {1_000: 25.0, 10_000: 250.0, 100_000: 4_000.0}
+SAVE_CPU_MS = 3.0
+SAVE_YARDSTICKS = 2.0
+FLAT = 1.5  # the dearest size over the cheapest, from 1,000 up: below, the catalog is not yet full
+START_CPU_MS = 1.5
+SEARCH_CPU_MS = {10_000: 3.0, 100_000: 15.0}
+IMPORT_CPU_MS = 25.0
+COMMAND_PYTHONS = (1_000, 2.0)
+RESIDENT_MB = (10_000, 60.0)
+BULK_PER_SECOND = (10_000, 8_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One promise and one measurement; `measured` is None when this run cannot tell, and `why` says so."""
+
+    promise: str
+    bound: float
+    measured: float | None
+    unit: str
+    at_least: bool = False
+    why: str = ""
+
+    @property
+    def state(self) -> str:
+        """`reached`, `missed` or `not measured`."""
+        if self.measured is None:
+            return "not measured"
+        good = self.measured >= self.bound if self.at_least else self.measured <= self.bound
+        return "reached" if good else "missed"
+
+    @property
+    def factor(self) -> float | None:
+        """How many times better than promised; below 1 it is worse."""
+        if not self.measured:
+            return None
+        return self.measured / self.bound if self.at_least else self.bound / self.measured
+
+
+def judge(sizes: Sequence[Figures], imports: dict[str, Sample]) -> list[Verdict]:
+    """Hold a run against every promise."""
+    by_size = {found.size: found for found in sizes}
+    return [
+        *_savings(by_size),
+        *_starts(sizes),
+        *_searches(by_size),
+        *_imports(imports),
+        _at("`memsheaf list` against bare Python", COMMAND_PYTHONS, by_size, _command_pythons, "times"),
+        _at("resident memory", RESIDENT_MB, by_size, lambda found: found.resident_mb, "MB"),
+        _at(
+            "bulk import (stretch)",
+            BULK_PER_SECOND,
+            by_size,
+            lambda found: found.bulk_per_second,
+            "/s",
+            at_least=True,
+        ),
+    ]
+
+
+def _savings(by_size: dict[int, Figures]) -> Iterator[Verdict]:
+    for size, bound in FASTER.items():
+        yield _at(
+            "save, CPU against the documents' algorithm",
+            (size, bound),
+            by_size,
+            lambda found: found.documents["save"].cpu_ms / found.ours["save"].cpu_ms,
+            "times faster",
+            at_least=True,
+        )
+    for size, found in by_size.items():
+        yield Verdict(f"save at {size:,}, CPU", SAVE_CPU_MS, found.ours["save"].cpu_ms, "ms")
+    yield _flat([found for size, found in by_size.items() if size >= 1_000])
+    for size, found in by_size.items():
+        bare, save = found.yardstick, found.ours["save"]
+        median, mean = save.wall_ms / bare.wall_ms, save.wall_mean_ms / bare.wall_mean_ms
+        yield Verdict(f"save at {size:,}, wall, median", SAVE_YARDSTICKS, median, "yardsticks")
+        yield Verdict(f"save at {size:,}, wall, mean with settling", SAVE_YARDSTICKS, mean, "yardsticks")
+
+
+def _flat(sizes: list[Figures]) -> Verdict:
+    costs = [found.ours["save"].cpu_ms for found in sizes]
+    promise = "save is flat from 1,000 up, CPU, dearest size over cheapest"
+    if len(costs) < 2:
+        return Verdict(promise, FLAT, None, "times", why="it takes two sizes from 1,000 up")
+    return Verdict(promise, FLAT, max(costs) / min(costs), "times")
+
+
+def _starts(sizes: Sequence[Figures]) -> Iterator[Verdict]:
+    for found in sizes:
+        for kind in ("start", "start, newly opened"):
+            what = kind.replace("start", "start context", 1)
+            yield Verdict(
+                f"{what}, nothing changed, at {found.size:,}, CPU",
+                START_CPU_MS,
+                found.ours[kind].cpu_ms,
+                "ms",
+            )
+
+
+def _searches(by_size: dict[int, Figures]) -> Iterator[Verdict]:
+    for size, bound in SEARCH_CPU_MS.items():
+        yield _at(
+            "search, best 5, CPU", (size, bound), by_size, lambda found: found.ours["search"].cpu_ms, "ms"
+        )
+
+
+def _imports(imports: dict[str, Sample]) -> Iterator[Verdict]:
+    bare = imports["pass"].cpu_ms
+    for statement, sample in imports.items():
+        if statement != "pass":
+            yield Verdict(
+                f"`{statement}` above bare Python, CPU", IMPORT_CPU_MS, max(0.0, sample.cpu_ms - bare), "ms"
+            )
+
+
+def _command_pythons(found: Figures) -> float | None:
+    return found.command.cpu_ms / found.python.cpu_ms if found.command else None
+
+
+def _at(
+    promise: str,
+    target: tuple[int, float],
+    by_size: dict[int, Figures],
+    value: Callable[[Figures], float | None],
+    unit: str,
+    *,
+    at_least: bool = False,
+) -> Verdict:
+    """A promise made for one size."""
+    size, bound = target
+    promise = f"{promise}, at {size:,}"
+    if size not in by_size:
+        return Verdict(promise, bound, None, unit, at_least, "this size was not run")
+    measured = value(by_size[size])
+    return Verdict(promise, bound, measured, unit, at_least, "" if measured is not None else "see the notes")

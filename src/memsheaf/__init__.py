@@ -1,0 +1,74 @@
+"""Memory that AI agents keep as plain files.
+
+    from memsheaf import Sheaf
+
+    with Sheaf.open("project") as sheaf:
+        sheaf.remember("Release day", "When releases go out", "project", "Releases go out on Fridays.")
+        system_prompt = "You are a helpful agent.\\n\\n" + sheaf.prompt()
+
+The names below are the public ones; they are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ABSENT",
+    "Commit",
+    "Finding",
+    "Memory",
+    "MemsheafError",
+    "Page",
+    "Proof",
+    "Row",
+    "Scope",
+    "Settings",
+    "Sheaf",
+    "Tools",
+    "__version__",
+]
+
+_HOME = {
+    "ABSENT": "store",
+    "Commit": "store",
+    "Finding": "doctor",
+    "Memory": "memory",
+    "MemsheafError": "errors",
+    "Page": "index.catalog",
+    "Proof": "proof",
+    "Row": "index.table",
+    "Scope": "scope",
+    "Settings": "config",
+    "Sheaf": "sheaf",
+    "Tools": "tools",
+}
+
+# Known to type checkers under this name: `import memsheaf` itself stays free.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.config import Settings
+    from memsheaf.doctor import Finding
+    from memsheaf.errors import MemsheafError
+    from memsheaf.index.catalog import Page
+    from memsheaf.index.table import Row
+    from memsheaf.memory import Memory
+    from memsheaf.proof import Proof
+    from memsheaf.scope import Scope
+    from memsheaf.sheaf import Sheaf
+    from memsheaf.store import ABSENT, Commit
+    from memsheaf.tools import Tools
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'memsheaf' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"memsheaf.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

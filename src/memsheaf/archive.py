@@ -1,0 +1,193 @@
+"""Memories as a folder or an archive: what goes out comes back the same, and nothing comes in sideways.
+
+Names in an archive are hostile until checked, sizes are capped before a byte is unpacked, modes and links
+are not taken over.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from memsheaf.errors import ArchiveRefused, PathRefused
+from memsheaf.guard.names import RESERVED_FILES, check_path, fold
+from memsheaf.memory import LIMIT
+
+MAX_MEMBERS = 200_000
+MAX_TOTAL = 1 << 30
+MAX_RATIO = 200  # unpacked to packed, past the first megabyte
+
+
+def read(source: str) -> Iterator[tuple[str, bytes]]:
+    """Go through the memories of a folder, a zip or a tar archive.
+
+    Raises:
+        ArchiveRefused: a name reaches outside, two names are one file, or it is too large. Files that are not
+            Markdown, and the catalog, are passed over.
+    """
+    if os.path.isdir(source):
+        members = _from_folder(source)
+    elif not os.path.exists(source):
+        raise ArchiveRefused(f"there is no {source!r}")
+    else:
+        members = _from_file(source)
+    seen: dict[str, str] = {}
+    total = 0
+    for number, (name, load) in enumerate(members):
+        if number >= MAX_MEMBERS:
+            raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
+        path = _admitted(name)
+        if not path:
+            continue
+        if other := seen.get(fold(path)):
+            raise ArchiveRefused(f"{other!r} and {path!r} are one file on some file systems")
+        seen[fold(path)] = path
+        data = load()
+        total += len(data)
+        if total > MAX_TOTAL:
+            raise ArchiveRefused(f"more than {MAX_TOTAL >> 20} MiB of text")
+        yield path, data
+
+
+def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
+    """Write memories to a new `.zip`, `.tar.gz` or folder, the same bytes for the same memories; say how many.
+
+    Raises:
+        ArchiveRefused: the target exists already.
+    """
+    if os.path.lexists(target):
+        raise ArchiveRefused(f"{target!r} exists already")
+    ordered = sorted(files)
+    if target.endswith(".zip"):
+        _write_zip(target, ordered)
+    elif target.endswith((".tar.gz", ".tgz", ".tar")):
+        _write_tar(target, ordered)
+    else:
+        for path, data in ordered:
+            place = os.path.join(target, *path.split("/"))
+            os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+            with open(place, "xb") as file:
+                file.write(data)
+        os.makedirs(target, 0o700, exist_ok=True)
+    return len(ordered)
+
+
+def _admitted(name: str) -> str:
+    """The path a member is stored at, "" when it is nothing for us."""
+    base = name.rpartition("/")[2]
+    if "\\" not in name and not name.startswith("/") and ".." not in name.split("/"):
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if hidden or not base.lower().endswith(".md") or base.casefold() in RESERVED_FILES:
+            return ""
+    try:
+        return check_path(name)
+    except PathRefused as error:
+        raise ArchiveRefused(f"a member may not be imported: {error}") from None
+
+
+def _from_folder(folder: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    for here, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            place = os.path.join(here, name)
+            if stat.S_ISREG(os.lstat(place).st_mode):
+                yield os.path.relpath(place, folder).replace(os.sep, "/"), _loader(place)
+
+
+def _loader(place: str) -> Callable[[], bytes]:
+    def load() -> bytes:
+        with open(place, "rb") as file:
+            return file.read(LIMIT + 1)
+
+    return load
+
+
+def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    import tarfile
+    import zipfile
+
+    try:
+        if zipfile.is_zipfile(source):
+            yield from _from_zip(source)
+        elif tarfile.is_tarfile(source):
+            yield from _from_tar(source)
+        else:
+            raise ArchiveRefused(f"{source!r} is not a folder, a zip or a tar archive")
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
+        raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
+
+
+def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    from zipfile import ZipFile
+
+    with ZipFile(source) as archive:
+        members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
+        unpacked, packed = sum(m.file_size for m in members), sum(m.compress_size for m in members)
+        if unpacked > MAX_TOTAL or unpacked > max(1 << 20, MAX_RATIO * packed):
+            raise ArchiveRefused(f"it would unpack to {unpacked:,} bytes")
+        for member in members:
+            if member.is_dir():
+                continue
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise ArchiveRefused(f"{member.filename!r} is a link")
+
+            def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
+                with archive.open(member) as file:
+                    return file.read(LIMIT + 1)
+
+            yield member.orig_filename, load
+
+
+def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    import tarfile
+
+    with tarfile.open(source) as archive:
+        for member in archive:
+            if member.isdir():
+                continue
+            if not member.isreg():
+                raise ArchiveRefused(f"{member.name!r} is a link or a device")
+
+            def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
+                file: BinaryIO = archive.extractfile(member)  # type: ignore[assignment]
+                return file.read(LIMIT + 1)
+
+            yield member.name, load
+
+
+def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
+    from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+    with ZipFile(target, "x", ZIP_DEFLATED) as archive:
+        for path, data in files:
+            info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            info.compress_type = ZIP_DEFLATED
+            info.external_attr = 0o600 << 16
+            archive.writestr(info, data)
+
+
+def _write_tar(target: str, files: list[tuple[str, bytes]]) -> None:
+    import gzip
+    import tarfile
+    from io import BytesIO
+
+    content = BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, data in files:
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(data), 0o600
+            archive.addfile(info, BytesIO(data))
+    packed = content.getvalue() if target.endswith(".tar") else gzip.compress(content.getvalue(), mtime=0)
+    with open(target, "xb") as file:
+        file.write(packed)

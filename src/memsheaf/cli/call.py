@@ -1,0 +1,108 @@
+"""One call of a command: what was asked, by whom, and where the answer goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from memsheaf.cli.command import Usage
+from memsheaf.errors import MemsheafError, ScopeRefused
+
+# Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import TypeVar
+
+    from memsheaf.cli.output import Console
+    from memsheaf.config import Settings
+    from memsheaf.sheaf import Sheaf
+
+    Error = TypeVar("Error", bound=MemsheafError)
+
+BY = "user"
+"""Who made the changes that come from the command line."""
+
+
+class Call:
+    """What a command gets: its options, the console, and the memory it is about."""
+
+    def __init__(self, options: Namespace, console: Console, environment: Mapping[str, str]) -> None:
+        self.options = options
+        self.console = console
+        self.environment = environment
+
+    def settings(self) -> Settings:
+        """The user's settings, with what the line says on top."""
+        from memsheaf import config
+
+        chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
+        return config.load({**self.environment, **{key: value for key, value in chosen.items() if value}})
+
+    def scopes(self) -> list[str]:
+        """The scopes the line names; the one from the settings when it names none."""
+        named = [*(self.options.scope or ()), *(f"agent/{name}" for name in self.options.agent or ())]
+        return named or [self.settings().scope]
+
+    def scope(self) -> str:
+        """The one scope this command is about."""
+        first, *more = self.scopes()
+        if more:
+            raise Usage("this command works on one scope at a time")
+        return first
+
+    def reading(self, scope: str = "", settings: Settings | None = None) -> Sheaf:
+        """Open the memory to look at it. A folder that is not there, or not ours to write, is left alone."""
+        from memsheaf.scope import Scope, resolve
+        from memsheaf.sheaf import Sheaf
+
+        settings = settings or self.settings()
+        parsed = Scope.parse(scope or self.scope())
+        root = resolve(parsed, settings.places(here()))
+        return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=not os.access(root, os.W_OK))
+
+    def changing(self) -> Sheaf:
+        """Open the memory to change it."""
+        from memsheaf.sheaf import Sheaf
+
+        return Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY)
+
+    def given_text(self, *texts: str | None) -> str:
+        """The text that the line gives, or that comes on standard input."""
+        given = [text for text in texts if text is not None]
+        if len(given) > 1:
+            raise Usage("the text is given twice")
+        if given and given[0] != "-":
+            return given[0]
+        stdin = self.console.stdin
+        if not given and (stdin is None or stdin.isatty()):
+            raise Usage("there is no text; give it on the line, or give - and type it, Ctrl-D at the end")
+        return self.console.read_all()
+
+
+def here() -> str:
+    """The working directory. Raises ScopeRefused when it was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise ScopeRefused("the working directory does not exist any more; go to another") from None
+
+
+def hinted(error: Error, hint: str) -> Error:
+    """The error with a hint that fits this command better than its usual one."""
+    error.hint = hint
+    return error
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    >>> plural(1, "memory", "memories"), plural(1200, "file")
+    ('1 memory', '1,200 files')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def pick(value: object, names: Sequence[str]) -> dict[str, object]:
+    """Some attributes of a value, for JSON."""
+    return {name: getattr(value, name) for name in names}

@@ -1,0 +1,101 @@
+"""The command that opens a memory in a person's editor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from memsheaf.cli.call import Call
+from memsheaf.cli.command import FILE, takes
+from memsheaf.errors import MemsheafError, TextRefused
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.memory import Memory
+    from memsheaf.sheaf import Sheaf
+
+
+@takes(FILE)
+def edit(call: Call) -> int:
+    """Open a memory in your editor, and store it when the editor ends.
+
+    The editor is $VISUAL or $EDITOR. The text is checked before it is stored; when it is refused, or the
+    memory changed meanwhile, nothing is stored and your text is kept in a file that is named.
+
+    examples:
+      memsheaf edit user_prefers-tabs.md
+      EDITOR="code --wait" memsheaf edit CONTEXT.md
+    """
+    with call.changing() as sheaf:
+        memory = sheaf.read(call.options.file)
+        draft = _draft(memory)
+        try:
+            _run_editor(call.environment, draft)
+            data = _read(draft)
+            if data != memory.data:
+                _store(sheaf, memory, data)
+        except MemsheafError as error:
+            if not _discard(draft, unless_not=memory.data):
+                error.add_note(f"Nothing was changed. Your text is kept in {draft}")
+            raise
+        _discard(draft)
+        version = sheaf.read(memory.path).version
+    said = f"Updated {memory.path}" if data != memory.data else f"{memory.path} is as it was"
+    return call.console.answer({"path": memory.path, "version": version, "changed": data != memory.data}, [said])
+
+
+def _draft(memory: Memory) -> str:
+    """A copy for the editor, in a folder of its own that nobody else can read."""
+    from tempfile import mkdtemp
+
+    draft = os.path.join(mkdtemp(prefix="memsheaf-"), memory.path.rpartition("/")[2])
+    with open(draft, "xb") as file:
+        file.write(memory.data)
+    return draft
+
+
+def _run_editor(environment: Mapping[str, str], draft: str) -> None:
+    import shlex
+    import subprocess
+
+    usual = "notepad" if sys.platform == "win32" else "vi"
+    editor = environment.get("VISUAL") or environment.get("EDITOR") or usual
+    try:
+        words = shlex.split(editor, posix=sys.platform != "win32")
+        code = subprocess.run([*words, draft], env=dict(environment), check=False).returncode
+    except (OSError, ValueError) as error:
+        raise MemsheafError(f"the editor {editor!r} cannot be run: {error}") from None
+    if code != 0:
+        raise MemsheafError(f"the editor {editor!r} ended with status {code}")
+
+
+def _read(draft: str) -> bytes:
+    try:
+        with open(draft, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise MemsheafError(f"the edited text cannot be read: {error}") from None
+
+
+def _store(sheaf: Sheaf, memory: Memory, data: bytes) -> None:
+    from memsheaf.memory import parse
+
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
+    free = memory.state == "free" and parse(memory.path, data).state == "free"
+    sheaf.put(memory.path, text, expect=memory.version, free=free)
+
+
+def _discard(draft: str, *, unless_not: bytes | None = None) -> bool:
+    """Remove the copy; with `unless_not` only if that is what it holds. Says whether it is gone."""
+    if unless_not is not None and os.path.exists(draft) and _read(draft) != unless_not:
+        return False
+    import shutil
+
+    # editors leave backups beside it
+    shutil.rmtree(os.path.dirname(draft), ignore_errors=True)
+    return True

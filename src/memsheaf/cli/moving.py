@@ -1,0 +1,88 @@
+"""Commands that take memories out and bring them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memsheaf.cli.call import Call, hinted, pick, plural
+from memsheaf.cli.command import Argument, place, takes
+from memsheaf.errors import ArchiveRefused, StoreFailed
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.sheaf import Imported
+
+
+@takes(
+    Argument(
+        "target",
+        "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz",
+        "TARGET",
+        required=True,
+        convert=place,
+        complete="paths",
+    )
+)
+def export(call: Call) -> int:
+    """Write every memory of a scope to a new archive or folder.
+
+    The same memories give the same bytes. The journal stays at home.
+
+    examples:
+      memsheaf export memories.zip
+      memsheaf export --scope user ./memories
+    """
+    target = call.options.target
+    with call.reading() as sheaf, call.console.waiting("exporting"):
+        try:
+            count = sheaf.export(target)
+        except ArchiveRefused as error:
+            raise hinted(error, "Choose a name that is not there yet.") from None
+        except OSError as error:
+            raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
+    return call.console.answer({"target": target, "files": count}, [f"Exported {plural(count, 'file')} to {target}"])
+
+
+@takes(
+    Argument("source", "a folder, a zip or a tar archive", "SOURCE", required=True, convert=place, complete="paths"),
+    Argument("--replace", "let what comes in take the place of what is there"),
+    Argument("--dry-run", "say what would happen, and change nothing"),
+)
+def import_(call: Call) -> int:
+    """Bring in the memories of a folder or an archive, as one commit.
+
+    What is refused stays out and is named, and the exit code is 1. An archive that reaches outside, or is too
+    large, is refused as a whole.
+
+    examples:
+      memsheaf import memories.zip --dry-run
+      memsheaf import ./memories --replace
+    """
+    options = call.options
+    with call.changing() as sheaf, call.console.waiting("importing"):
+        try:
+            done = sheaf.take_in(options.source, replace=options.replace, dry_run=options.dry_run)
+        except OSError as error:
+            raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
+    value = {
+        **pick(done, ("added", "replaced", "same")),
+        "refused": [{"path": path, "why": why} for path, why in done.refused],
+        "dry_run": options.dry_run,
+    }
+    call.console.answer(value, _summary(done, options.dry_run))
+    return 1 if done.refused else 0
+
+
+def _summary(done: Imported, dry_run: bool) -> Iterator[str]:
+    counts = [
+        f"{len(done.added):,} {'to add' if dry_run else 'added'}",
+        f"{len(done.replaced):,} {'to replace' if dry_run else 'replaced'}",
+        f"{len(done.same):,} the same already",
+        f"{len(done.refused):,} refused",
+    ]
+    yield ", ".join(counts)
+    if dry_run:
+        yield from (f"  + {path}" for path in done.added)
+        yield from (f"  ~ {path}" for path in done.replaced)
+    yield from (f"  refused {path}: {why}" for path, why in done.refused)

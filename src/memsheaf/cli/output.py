@@ -1,0 +1,194 @@
+"""Where a command's words go: plain text for people, one JSON document for programs.
+
+Whatever is printed goes through this module, and through `for_terminal` in it: a memory or a file name can
+neither drive the terminal nor hide what it says.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from memsheaf.errors import StoreFailed, TextRefused
+from memsheaf.guard.text import for_terminal
+
+# Known to type checkers under this name, so that printing does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_READ_AT_MOST = 1 << 20
+_LONG = 1.0  # seconds after which someone who waits wants to know
+
+
+class Console:
+    """The three streams of a command, and how much of a terminal they are."""
+
+    def __init__(self, stdin: TextIO | None, stdout: TextIO, stderr: TextIO, environment: Mapping[str, str]) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.environment = environment
+        self.json = False
+        for stream in (stdout, stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure:
+                reconfigure(encoding="utf-8", errors="backslashreplace")
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person is there who can be asked."""
+        return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
+
+    def answer(self, value: object, lines: Iterable[str] = (), *, style: str = "") -> int:
+        """Print a command's result: `value` as JSON if that was asked for, else the lines. Gives 0."""
+        if self.json:
+            self.document(value)
+        else:
+            for line in lines:
+                self.say(line, style=style)
+        return 0
+
+    def document(self, value: object) -> None:
+        """Print one JSON document, in ASCII, so that nothing in it can break its reader."""
+        import json
+
+        self._write(self.stdout, json.dumps(value, indent=2, ensure_ascii=True) + "\n")
+
+    def say(self, text: str = "", *, style: str = "") -> None:
+        """Print text to people."""
+        self._write(self.stdout, self._styled(self.stdout, for_terminal(text), style) + "\n")
+
+    def note(self, text: str, *, style: str = "") -> None:
+        """Tell people something that is not the result."""
+        self._write(self.stderr, self._styled(self.stderr, for_terminal(text), style) + "\n")
+
+    def table(self, rows: Iterable[Sequence[str]], styles: Sequence[str] = ()) -> None:
+        """Print rows in columns; on a terminal the last column is cut to fit."""
+        cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
+        if not cells:
+            return
+        widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+        room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        styles = [*styles, *[""] * (len(widths) - len(styles))]
+        for row in cells:
+            row[-1] = _cut(row[-1], room) if room >= 20 else row[-1]
+            padded = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
+            shown = [
+                self._styled(self.stdout, cell, style) for cell, style in zip([*padded, row[-1]], styles, strict=True)
+            ]
+            self._write(self.stdout, "  ".join(shown).rstrip() + "\n")
+
+    def exact(self, data: bytes) -> None:
+        """Hand bytes on as they are; only a terminal gets them made harmless."""
+        buffer = getattr(self.stdout, "buffer", None)
+        if self.stdout.isatty() or buffer is None:
+            self._write(self.stdout, for_terminal(data.decode("utf-8", "replace")))
+            return
+        self.stdout.flush()
+        with _telling():
+            buffer.write(data)
+
+    def read_all(self) -> str:
+        """The text on standard input. Raises TextRefused when it is too long, or not UTF-8."""
+        if self.stdin is None:
+            return ""
+        buffer = getattr(self.stdin, "buffer", None)
+        data = buffer.read(_READ_AT_MOST) if buffer else self.stdin.read(_READ_AT_MOST).encode()
+        if len(data) >= _READ_AT_MOST:
+            raise TextRefused("standard input is longer than a memory may be")
+        try:
+            return str(data.decode())
+        except UnicodeDecodeError as error:
+            raise TextRefused(f"standard input is not UTF-8 at byte {error.start}") from None
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person; anything but yes is no."""
+        if self.stdin is None:
+            return False
+        self._write(self.stderr, for_terminal(question) + " [y/N] ")
+        self.stderr.flush()
+        return self.stdin.readline().strip().lower() in ("y", "yes")
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Say on a terminal that work is going on, once it takes long."""
+        if not self.stderr.isatty():
+            yield
+            return
+        from threading import Event, Thread
+
+        done = Event()
+
+        def tell() -> None:
+            seconds = 0
+            while not done.wait(_LONG):
+                seconds += 1
+                self.stderr.write(f"\r{for_terminal(what)}: {seconds} s")
+                self.stderr.flush()
+            if seconds:
+                self.stderr.write("\n")
+
+        teller = Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            done.set()
+            teller.join()
+
+    def flush(self) -> None:
+        """Hand everything on. Raises BrokenPipeError when nobody reads any more."""
+        with _telling():
+            self.stdout.flush()
+
+    def _columns(self) -> int:
+        """How wide the terminal is; without one, wide enough for anything."""
+        if not self.stdout.isatty():
+            return 1_000_000
+        try:
+            return int(self.environment.get("COLUMNS") or os.get_terminal_size(self.stdout.fileno()).columns)
+        except (ValueError, OSError):
+            return 80
+
+    def _styled(self, stream: TextIO, text: str, style: str) -> str:
+        plain = self.environment.get("NO_COLOR") or self.environment.get("TERM") == "dumb"
+        if not style or plain or not stream.isatty():
+            return text
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        with _telling():
+            stream.write(text)
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Turn a full disk behind a redirection into an error people understand."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StoreFailed(f"the output could not be written: {error.strerror or error}") from None
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes: two for wide characters, none for marks."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) or c in "\u200c\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def _cut(text: str, room: int) -> str:
+    if _width(text) <= room:
+        return text
+    while text and _width(text) > room - 1:
+        text = text[: min(len(text) - 1, room)]
+    return text.rstrip() + "…"

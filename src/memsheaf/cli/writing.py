@@ -1,0 +1,116 @@
+"""Commands that save, change and forget a memory."""
+
+from __future__ import annotations
+
+from memsheaf.cli.call import Call
+from memsheaf.cli.command import FILE, Argument, filled, positive, takes, whole
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.memory import Memory
+
+KINDS = ("user", "feedback", "project", "reference")
+
+
+@takes(
+    Argument("name", "a short title, such as 'Prefers tabs'", "NAME", required=True, convert=filled),
+    Argument("text", "the fact; - reads it from standard input, which is also the way when it is left out", "TEXT"),
+    Argument("--description", "one line that tells when this matters", "LINE", required=True, convert=filled),
+    Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
+    Argument("--content", "the fact, if it does not stand behind the name", "TEXT"),
+    Argument("--file", "the file to keep it in; made from type and name when left out", "FILE", convert=filled),
+    Argument("--pin", "keep it in the catalog however many memories there are"),
+    Argument(
+        "--cite",
+        "a place that shows it to be true, such as src/app.py:12; may be repeated",
+        "PLACE",
+        repeated=True,
+        convert=filled,
+    ),
+    Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE", convert=filled),
+    Argument("--replace", "take the place of the memory that has this name or file"),
+)
+def add(call: Call) -> int:
+    """Save one fact as a memory.
+
+    Description and type are asked for because they decide when an agent reads the memory: `user` is about
+    the person, `feedback` a correction or confirmation, `project` about the work, `reference` where to look.
+
+    examples:
+      memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user
+      git log -1 --format=%B | memsheaf add "Why we left X" - --description "Choice of database" --type project
+      memsheaf add "Release day" "Fridays." --description "When releases go out" --type project --replace
+    """
+    options = call.options
+    content = call.given_text(options.text, options.content)
+    with call.changing() as sheaf:
+        memory = sheaf.remember(
+            options.name,
+            options.description,
+            options.type,
+            content,
+            path=options.file or "",
+            replace=options.replace,
+            citations=options.cite or (),
+            pinned=options.pin,
+            expires=options.expires or "",
+        )
+    return _changed(call, "Saved", memory)
+
+
+@takes(
+    FILE,
+    Argument("--old", "the exact text that is to change", "TEXT", required=True),
+    Argument("--new", "what shall stand there instead", "TEXT", required=True),
+    Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1, convert=positive),
+)
+def update(call: Call) -> int:
+    """Replace a piece of a memory's text.
+
+    The old text must occur exactly --count times; otherwise nothing changes and the lines are named.
+
+    examples:
+      memsheaf update project_release-day.md --old Fridays --new Mondays
+    """
+    options = call.options
+    with call.changing() as sheaf:
+        memory = sheaf.revise(options.file, options.old, options.new, count=options.count)
+    return _changed(call, "Updated", memory)
+
+
+@takes(
+    FILE,
+    Argument("--line", "insert after this line of the text; 0 puts it first", "N", required=True, convert=whole),
+    Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT"),
+)
+def insert(call: Call) -> int:
+    """Insert lines into a memory's text, below its header.
+
+    examples:
+      memsheaf insert project_release-day.md --line 0 --text "Ask Kim before a release."
+    """
+    text = call.given_text(call.options.text)
+    with call.changing() as sheaf:
+        memory = sheaf.insert(call.options.file, call.options.line, text)
+    return _changed(call, "Updated", memory)
+
+
+@takes(FILE, Argument("--why", "a reason, for the log", "TEXT", convert=filled))
+def forget(call: Call) -> int:
+    """Remove a memory; `memsheaf undo` brings it back while the journal keeps it.
+
+    To remove all its versions for good, use `memsheaf erase`.
+
+    examples:
+      memsheaf forget project_release-day.md --why "no releases any more"
+    """
+    with call.changing() as sheaf:
+        commit = sheaf.forget(call.options.file, why=call.options.why or "")
+    path = commit.revisions[0].path
+    said = f"Forgot {path}; `memsheaf undo {commit.id}` brings it back."
+    return call.console.answer({"path": path, "commit": commit.id}, [said])
+
+
+def _changed(call: Call, verb: str, memory: Memory) -> int:
+    return call.console.answer({"path": memory.path, "version": memory.version}, [f"{verb} {memory.path}"])

@@ -1,0 +1,104 @@
+"""What is not as it should be in a sheaf, and what to do about it. Looking changes nothing but the index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memsheaf.errors import MemsheafError
+from memsheaf.index.table import Row
+from memsheaf.memory import Memory
+from memsheaf.sheaf import Sheaf
+
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know. `level` is `error` (something does not work), `warning` or `info`."""
+
+    level: str
+    path: str
+    problem: str
+    advice: str
+
+
+def examine(sheaf: Sheaf) -> list[Finding]:
+    """Look at the files, the journal and the place they are kept in; worst first."""
+    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf)]
+    order = {"error": 0, "warning": 1, "info": 2}
+    return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
+
+
+def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
+    """The type of file system a path is on, "" where the system does not say."""
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return ""
+    real = os.path.realpath(path)
+    held = [
+        (point, kind) for _, point, kind, *_ in lines if real == point or real.startswith(point.rstrip("/") + "/")
+    ]
+    return max(held, key=lambda mount: len(mount[0]))[1] if held else ""
+
+
+def _place(sheaf: Sheaf) -> Iterator[Finding]:
+    if not os.path.isdir(sheaf.root):
+        yield Finding("info", sheaf.root, "nothing has been remembered here yet", "`memsheaf add` makes the first")
+        return
+    if (kind := file_system(sheaf.root)) in NETWORK:
+        yield Finding(
+            "error",
+            sheaf.root,
+            f"it is on a network file system ({kind}), where locks do not hold",
+            "keep it on a local disk; share memory among machines through a database",
+        )
+    if not os.access(sheaf.root, os.W_OK):
+        yield Finding("error", sheaf.root, "this user may not write here", "check the owner and mode of the folder")
+    if os.name == "posix" and os.stat(sheaf.root).st_mode & 0o002:
+        yield Finding("warning", sheaf.root, "everybody may write here", f"chmod o-w '{sheaf.root}'")
+
+
+def _journal(sheaf: Sheaf) -> Iterator[Finding]:
+    for place in sheaf.store.damaged():
+        yield Finding(
+            "warning",
+            f".history/{place}",
+            "this line of the journal cannot be read",
+            "the memories are not affected; that one change can no longer be undone",
+        )
+
+
+def _files(sheaf: Sheaf) -> Iterator[Finding]:
+    for row in sheaf.list():
+        yield from _row(row)
+        if row.state in ("ok", "free"):
+            try:
+                yield from _warnings(sheaf.read(row.path))
+            except MemsheafError as error:
+                yield Finding("error", row.path, str(error), error.hint)
+
+
+def _row(row: Row) -> Iterator[Finding]:
+    advice = {
+        "bad": f"`memsheaf edit {row.path}` to mend the header; until then it is kept as it is",
+        "held": "look at the file; it is listed, but neither loaded nor changed",
+        "copy": "compare it with the memory of the same name, keep what is right, and remove the copy",
+    }
+    if row.state in advice:
+        yield Finding("error" if row.state != "copy" else "warning", row.path, row.problem, advice[row.state])
+    if row.trust == "unconfirmed":
+        yield Finding(
+            "info",
+            row.path,
+            "it is not confirmed, so it stays out of the catalog",
+            "set `trust: confirmed` in its header if it is right, or forget it",
+        )
+
+
+def _warnings(memory: Memory) -> Iterator[Finding]:
+    for warning in memory.warnings:
+        yield Finding("warning", memory.path, warning, f"`memsheaf edit {memory.path}`")

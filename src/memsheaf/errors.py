@@ -1,0 +1,179 @@
+"""Every error memsheaf raises. Catch `MemsheafError` to catch them all.
+
+    MemsheafError
+    ├── NotFound           there is no memory at that path
+    ├── Exists             something is there already
+    ├── Changed            someone wrote first; nothing was written now
+    ├── Refused            what was asked may not be done
+    │   ├── PathRefused      a name or path that could leave its root, or collide
+    │   ├── ScopeRefused     no such scope, or a scope that leads elsewhere
+    │   ├── TextRefused      a text that is not a sound memory
+    │   ├── ReadOnly         this sheaf was opened for reading
+    │   └── ArchiveRefused   an import that is too large, or reaches outside
+    ├── BadHeader          a file whose header we do not understand, and so do not rewrite
+    ├── NoMatch            the text to replace is not there
+    ├── ManyMatches        the text to replace is there more than once
+    ├── OutOfRange         a line number past the end
+    ├── NoSuchCommit       the journal has no such commit, or nothing is left to undo
+    ├── VersionGone        the journal no longer holds that text
+    ├── Busy               another process holds the lock
+    ├── StoreFailed        the disk refused: full, failing, or not ours to write
+    └── BadSettings        a configuration that cannot be used
+
+Each has a message that says what happened and a `hint` that says what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class MemsheafError(Exception):
+    """Something memsheaf promised cannot be kept, or was asked for wrongly."""
+
+    hint = ""
+
+
+class NotFound(MemsheafError):
+    """There is no memory at that path."""
+
+    hint = "`memsheaf list` shows what exists."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"no memory at {path!r}")
+        self.path = path
+
+
+class Exists(MemsheafError):
+    """Something is there already, and nobody said to replace it."""
+
+    hint = "Change it with `memsheaf update` or `memsheaf edit`, or choose another name."
+
+    def __init__(self, path: str, why: str = "") -> None:
+        super().__init__(f"{path!r} exists already{': ' + why if why else ''}")
+        self.path = path
+
+
+class Changed(MemsheafError):
+    """Someone wrote first. Nothing was written now."""
+
+    hint = "Read the memory again and repeat the change on its present text."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path!r} is not at the version this change was made for")
+        self.path = path
+
+
+class Refused(MemsheafError):
+    """What was asked may not be done."""
+
+
+class PathRefused(Refused):
+    """A name or path that could leave its root, or collide with another."""
+
+    hint = "Use a plain relative name such as 'user_prefers-tabs.md'."
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"the path {path!r} is not allowed: {why}")
+        self.path = path
+        self.why = why
+
+
+class ScopeRefused(Refused):
+    """No such scope, or a scope that leads elsewhere."""
+
+    hint = "Scopes are user, project, agent/NAME, task/SLUG, session/ID and team/NAME."
+
+
+class TextRefused(Refused):
+    """A text that is not a sound memory. Nothing was stored."""
+
+    hint = "A memory is a header with name, description and type, then a text; docs/format.md has examples."
+
+
+class ReadOnly(Refused):
+    """This sheaf was opened for reading only."""
+
+    hint = "Open it without read_only to change memories."
+
+
+class ArchiveRefused(Refused):
+    """An import that is too large, or reaches outside its root. Nothing was imported."""
+
+    hint = "Unpack it by hand, look at it, and import the folder."
+
+
+class BadHeader(MemsheafError):
+    """A file whose header we do not understand: readable as it is, never rewritten by a machine."""
+
+    hint = "`memsheaf doctor` says what is wrong; `memsheaf edit` opens the file."
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path!r} has a header we cannot read: {why}")
+        self.path = path
+        self.why = why
+
+
+class NoMatch(MemsheafError):
+    """The text to replace is not in the memory."""
+
+    hint = "Read the memory and copy the text exactly, blanks and line ends included."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the text to replace is not in {path!r}")
+        self.path = path
+
+
+class ManyMatches(MemsheafError):
+    """The text to replace occurs more often than the caller said."""
+
+    hint = "Give more of the surrounding text, or say how many are meant."
+
+    def __init__(self, path: str, lines: Sequence[int]) -> None:
+        super().__init__(
+            f"the text to replace occurs {len(lines)} times in {path!r}, at lines {', '.join(map(str, lines))}"
+        )
+        self.path = path
+        self.lines = tuple(lines)
+
+
+class OutOfRange(MemsheafError):
+    """A line number past the end of the memory."""
+
+    hint = "0 inserts at the start; the number of lines inserts at the end."
+
+    def __init__(self, path: str, line: int, lines: int) -> None:
+        super().__init__(f"line {line} is not within {path!r}, which has {lines} lines")
+        self.path = path
+        self.line = line
+        self.lines = lines
+
+
+class NoSuchCommit(MemsheafError):
+    """The journal has no such commit, or nothing is left to undo."""
+
+    hint = "`memsheaf log` shows the commits."
+
+
+class VersionGone(MemsheafError):
+    """The journal no longer holds that text: retention passed, or it was erased."""
+
+    hint = "`memsheaf log PATH` shows which versions are still there."
+
+
+class Busy(MemsheafError):
+    """Another process holds the lock, and did not let go in time."""
+
+    hint = "Try again; `memsheaf doctor` shows who is at work."
+
+
+class StoreFailed(MemsheafError):
+    """The disk refused: full, failing, or not ours to write."""
+
+    hint = "Check free space and permissions, then run `memsheaf doctor`."
+
+
+class BadSettings(MemsheafError):
+    """A configuration that cannot be used."""
+
+    hint = "docs/cli.md lists the settings."

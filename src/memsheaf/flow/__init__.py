@@ -1,0 +1,1 @@
+"""One turn, in order."""

@@ -1,0 +1,1 @@
+"""What may enter a memory folder, and what may leave it."""

@@ -1,0 +1,216 @@
+"""Which names and paths are allowed, so that a store means the same on every file system.
+
+>>> check_path("feedback/testing.md")
+'feedback/testing.md'
+>>> file_name("user", "Prefers tabs", taken=lambda path: False)
+'user_prefers-tabs.md'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable
+from itertools import count
+
+from memsheaf.errors import PathRefused, ScopeRefused
+
+CATALOG = "MEMORY.md"
+STEM_LIMIT = 100
+PATH_LIMIT = 400
+FOLDER_LIMIT = 4
+SLUG_LIMIT = 60
+
+# Programs load these as instructions from any folder, or we derive them.
+RESERVED_FILES = frozenset(
+    {"memory.md", "agents.md", "claude.md", "gemini.md", "skill.md", "copilot-instructions.md"}
+)
+RESERVED_FOLDERS = frozenset({"tasks", "sessions", "logs"})
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
+    | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
+)
+_FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
+# Letters and marks that draw nothing, so that two names with and without them look the same. The selector
+# U+FE0F is the exception: keyboards put it behind an emoji.
+_UNSEEN = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+_EMOJI_SELECTOR = "\ufe0f"
+_SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+
+def check_path(path: str) -> str:
+    """The path as it is stored: relative, `/` between folders, NFC.
+
+    Raises:
+        PathRefused: it could leave its root, collide with another, or act as something else than a memory.
+    """
+    stored = compatible = path
+    if not path.isascii():
+        stored = unicodedata.normalize("NFC", path)
+        compatible = unicodedata.normalize("NFKC", path)
+    if _FORBIDDEN.search(compatible) or not _is_written(stored):
+        raise PathRefused(path, "only letters, digits, blanks and - _ . , ( ) ' + & @ may stand in a name")
+    if compatible.count("/") != stored.count("/"):
+        raise PathRefused(path, "a character in it can be read as '/'")
+    if ".." in compatible:
+        raise PathRefused(path, "'..' may not stand in it")
+    segments = stored.split("/")
+    for segment in segments:
+        _check_segment(path, segment)
+    _check_file(path, segments[-1])
+    if len(segments) > FOLDER_LIMIT + 1:
+        raise PathRefused(path, f"it is more than {FOLDER_LIMIT} folders deep")
+    if len(stored.encode()) > PATH_LIMIT:
+        raise PathRefused(path, f"it is longer than {PATH_LIMIT} bytes")
+    if len(segments) > 1 and _compatible_fold(segments[0]) in RESERVED_FOLDERS:
+        raise PathRefused(path, f"the folder {segments[0]!r} belongs to another scope")
+    return stored
+
+
+def fold(path: str) -> str:
+    """What two paths share when a file system that ignores case and composition sees one file.
+
+    >>> fold("Cafe\\u0301.md") == fold("caf\\u00e9.md")
+    True
+    """
+    if path.isascii():
+        return path.lower()
+    composed = unicodedata.normalize("NFC", path).casefold()
+    return unicodedata.normalize("NFC", composed)
+
+
+def slug(name: str, limit: int = SLUG_LIMIT) -> str:
+    """A readable piece of a file name: letters and digits of any script, hyphens between.
+
+    >>> slug("Prefers tabs, not spaces!"), slug("日本語のメモ")
+    ('prefers-tabs-not-spaces', '日本語のメモ')
+    """
+    readable = _readable(name)
+    if len(readable.encode()) > limit:
+        readable = readable.encode()[:limit].decode("utf-8", "ignore").rstrip("-")
+    return readable or f"memory-{_digest(name)}"
+
+
+def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
+    """A free file name for a new memory; `taken` says which are not free.
+
+    >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
+    'user_tabs-2.md'
+    """
+    stem = f"{slug(kind, 20)}_{_distinct_slug(name)}"
+    for number in count(1):
+        path = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
+        if not taken(path):
+            return check_path(path)
+    raise AssertionError("counting does not end")
+
+
+def check_label(label: str, what: str) -> str:
+    """The name of an agent, task, session, team or project, once it is one.
+
+    Raises:
+        ScopeRefused: it holds anything but ASCII letters, digits and hyphens, or is a device name.
+    """
+    if not _LABEL.fullmatch(label):
+        raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
+    if label.lower() in _DEVICES:
+        raise ScopeRefused(f"the {what} name {label!r} is not allowed: Windows keeps it for a device")
+    return label
+
+
+def listable(name: str, *, folder: bool = False) -> bool:
+    """Whether a file, or a folder, found on disk is looked at at all.
+
+    >>> listable("notes.md"), listable(".notes.md"), listable("notes.txt"), listable("old", folder=True)
+    (True, False, False, True)
+    """
+    return not name.startswith((".", "~$")) and (folder or name.endswith(".md"))
+
+
+def shown(path: str) -> str:
+    """A name found on disk, whatever bytes it has, as something that can be printed and sent as JSON.
+
+    >>> shown("a\\x1b\\udcff.md")
+    'a\\\\x1b\\\\xff.md'
+    """
+    return path if path.isprintable() else "".join(map(_shown, path))
+
+
+def _is_written(name: str) -> bool:
+    """Whether every character is one that people write names with, and see."""
+    if name.isascii():
+        return True
+    if re.search(_UNSEEN, name.replace(_EMOJI_SELECTOR, "")):
+        return False
+    return all(character.isascii() or _is_drawn(character) for character in name)
+
+
+def _is_drawn(character: str) -> bool:
+    """Whether it is a letter, mark, digit, punctuation or emoji of some script."""
+    category = unicodedata.category(character)
+    return category[0] in "LMNP" or category == "So" or character in _SKIN_TONES
+
+
+def _compatible_fold(name: str) -> str:
+    return name.lower() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+
+
+def _check_segment(path: str, segment: str) -> None:
+    if not segment:
+        raise PathRefused(path, "it is empty, absolute, or ends in '/'")
+    if segment[0] in ".- " or segment[-1] in ". ":
+        raise PathRefused(path, "a part may not begin with '.', '-' or a blank, nor end with '.' or a blank")
+    stem = segment.removesuffix(".md")
+    if len(stem) > STEM_LIMIT or len(stem.encode()) > STEM_LIMIT:
+        raise PathRefused(path, f"a part of it is longer than {STEM_LIMIT} bytes")
+    if _compatible_fold(segment.partition(".")[0]).rstrip() in _DEVICES:
+        raise PathRefused(path, "Windows keeps that name for a device")
+
+
+def _check_file(path: str, name: str) -> None:
+    if not name.endswith(".md"):
+        raise PathRefused(path, "a memory's file name ends in '.md'")
+    if name[-4] in " .":
+        raise PathRefused(path, "no blank or dot may stand before '.md'")
+    if _compatible_fold(name) in RESERVED_FILES:
+        raise PathRefused(path, f"{name} is not a memory: it is generated, or loaded as instructions")
+
+
+def _readable(name: str) -> str:
+    name = name.lower()
+    if not name.isascii():
+        name = re.sub(_UNSEEN, "", unicodedata.normalize("NFKC", name).lower())
+    kept: list[str] = []
+    for character in name:
+        if character.isalnum():
+            kept.append(character)
+        elif kept and kept[-1] != "-":
+            # A mark belongs to the letter before it; anything else separates.
+            is_mark = not character.isascii() and unicodedata.category(character) in ("Mn", "Mc")
+            kept.append(character if is_mark else "-")
+    return unicodedata.normalize("NFC", "".join(kept).rstrip("-"))
+
+
+def _distinct_slug(name: str) -> str:
+    """The slug, which two long names do not share because they begin alike."""
+    if len(_readable(name).encode()) <= SLUG_LIMIT:
+        return slug(name)
+    digest = _digest(name)
+    return f"{slug(name, SLUG_LIMIT - len(digest) - 1)}-{digest}"
+
+
+def _digest(name: str) -> str:
+    composed = unicodedata.normalize("NFC", name)
+    return hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        # How Python carries a byte that is not UTF-8.
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

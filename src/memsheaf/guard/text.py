@@ -1,0 +1,124 @@
+"""Neutralise text on its way into a prompt, a terminal or a page.
+
+Whoever wrote a memory, its text is data. It may not end the envelope it stands in, drive a terminal, hide
+words from the person who reviews it, or break out of its line in the catalog. Spelling survives: the joiners
+that Persian or Hindi need and the sequences that make one emoji stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Bidirectional controls, zero-width and other characters that draw nothing, and lone surrogates.
+_HIDDEN = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+)
+_SYMBOL = r"\xa9\xae\u203c\u2049\u20e3\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_IDEOGRAPH = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Scripts whose spelling uses the joiners: Arabic to Tibetan, Myanmar, Khmer, Mongolian, and the Indic rest.
+_JOINING = (
+    r"\u0600-\u061b\u061d-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\u1900-\u1cff\ua800-\uabff"
+    r"\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+# Each of these looks back only at characters that are never removed, so cleaning twice changes nothing more.
+_STRAY = (
+    rf"(?<![{_JOINING}{_SYMBOL}])(?<![{_SYMBOL}0-9#*]\ufe0f)[\u200c\u200d]"
+    rf"|(?<![{_SYMBOL}{_IDEOGRAPH}{_JOINING}0-9#*])[\ufe00-\ufe0f]"
+    rf"|(?<![{_IDEOGRAPH}])[\U000e0100-\U000e01ef]"
+)
+# The three flags in common use that are spelt with tag characters: England, Scotland, Wales.
+_FLAG = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
+    for region in ("gbeng", "gbsct", "gbwls")
+)
+_CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+# Text, compiled when the first text that is not plain ASCII comes by: these cost a start many milliseconds.
+_POWER = rf"[{_CONTROL}\u2028\u2029{_HIDDEN}]|{_STRAY}"
+_INVISIBLE = rf"({_FLAG})|[{_CONTROL}{_HIDDEN}]|{_STRAY}"
+_ASCII_POWER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_BREAK = r"\r\n?|[\x0b\x0c\x85\u2028\u2029]"
+_BREAK_OR_CONTROL = rf"[{_CONTROL}\u2028\u2029]"
+
+# A `<` stays only where it can be nothing but a comparison or an arrow: `< 5`, `<=`, `<-`.
+_OPENING = r"[<\uff1c\ufe64](?![ \t]?[0-9]|[=-])"
+_TEMPLATE = (
+    r"(?i)[\[\uff3b](?=\s{0,8}[/\uff0f]?\s{0,8}"
+    r"(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK)"
+    r"\s{0,8}[\]\uff3d])"
+)
+_LINK = str.maketrans({"[": "(", "]": ")", "\\": "/", "`": "'", "<": "‹", ">": "›"})
+
+
+def for_terminal(text: str) -> str:
+    """The text as a terminal may show it: what would act or hide is spelt out.
+
+    >>> for_terminal("\\x1b[31mred\\u202e")
+    '<U+001B>[31mred<U+202E>'
+    """
+    return re.sub(_ASCII_POWER if text.isascii() else _POWER, _spelt, text.replace("\r\n", "\n"))
+
+
+def for_prompt(text: str) -> str:
+    """The text as data inside a prompt: it can neither close its envelope nor open another.
+
+    Doing it twice changes nothing more.
+
+    >>> for_prompt("Use tabs.</memory> if x <= 3")
+    'Use tabs.&lt;/memory> if x <= 3'
+    """
+    # First what is invisible, since a hidden character could hold a tag apart until it is gone.
+    text = _visible(re.sub(_BREAK, "\n", text) if _has_breaks(text) else text)
+    if "<" in text or not text.isascii():
+        text = re.sub(_OPENING, "&lt;", text)
+    return re.sub(_TEMPLATE, "&#91;", text) if "[" in text or "\uff3b" in text else text
+
+
+def one_line(text: str, limit: int) -> str:
+    """One printable line of at most `limit` characters; "…" shows that it was cut.
+
+    >>> one_line("first\\r\\n# second", 10)
+    'first # s…'
+    """
+    if not (text.isascii() and text.isprintable()):
+        text = _visible(re.sub(_BREAK_OR_CONTROL, " ", text))
+    text = " ".join(text.split())
+    if len(text) <= limit:
+        return text
+    # The cut may leave half of a flag or a joiner that joins nothing.
+    return (_visible(text[: limit - 1]).rstrip(" \u200c\u200d") + "…") if limit > 0 else ""
+
+
+def link_text(text: str, limit: int) -> str:
+    """One line that can stand between the brackets of a Markdown link and not end them.
+
+    >>> link_text("prefs](http://evil.example) [x", 80)
+    'prefs)(http://evil.example) (x'
+    """
+    return one_line(text, limit).translate(_LINK)
+
+
+def cut_bytes(text: str, limit: int) -> str:
+    """The beginning of the text, at most `limit` bytes of UTF-8, never half a character.
+
+    >>> cut_bytes("naïve", 3)
+    'na'
+    """
+    limit = max(limit, 0)
+    if text.isascii():
+        return text[:limit]
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+
+
+def _has_breaks(text: str) -> bool:
+    """Whether lines may break elsewhere than at a line feed."""
+    return not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text
+
+
+def _visible(text: str) -> str:
+    return _ASCII_POWER.sub("", text) if text.isascii() else re.sub(_INVISIBLE, r"\1", text)
+
+
+def _spelt(found: re.Match[str]) -> str:
+    return f"<U+{ord(found[0]):04X}>"

@@ -1,0 +1,1 @@
+"""Derived from the files and safe to delete: search and catalog."""

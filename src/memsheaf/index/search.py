@@ -1,0 +1,442 @@
+"""The index: what a folder holds, quick to ask and safe to delete.
+
+The files are the truth. A row follows each file by its stamp; a file whose stamp differs is read again, and
+one that changed so recently that a second edit could carry the same stamp is read once more. What others did
+to the files is put in the journal on the way, and MEMORY.md follows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+
+from memsheaf.errors import MemsheafError, StoreFailed
+from memsheaf.guard.names import CATALOG, fold
+from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, render, section_of
+from memsheaf.index.table import (
+    LISTED,
+    RANK,
+    ROW,
+    WAITING,
+    Row,
+    connect,
+    line,
+    mark_gone,
+    marks,
+    put,
+    set_marks,
+)
+from memsheaf.memory import KINDS, Memory, parse
+from memsheaf.store import ABSENT, Commit, Entry, Stamp
+from memsheaf.store.folder import FolderStore
+
+# Known to type checkers under this name, so that opening an index does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
+SCAN_ON_OPEN = 5_000
+SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
+KEPT = 2 * (MAX_LINES + MAX_PINNED)
+ADOPTED_AT_ONCE = 1_000
+
+_KNOWN = "mtime, ctime, size, inode, racy, version"
+
+
+def database_for(root: str, cache: str) -> str:
+    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
+    return os.path.join(cache, sha256(os.path.realpath(root).encode()).hexdigest()[:24] + ".sqlite")
+
+
+class Index:
+    """The index of one folder. Several processes and threads may share it."""
+
+    def __init__(
+        self,
+        store: FolderStore,
+        database: str,
+        *,
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._database = database
+        self._read_only = read_only
+        self._clock = clock
+        self._guard = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        self._forget_all()
+
+    def look(self, *, thorough: bool = False) -> bool:
+        """Notice what changed since the last look, journal it, and bring the catalog up to date.
+
+        A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
+        large one. It examines everything when `thorough`, on first use (up to 5,000 files), when a file came or
+        went, and from time to time: so often that it takes one hundredth of the time.
+        """
+        return self._healing(lambda db: self._look(db, thorough))
+
+    def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
+        """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
+        with self._guard, suppress(sqlite3.DatabaseError, StoreFailed):  # if it fails, the next look heals it
+            self._follow(self._connection(), commit, before, parsed)
+
+    def ready(self) -> None:
+        """Look once, if nobody did yet: answers about names need the whole folder to be known."""
+        if not self._looked:
+            self.look()
+
+    def notice(self, paths: Iterable[str]) -> None:
+        """Look at just these files: what a person did to them goes in the journal before what we do."""
+        self._healing(lambda db: self._notice(db, list(paths)))
+
+    def folders_of(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
+        """The present stamps of the folders that hold these paths."""
+        return self._store.stamps({path[: path.rfind("/") + 1] for path in paths})
+
+    def rows(self, where: str = "1", *values: object) -> list[Row]:
+        """All rows that match, in the order of their paths."""
+        return self._ask(f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path", *values)
+
+    def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
+        """What the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
+        where, values = _of_kind(kind)
+        sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
+        return self._ask(sql, *values, limit, offset)
+
+    def total(self, kind: str = "") -> int:
+        """How many the catalog may show, of one kind or of all."""
+        if not kind:
+            return self._healing(lambda db: _tally(db)[LISTED])
+        where, values = _of_kind(kind)
+        sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
+        return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
+
+    def named(self, kind: str, name: str) -> str:
+        """The path of the memory that bears this very name, "" when there is none."""
+        sql = "SELECT path FROM entry WHERE name = ? AND kind = ? AND version <> '' ORDER BY path"
+        return self._healing(lambda db: str((db.execute(sql, (name, kind)).fetchone() or ("",))[0]))
+
+    def same_file(self, path: str) -> list[str]:
+        """Paths that are one file with this on a file system that folds case or normalises."""
+        sql = "SELECT path FROM entry WHERE fold = ? AND version <> ''"
+        return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
+
+    def catalog(self) -> Page:
+        """The catalog as MEMORY.md holds it."""
+        return self._healing(self._render)
+
+    def search(self, query: str, limit: int) -> list[Row]:
+        """Memories that hold words of the query, best first."""
+        return self._healing(lambda db: self._search(db, query, limit))
+
+    def close(self) -> None:
+        """Let the database go."""
+        with self._guard:
+            if self._db:
+                self._db.close()
+            self._forget_all()
+
+    def delete(self) -> None:
+        """Throw the database away; the next question builds it again."""
+        with self._guard:
+            self.close()
+            for place in self.files():
+                with suppress(FileNotFoundError):
+                    os.unlink(place)
+
+    def files(self) -> list[str]:
+        """The files the index is kept in."""
+        return [self._database + suffix for suffix in ("", "-wal", "-shm")]
+
+    def _forget_all(self) -> None:
+        self._db = None
+        self._looked = False
+        self._data_version = -1
+        self._ranking: Ranking | None = None
+        self._watched: dict[str, Stamp] | None = None
+        self._published = b""
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            try:
+                os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
+                self._db = connect(self._database)
+            except (OSError, sqlite3.OperationalError):
+                self._db = connect(":memory:")  # no place to keep it: built for this process alone
+        return self._db
+
+    def _notice_others(self, db: sqlite3.Connection) -> None:
+        """Forget what is kept in this process when another one wrote."""
+        version = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._data_version:
+            self._data_version, self._ranking, self._watched = version, None, None
+
+    def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._guard:
+            try:
+                return work(self._connection())
+            except sqlite3.DatabaseError:
+                self.delete()
+                return work(self._connection())
+
+    def _ask(self, sql: str, *values: object) -> list[Row]:
+        return self._healing(lambda db: [_row(found) for found in db.execute(sql, values)])
+
+    def _look(self, db: sqlite3.Connection, thorough: bool) -> bool:
+        self._notice_others(db)
+        suspects = None if thorough or self._sweep_is_due(db) else self._suspects(db)
+        if suspects == [] or (suspects == [CATALOG] and self._read_only):
+            self._looked = True
+            return False
+        with _writing(db):
+            changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
+            self._ranking = self._watched = None
+            if not self._read_only:
+                changed |= self._journal(db)
+                self._publish_alone(db)
+        self._looked = True
+        return changed
+
+    def _notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> None:
+        stamps = self._store.stamps(paths)
+        suspects = []
+        for path in paths:
+            row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
+            if not row or row[4] or row[:4] != stamps[path]:
+                suspects.append(path)
+        if suspects and not self._read_only:
+            with _writing(db):
+                self._notice_others(db)
+                if self._examine(db, suspects):
+                    self._ranking = self._watched = None
+                    self._journal(db)
+                    self._publish_alone(db)
+
+    def _sweep_is_due(self, db: sqlite3.Connection) -> bool:
+        facts = dict(db.execute("SELECT name, value FROM fact").fetchall())
+        if "swept" not in facts or (not self._looked and sum(_tally(db).values()) <= SCAN_ON_OPEN):
+            return True
+        return bool(self._clock() - facts["swept"] > max(SWEEP_SHARE * facts["cost"], 0.5))
+
+    def _suspects(self, db: sqlite3.Connection) -> list[str] | None:
+        """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
+        known = marks(db)
+        folders = {path: stamp for path, stamp in known.items() if path != CATALOG}
+        if self._store.stamps(folders) != folders:
+            return None
+        if self._watched is None:
+            where = f"WHERE listed = {LISTED} ORDER BY {RANK}" if sum(_tally(db).values()) > WATCHED else ""
+            sql = f"SELECT path, mtime, ctime, size, inode FROM entry {where} LIMIT {WATCHED}"
+            self._watched = {path: (a, b, c, d) for path, a, b, c, d in db.execute(sql)}
+        present = self._store.stamps(self._watched)
+        suspects = [path for path, stamp in self._watched.items() if present[path] != stamp]
+        suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE racy = 1")]
+        if not self._read_only:
+            suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
+        if self._store.stamps([CATALOG])[CATALOG] != known.get(CATALOG):
+            suspects.append(CATALOG)
+        return suspects
+
+    def _examine(self, db: sqlite3.Connection, paths: Iterable[str]) -> bool:
+        """Compare some files with their rows."""
+        changed = False
+        for path in set(paths) - {CATALOG}:
+            row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
+            stamp = self._store.stamps([path])[path]
+            if stamp is not None:
+                changed |= self._compare(db, Entry(path, stamp), row)
+            elif row and row[5] != ABSENT:
+                mark_gone(db, path)
+                changed = True
+        return changed
+
+    def _sweep(self, db: sqlite3.Connection) -> bool:
+        """Compare every file with its row."""
+        started, now = time.perf_counter(), self._clock()
+        known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
+        anew = not known
+        folders: dict[str, Stamp | None] = {}
+        changed = False
+        for entry in self._store.scan():
+            if not entry.path or entry.path.endswith("/"):
+                folders[entry.path] = entry.stamp
+                continue
+            row = known.pop(entry.path, None)
+            if row is None or row[4] or row[:4] != entry.stamp:
+                changed |= self._compare(db, entry, row)
+        for path, row in known.items():
+            if row[5] != ABSENT:
+                mark_gone(db, path)
+                changed = True
+        if anew and not self._read_only:
+            self._store.adopt(None)  # what was removed while nobody looked, and the index was lost as well
+        db.execute("DELETE FROM mark WHERE path <> ?", (CATALOG,))
+        set_marks(db, folders)
+        facts = [("swept", now), ("cost", time.perf_counter() - started)]
+        db.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", facts)
+        return changed
+
+    def _compare(self, db: sqlite3.Connection, entry: Entry, row: tuple[int, int, int, int, int, str] | None) -> bool:
+        """Read a file that may differ from its row, and bring the row up to date."""
+        memory = self._read(entry)
+        racy = _is_racy(entry.stamp, self._clock())
+        if row and row[5] == memory.version:
+            sql = "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, racy = ? WHERE path = ?"
+            db.execute(sql, (*entry.stamp, racy, entry.path))
+            return False
+        put(db, memory, entry.stamp, racy=racy, pending=not entry.problem)
+        return True
+
+    def _read(self, entry: Entry) -> Memory:
+        if not entry.problem:
+            try:
+                return parse(entry.path, self._store.read(entry.path).data)
+            except MemsheafError as error:
+                return replace(parse(entry.path, b"\0"), problem=str(error))
+        return replace(parse(entry.path, b"\0"), problem=entry.problem)
+
+    def _journal(self, db: sqlite3.Connection) -> bool:
+        """Put what others did in the journal."""
+        waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
+        for start in range(0, len(waiting), ADOPTED_AT_ONCE):
+            self._store.adopt(waiting[start : start + ADOPTED_AT_ONCE])
+        if waiting:
+            db.execute("DELETE FROM entry WHERE version = ''")
+            db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")
+        return bool(waiting)
+
+    def _follow(
+        self,
+        db: sqlite3.Connection,
+        commit: Commit,
+        before: Mapping[str, Stamp | None],
+        parsed: Mapping[str, Memory],
+    ) -> None:
+        with _writing(db):
+            self._notice_others(db)
+            known = marks(db)
+            quiet = [path for path, stamp in known.items() if before.get(path) == stamp]
+            stamps = self._store.stamps([revision.path for revision in commit.revisions])
+            for revision in commit.revisions:
+                path, stamp, entry = revision.path, stamps[revision.path], None
+                if revision.new is None or stamp is None:
+                    db.execute("DELETE FROM entry WHERE path = ?", (path,))
+                else:
+                    # racy, always: somebody may have edited it since, and this stamp would hide that
+                    memory = parsed.get(path) or parse(path, revision.new)
+                    entry = put(db, memory, stamp, racy=True, pending=False)
+                if self._ranking:
+                    self._ranking.replace(path, entry)
+            self._watched = None
+            self._publish(db, known, quiet)
+
+    def _publish_alone(self, db: sqlite3.Connection) -> None:
+        """Publish when no commit of ours has just changed the root."""
+        known = marks(db)
+        quiet = self._store.stamps([""])[""] == known.get("")
+        self._publish(db, known, [""] if quiet else [])
+
+    def _publish(self, db: sqlite3.Connection, known: Mapping[str, Stamp | None], folders: Iterable[str]) -> None:
+        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed."""
+        data = self._render(db).text.encode()
+        present = self._store.stamps([CATALOG])[CATALOG]
+        if present is not None and present == known.get(CATALOG) and self._published:
+            same = data == self._published
+        else:
+            same = data == self._store.published(CATALOG)
+        if not same:
+            self._store.publish(CATALOG, data)
+        self._published = data
+        set_marks(db, self._store.stamps([CATALOG] if same else [CATALOG, *folders]))
+
+    def _render(self, db: sqlite3.Connection) -> Page:
+        self._notice_others(db)
+        tally = _tally(db)
+        ranking = self._ranking
+        if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
+            start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
+            # pins beyond those the catalog takes are left out, so that the newest are always among the kept
+            rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()
+            rows += db.execute(f"{start} 0 ORDER BY {RANK} LIMIT ?", (KEPT,)).fetchall()
+            ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
+        return render(ranking.lines, tally[LISTED], waiting=tally[WAITING])
+
+    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Row]:
+        self._take_in_words(db)
+        terms = [term for word in query.split() if (term := word.replace('"', ""))]
+        columns = ", ".join(f"entry.{name}" for name in ROW.split(", "))
+        source = f"SELECT {columns} FROM words JOIN entry ON entry.id = words.rowid WHERE entry.version <> ''"
+        if all(term.isascii() for term in terms):
+            words = [part for term in terms for part in _alphanumeric(term)]
+            match = " OR ".join(f'"{word}"*' for word in words)
+            order = "ORDER BY bm25(words, 4.0, 2.0, 1.0), entry.path LIMIT ?"
+            return self._ask(f"{source} AND words MATCH ? {order}", match, limit) if words else []
+        # scripts that are written without blanks: look for the text itself
+        hit = "(instr(lower(words.name || ' ' || words.description || ' ' || words.body), lower(?)) > 0)"
+        hits = " + ".join([hit] * len(terms))
+        return self._ask(f"{source} AND {hits} ORDER BY {hits} DESC, entry.path LIMIT ?", *terms, *terms, limit)
+
+    def _take_in_words(self, db: sqlite3.Connection) -> None:
+        """Bring the full text up to date: it follows when somebody searches, not when somebody writes."""
+        waiting = db.execute(
+            "SELECT id, path, version FROM entry WHERE worded <> version AND version <> ''"
+        ).fetchall()
+        if not waiting:
+            return
+        with _writing(db):
+            for number, path, version in waiting:
+                with suppress(MemsheafError):
+                    memory = parse(path, self._store.read(path).data)
+                    db.execute("DELETE FROM words WHERE rowid = ?", (number,))
+                    sql = "INSERT INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
+                    db.execute(sql, (number, memory.name, memory.description, memory.body))
+                    db.execute("UPDATE entry SET worded = ? WHERE id = ?", (version, number))
+
+
+@contextmanager
+def _writing(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _tally(db: sqlite3.Connection) -> dict[int, int]:
+    return dict(db.execute("SELECT class, count FROM tally").fetchall())
+
+
+def _row(found: tuple[object, ...]) -> Row:
+    return Row(*found[:7], bool(found[7]), *found[8:])  # type: ignore[arg-type, call-arg]
+
+
+def _of_kind(kind: str) -> tuple[str, tuple[str, ...]]:
+    if not kind:
+        return "", ()
+    if section_of(kind):
+        return " AND kind = ?", (kind,)
+    return f" AND kind NOT IN ({', '.join('?' * len(KINDS))})", KINDS
+
+
+def _alphanumeric(term: str) -> list[str]:
+    """The pieces of a word that the full text knows it by: `auth_rewrite.md` is `auth`, `rewrite`, `md`."""
+    return "".join(c if c.isalnum() else " " for c in term).split()
+
+
+def _is_racy(stamp: Stamp, now: float) -> bool:
+    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s."""
+    coarse = stamp[0] % 1_000_000 == 0
+    return now - stamp[0] / 1e9 < (2.0 if coarse else 0.05)

@@ -1,0 +1,185 @@
+"""The index's database: one row a file, in SQLite, thrown away and made anew whenever it is doubted."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memsheaf.guard.names import fold
+from memsheaf.index.catalog import Line, line_of, section_of
+from memsheaf.memory import Memory
+from memsheaf.store import Stamp, Version
+
+SCHEMA = 1
+
+_TABLES = f"""
+CREATE TABLE entry (
+  id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, fold TEXT NOT NULL,
+  mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
+  racy INTEGER NOT NULL, version TEXT NOT NULL, pending INTEGER NOT NULL, worded TEXT NOT NULL DEFAULT '',
+  state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL,
+  updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL, problem TEXT NOT NULL,
+  listed INTEGER NOT NULL, day INTEGER NOT NULL, line TEXT NOT NULL);
+CREATE INDEX by_fold ON entry (fold);
+CREATE INDEX by_name ON entry (name);
+CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
+CREATE INDEX is_racy ON entry (id) WHERE racy = 1;
+CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
+CREATE INDEX to_word ON entry (id) WHERE worded <> version;
+CREATE TABLE mark (path TEXT PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER);
+CREATE TABLE fact (name TEXT PRIMARY KEY, value REAL);
+CREATE TABLE tally (class INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+INSERT INTO tally VALUES (0, 0), (1, 0), (2, 0);
+CREATE VIRTUAL TABLE words
+  USING fts5 (name, description, body, tokenize = "porter unicode61 remove_diacritics 2");
+CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+  UPDATE tally SET count = count + 1 WHERE class = new.listed; END;
+CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> new.listed BEGIN
+  UPDATE tally SET count = count + 1 WHERE class = new.listed;
+  UPDATE tally SET count = count - 1 WHERE class = old.listed; END;
+CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+  UPDATE tally SET count = count - 1 WHERE class = old.listed;
+  DELETE FROM words WHERE rowid = old.id; END;
+PRAGMA user_version = {SCHEMA};
+"""
+
+HIDDEN, LISTED, WAITING = 0, 1, 2
+"""Classes of `listed`: not for the catalog, in the catalog, unconfirmed."""
+
+ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
+RANK = "pinned DESC, day DESC, mtime DESC, path"
+
+_COLUMNS = (
+    "path", "fold", "mtime", "ctime", "size", "inode", "racy", "version", "pending", "state", "kind", "name",
+    "description", "updated", "trust", "pinned", "problem", "listed", "day", "line",
+)  # fmt: skip
+_PUT = (
+    f"INSERT INTO entry ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    f"ON CONFLICT (path) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[1:])}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One file as the index knows it. `state` is as in `Memory`; `problem` says why it cannot be used."""
+
+    path: str
+    kind: str
+    name: str
+    description: str
+    updated: str
+    state: str
+    trust: str
+    pinned: bool
+    size: int
+    version: Version
+    problem: str
+
+
+def connect(database: str) -> sqlite3.Connection:
+    """Open the database, and make its tables if it is new or of another version.
+
+    Raises:
+        sqlite3.DatabaseError: it is damaged; delete it and try again.
+    """
+    db = sqlite3.connect(database, timeout=30, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if _schema(db) != SCHEMA:
+            _build(db)
+    except sqlite3.DatabaseError:
+        db.close()
+        raise
+    return db
+
+
+def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, racy: bool, pending: bool) -> Line | None:
+    """Write the row of a file, and give its catalog line, None when it has no place there.
+
+    `pending` rows are what others did and the journal does not know yet.
+    """
+    listed = _class_of(memory)
+    text = line_of(memory)
+    day, updated = _day(memory, stamp)
+    values = (
+        memory.path, fold(memory.path), *stamp, racy, memory.version, pending, memory.state, memory.kind,
+        memory.name, memory.description, updated, memory.trust, memory.pinned, memory.problem, listed, day, text,
+    )  # fmt: skip
+    db.execute(_PUT, values)
+    return line(memory.kind, memory.pinned, day, stamp[0], memory.path, text) if listed == LISTED else None
+
+
+def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
+    """A catalog line with its rank: pinned first, then the last changed."""
+    return (not pinned, -day, -mtime, path), section_of(kind), text, len(text.encode()) + 1
+
+
+def mark_gone(db: sqlite3.Connection, path: str) -> None:
+    """Keep the row of a removed file until the journal knows of it."""
+    db.execute(f"UPDATE entry SET version = '', listed = {HIDDEN}, racy = 0, pending = 1 WHERE path = ?", (path,))
+
+
+def marks(db: sqlite3.Connection) -> dict[str, Stamp | None]:
+    """The stamps of the folders and of the catalog, as they were when last seen to."""
+    return {path: (a, b, c, d) for path, a, b, c, d in db.execute("SELECT * FROM mark")}
+
+
+def set_marks(db: sqlite3.Connection, stamps: dict[str, Stamp | None]) -> None:
+    """Remember stamps of folders and of the catalog."""
+    rows = [(path, *stamp) for path, stamp in stamps.items() if stamp]
+    db.executemany("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _class_of(memory: Memory) -> int:
+    if memory.trust == "unconfirmed":
+        return WAITING
+    return HIDDEN if memory.state == "copy" or memory.path == "CONTEXT.md" else LISTED
+
+
+def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:
+    """The day a memory was last changed: as its header says, but never after the file itself was."""
+    written = int(stamp[0] // 86_400_000_000_000)
+    claimed = (memory.updated or memory.created)[:10]
+    if claimed:
+        try:
+            return min(_days_since_epoch(claimed), written + 1), claimed
+        except (ValueError, OverflowError):
+            pass
+    return written, time.strftime("%Y-%m-%d", time.gmtime(written * 86_400))
+
+
+def _days_since_epoch(day: str) -> int:
+    from datetime import date
+
+    return date.fromisoformat(day).toordinal() - 719_163
+
+
+def _schema(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _build(db: sqlite3.Connection) -> None:
+    """Make the tables, unless another process has just done so."""
+    db.execute("BEGIN IMMEDIATE")
+    if _schema(db) == SCHEMA:
+        db.execute("ROLLBACK")
+        return
+    found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
+    for (name,) in found:
+        if not name.startswith("words_"):
+            db.execute(f"DROP TABLE IF EXISTS {name}")
+    for statement in _statements(_TABLES):
+        db.execute(statement)
+    db.execute("COMMIT")
+
+
+def _statements(script: str) -> Iterator[str]:
+    piece = ""
+    for text in script.split("\n"):
+        piece += text + "\n"
+        if piece.strip() and sqlite3.complete_statement(piece):
+            yield piece
+            piece = ""

@@ -1,0 +1,400 @@
+"""A memory: one file, one fact. Text becomes a value here, and here it is decided what may be stored.
+
+Reading is forgiving and never raises: a file written by another program is listed whatever is in it, and
+`state` says how far it is understood. Writing is strict: `check` refuses what a careful person would not
+want to find in the folder later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsheaf.errors import TextRefused
+from memsheaf.frontmatter import BOM, Page, conflicted, join, split
+
+# Known to type checkers under this name, so that importing a memory does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Kind = Literal["user", "feedback", "project", "reference"]
+    State = Literal["ok", "free", "bad", "held", "copy"]
+    Trust = Literal["confirmed", "unconfirmed"]
+else:
+    Kind = State = Trust = str
+
+KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
+LIMIT = 256 * 1024
+NAME_LIMIT = 200
+DESCRIPTION_LIMIT = 500
+VALUE_LIMIT = 2048
+LINE_LIMIT = 16 * 1024
+
+_TEXT_KEYS = frozenset(
+    {
+        "name", "description", "type", "created", "updated", "source", "trust",
+        "conversation", "reason", "expires", "pinned",
+    }
+)  # fmt: skip
+_LIST_KEYS = frozenset({"citations", "supersedes"})
+_DATE_KEYS = ("created", "updated", "expires")
+_FIELD_LIMITS = {"name": NAME_LIMIT, "description": DESCRIPTION_LIMIT}
+
+_CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
+# What a reader cannot see in one line of text, or what turns it around: controls and line breaks, direction
+# controls, zero-width characters, tags, runs of variation selectors. The joiners are spelling in some scripts
+# and glue in emoji, so they are refused only among ASCII, where they do nothing but hide. (These patterns are
+# needed rarely, so they stay text until they are.)
+_UNSEEN = (
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e00ff]"
+    r"|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
+    r"|(?<![^\x00-\x7f])[\u200c\u200d]+(?![^\x00-\x7f])"
+)
+_BREAKS = r"[\x7f-\x9f\u2028\u2029]"
+_ISO_DATE = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_CONFLICT_COPY = (
+    r"(?i)\.sync-conflict-[0-9]{8}-[0-9]{6}"
+    r"|\([^()]*conflicted copy[^()]*\)"
+    r"|\(sfconflict [^()]*\)"
+    r"|[_.-]conflict-[0-9]{8}-[0-9]{6}"
+    r"|[._]conflict\.md$"
+)
+_BLANK_PAGE = Page("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One file: its exact bytes, and what we understand of them.
+
+    `state` is `ok`; `free` for a file without a header; `bad` for a header that is not understood, or bytes
+    that are not UTF-8: readable, never rewritten by a machine; `held` for a file too large or too broken to
+    load; `copy` for the second version a sync program leaves beside the first.
+    """
+
+    path: str
+    data: bytes
+    page: Page
+    state: State = "ok"
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole file as text; bytes that are not UTF-8 show as replacement characters."""
+        return self.data.decode("utf-8", "replace")
+
+    @property
+    def version(self) -> str:
+        """What identifies these very bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def body(self) -> str:
+        """The text below the header."""
+        return self.page.body
+
+    @property
+    def name(self) -> str:
+        """The title in the header; else the file name without its type prefix."""
+        return _one_line(self.page.get("name")) or _name_from(self.path)
+
+    @property
+    def description(self) -> str:
+        """The description in the header, on one line; else the first line that says something."""
+        given = _one_line(self.page.get("description"))
+        return given or (_first_line(self.body) if self.state in ("ok", "free", "copy") else "")
+
+    @property
+    def kind(self) -> str:
+        """The type, as it stands there, known to us or not; "" when there is none."""
+        return self.page.get("type") or self.page.nested("metadata", "type")
+
+    @property
+    def known(self) -> bool:
+        """Whether the type is one of the four."""
+        return self.kind in KINDS
+
+    @property
+    def created(self) -> str:
+        """When the fact was first written down."""
+        return self.page.get("created")
+
+    @property
+    def updated(self) -> str:
+        """When it was last changed."""
+        return self.page.get("updated")
+
+    @property
+    def expires(self) -> str:
+        """When it stops being true; "" when it does not."""
+        return self.page.get("expires")
+
+    @property
+    def source(self) -> str:
+        """Through which channel it came."""
+        return self.page.get("source")
+
+    @property
+    def conversation(self) -> str:
+        """In which conversation it was learned."""
+        return self.page.get("conversation")
+
+    @property
+    def reason(self) -> str:
+        """Why it was worth keeping."""
+        return self.page.get("reason")
+
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """The places that show it to be true."""
+        return self.page.items("citations")
+
+    @property
+    def supersedes(self) -> tuple[str, ...]:
+        """The memories it replaces."""
+        return self.page.items("supersedes")
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it must stay in the catalog."""
+        return self.page.get("pinned").lower() in ("true", "yes")
+
+    @property
+    def trust(self) -> Trust:
+        """`confirmed` unless the header says otherwise; a word we do not know does not confirm."""
+        return "confirmed" if self.page.get("trust") in ("", "confirmed") else "unconfirmed"
+
+
+def parse(path: str, data: bytes) -> Memory:
+    """What is in a file, whoever wrote it. Never raises.
+
+    >>> parse("user_tabs.md", b"---\\nname: Tabs\\ntype: user\\n---\\nUse tabs.\\n").description
+    'Use tabs.'
+    """
+    if len(data) > LIMIT:
+        return Memory(path, data, _BLANK_PAGE, "held", f"larger than {LIMIT // 1024} KiB")
+    if 0 in data and data.count(0) * 2 > len(data):
+        return Memory(path, data, _BLANK_PAGE, "held", "mostly zero bytes, as a power cut leaves them")
+    if not data:
+        return Memory(path, data, _BLANK_PAGE, "bad", "the file is empty")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        page = Page("", data.decode("utf-8", "replace"))
+        return Memory(path, data, page, "bad", f"not UTF-8 at byte {error.start}")
+    page = split(text)
+    problem = page.problem or _wrong_shape(page)
+    if is_conflict_copy(path):
+        why = "a copy that a sync program made of two versions; keep one of them"
+        return Memory(path, data, page, "copy", why, page.warnings)
+    if problem:
+        return Memory(path, data, page, "bad", problem, page.warnings)
+    if not page.head:
+        return Memory(path, data, page, "free", "", page.warnings)
+    return _with_type_warning(Memory(path, data, page, "ok", "", page.warnings))
+
+
+def compose(
+    *,
+    name: str,
+    description: str,
+    kind: str,
+    body: str,
+    created: str,
+    updated: str,
+    source: str = "",
+    trust: str = "",
+    conversation: str = "",
+    citations: Sequence[str] = (),
+    pinned: bool = False,
+    expires: str = "",
+    supersedes: Sequence[str] = (),
+    reason: str = "",
+) -> str:
+    """The text of a new memory, sound enough to be stored.
+
+    Raises:
+        TextRefused: something in it may not be stored; the message says what to change.
+    """
+    fields: dict[str, str | Sequence[str]] = {
+        "name": name,
+        "description": description,
+        "type": kind,
+        "created": created,
+        "updated": updated,
+        "source": source,
+        "trust": trust,
+        "conversation": conversation,
+        "citations": citations,
+        "pinned": "true" if pinned else "",
+        "expires": expires,
+        "supersedes": supersedes,
+        "reason": reason,
+    }
+    cleaned: dict[str, str | Sequence[str]] = {}
+    for key, value in fields.items():
+        if isinstance(value, str):
+            value = clean_field(key, value)
+        elif value:
+            value = [clean_field(key, item) for item in value]
+        if value:
+            cleaned[key] = value
+    text = join(cleaned, body if body.endswith("\n") else body + "\n")
+    check("", text)
+    return text
+
+
+def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:
+    """The memory this text is, provided it may be stored at `path`.
+
+    `kinds` are the types allowed; an edit passes the type the file has already.
+
+    Raises:
+        TextRefused: it may not be stored; the message says what to change.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(path, f"half of a surrogate pair at character {error.start}; remove it") from None
+    memory = parse(path, data)
+    if memory.state == "free":
+        raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
+    if memory.state != "ok":
+        raise _refused(path, memory.problem)
+    if len(data.translate(None, _CONTROLS)) != len(data):
+        raise _refused(path, "it holds control characters; keep only text, line breaks and tabs")
+    _check_header(memory, kinds)
+    _check_body(memory)
+    return memory
+
+
+def clean_field(label: str, value: str) -> str:
+    """One line for the header, without blanks around it.
+
+    >>> clean_field("name", "  Prefers tabs ")
+    'Prefers tabs'
+
+    Raises:
+        TextRefused: it holds what a reader cannot see, or is too long for its field.
+    """
+    value = value.strip(" \t\r\n")
+    _require_visible("", label, value)
+    limit = _FIELD_LIMITS.get(label, VALUE_LIMIT)
+    if len(value) * 4 > limit and (size := len(value.encode())) > limit:
+        raise TextRefused(f"{label} is {size} bytes long; {limit} is the most, so shorten it")
+    return value
+
+
+def is_conflict_copy(path: str) -> bool:
+    """Whether the file name is one that sync programs give to the second of two versions.
+
+    >>> is_conflict_copy("prefs.sync-conflict-20260305-101010-ABCDEFG.md"), is_conflict_copy("conflict.md")
+    (True, False)
+    """
+    name = path[path.rfind("/") + 1 :]
+    return "onflict" in name.lower() and bool(re.search(_CONFLICT_COPY, name))
+
+
+def _refused(path: str, reason: str) -> TextRefused:
+    return TextRefused(f"{path!r} cannot be stored: {reason}" if path else f"this cannot be stored: {reason}")
+
+
+def _one_line(value: str) -> str:
+    return value if value.isprintable() else " ".join(value.split())
+
+
+def _name_from(path: str) -> str:
+    stem = path[path.rfind("/") + 1 :].removesuffix(".md")
+    prefix, _, rest = stem.partition("_")
+    name = rest if rest and prefix in KINDS else stem
+    return name if name.isprintable() else name.encode("utf-8", "backslashreplace").decode()
+
+
+def _first_line(body: str) -> str:
+    line = body.removeprefix(BOM).lstrip("# \t\r\n").partition("\n")[0]
+    return _one_line(line[:DESCRIPTION_LIMIT].strip())
+
+
+def _wrong_shape(page: Page) -> str:
+    """Which known key holds a list or a block where a text belongs; "" when none does."""
+    for field in page.fields:
+        value = field.value
+        if isinstance(value, str):
+            continue
+        if field.key in _TEXT_KEYS:
+            return f"line {field.first}: {field.key} must be one text, not a list"
+        if field.key in _LIST_KEYS and any(not isinstance(item, str) for item in value):
+            return f"line {field.first}: {field.key} must be a list of texts"
+    return ""
+
+
+def _with_type_warning(memory: Memory) -> Memory:
+    kind = memory.kind
+    if kind in KINDS:
+        return memory
+    said = f"type {kind!r} is not one of {', '.join(KINDS)}" if kind else "there is no type"
+    warning = f"{said}; listed under Other"
+    return Memory(memory.path, memory.data, memory.page, "ok", "", (*memory.warnings, warning))
+
+
+def _check_header(memory: Memory, kinds: Sequence[str]) -> None:
+    page, path = memory.page, memory.path
+    for key in ("name", "description"):
+        if not page.get(key).strip():
+            raise _refused(path, f"there is no {key}; add one line that says it")
+    if memory.kind not in kinds:
+        raise _refused(path, f"type is {memory.kind!r}; use {', '.join(kinds)}")
+    if not page.head.isascii() and re.search(_BREAKS, page.head):
+        raise _refused(path, "the header holds control characters or line separators; remove them")
+    for field in page.fields:
+        texts = (field.value,) if isinstance(field.value, str) else field.value
+        for text in texts:
+            value = text if isinstance(text, str) else text[1]
+            if len(value) * 4 > VALUE_LIMIT and len(value.encode()) > VALUE_LIMIT:
+                raise _refused(path, f"{field.key} is longer than {VALUE_LIMIT} bytes; move it into the text")
+            if field.key in _TEXT_KEYS or field.key in _LIST_KEYS:
+                _require_visible(path, field.key, value)
+    for key in _DATE_KEYS:
+        if (value := page.get(key)) and not _is_date(value):
+            raise _refused(path, f"{key} is {value[:40]!r}; write a real date such as 2026-11-15")
+
+
+def _check_body(memory: Memory) -> None:
+    body = memory.body
+    if not body.strip():
+        raise _refused(memory.path, "there is no text below the header; say the fact")
+    if len(memory.data) > LINE_LIMIT and max(map(len, body.encode().split(b"\n"))) > LINE_LIMIT:
+        raise _refused(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")
+    if conflicted(body):
+        raise _refused(memory.path, "it holds git conflict marks; choose one side")
+
+
+def _require_visible(path: str, label: str, value: str) -> None:
+    if value.isascii():
+        if value.isprintable():
+            return
+        found: str = "a line break or control character"
+    else:
+        unseen = re.search(_UNSEEN, value)
+        if not unseen:
+            return
+        found = f"an invisible or control character (U+{ord(unseen[0][0]):04X})"
+    raise _refused(path, f"{label} holds {found}; write one visible line")
+
+
+def _is_date(value: str) -> bool:
+    if not re.fullmatch(_ISO_DATE, value):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""Whose memory it is, and where that lives. One resolver; every call goes through a scope.
+
+    user              ~/.memsheaf/user
+    agent/NAME        ~/.memsheaf/agents/NAME         no agent sees another's
+    team/NAME         ~/.memsheaf/team/NAME
+    project           the repository's .memory/, if it has one; else ~/.memsheaf/projects/NAME-HASH
+    task/SLUG         tasks/SLUG inside the project's
+    session/ID        sessions/ID inside the project's
+
+A project is found by, in this order: what the caller says, the environment, the user's own settings, the
+repository. Worktrees of one repository share a project; two folders that are not one repository never do.
+Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from memsheaf.errors import ScopeRefused
+
+NAMED = ("session", "task", "agent", "team")
+ALONE = ("project", "user")
+FOLDER = ".memory"
+
+_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One memory: a layer, and for most layers a name."""
+
+    layer: str
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Scope:
+        """Read a scope as people write it. Empty never means everything.
+
+        >>> Scope.parse("agent/researcher")
+        Scope(layer='agent', name='researcher')
+        """
+        layer, _, name = text.partition("/")
+        if layer in ALONE and not name and "/" not in text:
+            return cls(layer)
+        if layer in NAMED and name:
+            return cls(layer, check_label(name, layer))
+        raise ScopeRefused(f"{text!r} is not a scope")
+
+    def __str__(self) -> str:
+        return f"{self.layer}/{self.name}" if self.name else self.layer
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the resolver goes by. `project` is a folder that the caller or the environment chose."""
+
+    home: str
+    cwd: str
+    project: str = ""
+    projects: Sequence[tuple[str, str]] = ()
+
+
+def check_label(label: str, what: str) -> str:
+    """Let a name through that is letters, digits and hyphens; upper and lower case are one.
+
+    >>> check_label("Researcher", "agent")
+    'researcher'
+    """
+    folded = label.lower() if label.isascii() else label
+    if not _LABEL.fullmatch(folded) or _DEVICES.fullmatch(folded):
+        raise ScopeRefused(f"{label!r} cannot name a {what}: use 1 to 64 letters, digits and hyphens")
+    return folded
+
+
+def resolve(scope: Scope, places: Places) -> str:
+    """The root folder of a scope. Nothing is created."""
+    if scope.layer == "user":
+        return os.path.join(places.home, "user")
+    if scope.layer == "agent":
+        return os.path.join(places.home, "agents", check_label(scope.name, "agent"))
+    if scope.layer == "team":
+        return os.path.join(places.home, "team", check_label(scope.name, "team"))
+    project = project_root(places)
+    if scope.layer == "project":
+        return project
+    root = os.path.join(project, f"{scope.layer}s", check_label(scope.name, scope.layer))
+    _refuse_links(project, root)
+    return root
+
+
+def project_root(places: Places) -> str:
+    """The root folder of the project that the working directory belongs to."""
+    if places.project:
+        return os.path.abspath(os.path.expanduser(places.project))
+    checkout, identity = find_repository(places.cwd)
+    for folder, root in places.projects:
+        if _within(places.cwd, os.path.expanduser(folder)):
+            return os.path.abspath(os.path.expanduser(root))
+    kept = os.path.join(checkout, FOLDER) if checkout else ""
+    if kept and os.path.lexists(kept):
+        _refuse_links(checkout, kept)
+        return kept
+    return os.path.join(places.home, "projects", _project_name(identity))
+
+
+def find_repository(cwd: str) -> tuple[str, str]:
+    """The main checkout of the repository around `cwd` ("" if none), and what identifies the project.
+
+    A linked worktree counts as its repository only when that repository knows it: anyone can write a
+    `.git` file that points at somebody else's.
+    """
+    here = os.path.realpath(cwd)
+    folder = here
+    while True:
+        git = os.path.join(folder, ".git")
+        if os.path.isdir(git) and not os.path.islink(git):
+            return folder, git
+        if os.path.isfile(git) and not os.path.islink(git):
+            common = _common_directory(git)
+            if not common:
+                return folder, git
+            main = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
+            return main, common
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return "", here
+        folder = parent
+
+
+def _common_directory(git_file: str) -> str:
+    """The repository that a worktree's `.git` file names, if that repository names it back; else ""."""
+    target = _first_line(git_file)
+    if not target.startswith("gitdir: "):
+        return ""
+    private = os.path.realpath(os.path.join(os.path.dirname(git_file), target[8:]))
+    common = os.path.realpath(os.path.join(private, _first_line(os.path.join(private, "commondir")) or "."))
+    back = _first_line(os.path.join(private, "gitdir"))
+    known = back and os.path.realpath(os.path.join(private, back)) == os.path.realpath(git_file)
+    return common if known and os.path.dirname(private) == os.path.join(common, "worktrees") else ""
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(4096).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _project_name(identity: str) -> str:
+    folder = os.path.dirname(identity) if os.path.basename(identity) == ".git" else identity
+    name = re.sub(r"[^a-z0-9]+", "-", os.path.basename(folder).lower()).strip("-")[:40] or "project"
+    return f"{name}-{sha256(os.fsencode(os.path.normcase(identity))).hexdigest()[:16]}"
+
+
+def _within(path: str, folder: str) -> bool:
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _refuse_links(trusted: str, path: str) -> None:
+    """Refuse a path whose steps below `trusted` are links: they came with the repository."""
+    step = trusted
+    for name in os.path.relpath(path, trusted).split(os.sep):
+        step = os.path.join(step, name)
+        try:
+            found = os.lstat(step)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
+            raise ScopeRefused(f"{step!r} is a link or not a folder; a repository may not choose where memory lives")

@@ -1,0 +1,515 @@
+"""Sheaf: everything an agent remembers in one scope. The one way in for programs, commands and tools."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+
+from memsheaf import archive, config, history
+from memsheaf.errors import (
+    BadHeader,
+    Changed,
+    Exists,
+    ManyMatches,
+    NoMatch,
+    NotFound,
+    OutOfRange,
+    ReadOnly,
+    TextRefused,
+)
+from memsheaf.flow.inject import CONTEXT, stable
+from memsheaf.frontmatter import edited
+from memsheaf.guard.names import CATALOG, check_path, file_name
+from memsheaf.index.catalog import Page, listing
+from memsheaf.index.search import Index, database_for
+from memsheaf.index.table import Row
+from memsheaf.memory import KINDS, LIMIT, Memory, check, compose, parse
+from memsheaf.proof import Proof, examine
+from memsheaf.scope import Scope, resolve
+from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
+from memsheaf.store.folder import FolderStore
+
+PAGE = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did: paths that came in, that were the same already, and that were refused, with why."""
+
+    added: tuple[str, ...]
+    replaced: tuple[str, ...]
+    same: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+class Sheaf:
+    """The memory of one scope.
+
+    >>> with Sheaf.open("user") as sheaf:                                        # doctest: +SKIP
+    ...     sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
+    ...     print(sheaf.prompt())
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        store: FolderStore,
+        index: Index,
+        *,
+        by: str = "agent",
+        read_only: bool = False,
+        tools: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.scope = scope
+        self.store = store
+        self.index = index
+        self.by = by
+        self.read_only = read_only
+        self.tools = tools
+        self._clock = clock
+        self._prompt: tuple[tuple[Stamp | None, ...], str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        scope: Scope | str,
+        *,
+        settings: config.Settings | None = None,
+        cwd: str = "",
+        by: str = "agent",
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> Sheaf:
+        """Open the memory of a scope: "user", "project", "agent/NAME", "task/SLUG", "session/ID", "team/NAME".
+
+        `by` is who makes the changes: `user`, `agent`, or the name of a program. Nothing is created before the
+        first change. A crash that left a commit half done is mended here.
+        """
+        settings = settings or config.load()
+        scope = Scope.parse(scope) if isinstance(scope, str) else scope
+        root = resolve(scope, settings.places(cwd or os.getcwd()))
+        store = FolderStore(root, clock=clock, retention_days=settings.retention_days)
+        if not read_only:
+            store.recover()
+        index = Index(store, database_for(root, settings.cache), read_only=read_only, clock=clock)
+        return cls(scope, store, index, by=by, read_only=read_only, tools=settings.tools, clock=clock)
+
+    @property
+    def root(self) -> str:
+        """The folder that holds the files."""
+        return self.store.root
+
+    def close(self) -> None:
+        """Make everything safe on disk and let go."""
+        if not self.read_only:
+            self.store.close()
+        self.index.close()
+
+    def __enter__(self) -> Sheaf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # asking
+
+    def read(self, path: str) -> Memory:
+        """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
+        try:
+            document = self.store.read(path)
+        except NotFound:
+            others = self.index.same_file(path)
+            if len(others) != 1 or others[0] == path:
+                raise
+            document = self.store.read(others[0])
+        return parse(document.path, document.data)
+
+    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
+        self.index.look(thorough=True)
+        where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
+        return self.index.rows(" AND ".join(where), *([kind] if kind else []))
+
+    def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
+        """Memories that hold words of the query, best first."""
+        self.index.look(thorough=True)
+        return self.index.search(query, limit)
+
+    def catalog(self) -> Page:
+        """What MEMORY.md holds: one line a memory, within its budget."""
+        self.index.look()
+        return self.index.catalog()
+
+    def page(self, number: int = 1, *, kind: str = "") -> Page:
+        """A page of the whole catalog, most important first: nothing is out of reach."""
+        self.index.look()
+        rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if number > 0 else []
+        entries = [(row.name, row.path, row.problem or row.description) for row in rows]
+        return listing(entries, number, self.index.total(kind), PAGE)
+
+    def prompt(self) -> str:
+        """The section for an agent's system prompt; the same bytes as long as no memory changed."""
+        changed = self.index.look()
+        stamps = self.store.stamps((CATALOG, CONTEXT))
+        key = tuple(stamps.values())
+        if changed or self._prompt is None or self._prompt[0] != key or not all(key[:1]):
+            context = self.store.published(CONTEXT) or b""
+            text = stable(
+                scope=str(self.scope),
+                catalog=self.index.catalog().text,
+                context=context.decode("utf-8", "replace"),
+                tools=self.tools,
+            )
+            self._prompt = key, text
+        return self._prompt[1]
+
+    # changing
+
+    def remember(
+        self,
+        name: str,
+        description: str,
+        kind: str,
+        content: str,
+        *,
+        path: str = "",
+        replace: bool = False,
+        expect: Version | None = None,
+        trust: str = "",
+        conversation: str = "",
+        citations: Sequence[str] = (),
+        pinned: bool = False,
+        expires: str = "",
+        supersedes: Sequence[str] = (),
+        reason: str = "",
+    ) -> Memory:
+        """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
+
+        Raises:
+            Exists: there is one already, and `replace` was not given.
+            TextRefused, PathRefused: it may not be stored; the message says why.
+            Changed: `expect` is not the version that is there.
+        """
+        today = self._today()
+        text = compose(
+            name=name,
+            description=description,
+            kind=kind,
+            body=content,
+            created=today,
+            updated=today,
+            source=self.by,
+            trust=trust,
+            conversation=conversation,
+            citations=citations,
+            pinned=pinned,
+            expires=expires,
+            supersedes=supersedes,
+            reason=reason,
+        )
+        self.index.ready()
+        found = self._find(path) if path else self._same_name(kind, name)
+        if found is None:
+            target = check_path(path) if path else file_name(kind, name, self._taken)
+            return self._store_one(check(target, text), expect or ABSENT, f"remember {name}")
+        if not replace:
+            raise Exists(found.path)
+        if expect is not None and expect != found.version:
+            raise Changed(found.path)
+        if found.state == "ok":
+            text = _merged(found, check(found.path, text))
+        return self._store_one(check(found.path, text), found.version, f"replace {name}")
+
+    def revise(self, path: str, old: str, new: str, *, count: int = 1, expect: Version | None = None) -> Memory:
+        """Replace a piece of text that occurs exactly `count` times.
+
+        Raises:
+            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused.
+        """
+        if not old:
+            raise TextRefused("the text to replace is empty; give the exact text that is to change")
+        memory = self._for_change(path, expect)
+        lines = _places(memory.text, old)
+        if not lines:
+            raise NoMatch(memory.path)
+        if len(lines) != count:
+            raise ManyMatches(memory.path, lines)
+        return self._store_one(self._redated(memory, memory.text.replace(old, new)), memory.version, "update")
+
+    def insert(self, path: str, line: int, text: str, *, expect: Version | None = None) -> Memory:
+        """Insert text after a line of the body; 0 puts it first.
+
+        Raises:
+            NotFound, OutOfRange, BadHeader, Changed, TextRefused.
+        """
+        memory = self._for_change(path, expect)
+        ends = "\r\n" if "\r\n" in memory.body else "\n"
+        lines = memory.body.split("\n")
+        closed = not lines[-1]
+        if closed:
+            lines.pop()
+        if not 0 <= line <= len(lines):
+            raise OutOfRange(memory.path, line, len(lines))
+        added = text.removesuffix("\n").split("\n")
+        if ends == "\r\n":
+            added = [piece.removesuffix("\r") + "\r" for piece in added]
+            if line == len(lines) and not closed:
+                lines[-1:] = [lines[-1] + "\r"]
+        body = "\n".join([*lines[:line], *added, *lines[line:]]) + "\n" * closed
+        return self._store_one(self._redated(memory, memory.page.head + body), memory.version, "insert")
+
+    def put(self, path: str, text: str, *, expect: Version = ABSENT, free: bool = False, why: str = "") -> Memory:
+        """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
+
+        Raises:
+            Exists, Changed, TextRefused, PathRefused.
+        """
+        found = self._find(path)
+        if found is not None and expect == ABSENT:
+            raise Exists(found.path)
+        target = found.path if found else check_path(path)
+        checked = _checked(target, text, found, free=free)
+        return self._store_one(checked, expect, why or ("edit" if found else "add"))
+
+    def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
+        """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
+
+        Raises:
+            NotFound, Changed.
+        """
+        found = self._find(path)
+        if found is None:
+            raise NotFound(path)
+        return self._commit([Change(found.path, None, expect or found.version)], why or f"forget {found.name}")
+
+    # what happened
+
+    def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
+        """The commits of this scope or of one path, newest first; edits made outside are noticed first."""
+        self.index.look(thorough=True)
+        return islice(self.store.history(self._spelled(path) if path else None), limit)
+
+    def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
+        """How a memory changed: between two versions, or by its last commit."""
+        self.index.look(thorough=True)
+        path = self._spelled(path)
+        last = next(self.store.history(path), None)
+        if not older and last is None:
+            raise NotFound(path)
+        if not older and last is not None:
+            revision = last.revisions[0]
+            older, newer = revision.before, newer or revision.after
+        texts = [self._text_at(path, version) for version in (older, newer)]
+        return history.diff(path, *texts, labels=(older[:12] or "absent", newer[:12] or "now"))
+
+    def blame(self, path: str) -> Sequence[history.Blamed]:
+        """Which commit each line of a memory came with."""
+        self.index.look(thorough=True)
+        memory = self.read(path)
+        return history.blame(memory.text, self.store.history(memory.path))
+
+    def undo(self, commit: str = "") -> Commit:
+        """Take back a commit, the last one that stands unless one is named. Undo an undo by its id.
+
+        Raises:
+            NoSuchCommit, Changed, VersionGone.
+        """
+        self._require_writable()
+        self.index.look(thorough=True)
+        return self._follow(lambda: self.store.undo(commit, by=self.by), [CATALOG])
+
+    def restore(self, path: str, version: Version) -> Commit:
+        """Bring a memory back to an older version, whatever it is now.
+
+        Raises:
+            VersionGone: the journal no longer holds it.
+        """
+        path = self._spelled(path)
+        data = self.store.version(path, version)
+        found = self._find(path)
+        change = Change(path, data, found.version if found else ABSENT)
+        return self._commit([change], f"restore {version[:12]}")
+
+    def erase(self, path: str) -> Proof:
+        """Remove a memory and all its versions for good, and prove it.
+
+        Raises:
+            NotFound: neither the files nor the journal know it.
+        """
+        self._require_writable()
+        erased = self.store.erase(self._spelled(path), by=self.by)
+        self.index.delete()
+        self.index.look()
+        return examine(self.root, erased, self.index.files())
+
+    # moving
+
+    def export(self, target: str) -> int:
+        """Write every file to a new zip, tar or folder, and say how many."""
+        rows = self.list()
+        usable = (row.path for row in rows if not (row.state == "held" and row.size == 0))
+        return archive.write(target, ((path, self.store.read(path).data) for path in usable))
+
+    def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Imported:
+        """Import a folder or an archive as one commit. What is refused stays out and is named.
+
+        Raises:
+            ArchiveRefused: it reaches outside, or is too large; nothing was imported.
+        """
+        outcome: dict[str, list[str]] = {"added": [], "replaced": [], "same": []}
+        refused: list[tuple[str, str]] = []
+        changes: list[Change] = []
+        parsed: dict[str, Memory] = {}
+        for path, data in archive.read(source):
+            try:
+                found = self._find(path)
+                memory = _checked_import(found.path if found else path, data, found)
+                if found and found.data != data and not replace:
+                    raise Exists(found.path)
+            except (TextRefused, Exists) as error:
+                refused.append((path, str(error)))
+                continue
+            outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
+            changes.append(Change(memory.path, data, found.version if found else ABSENT))
+            parsed[memory.path] = memory
+        if changes and not dry_run:
+            self._commit(changes, f"import {os.path.basename(os.path.abspath(source))}", by="import", parsed=parsed)
+        added, replaced, same = map(tuple, outcome.values())
+        return Imported(added, replaced, same, tuple(refused))
+
+    # inside
+
+    def _today(self) -> str:
+        return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
+
+    def _require_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnly(f"the scope {self.scope} was opened for reading only")
+
+    def _spelled(self, path: str) -> str:
+        """The path as the folder spells it, whether or not it is still there."""
+        path = check_path(path)
+        others = self.index.same_file(path)
+        return others[0] if len(others) == 1 else path
+
+    def _find(self, path: str) -> Memory | None:
+        try:
+            return self.read(path)
+        except NotFound:
+            return None
+
+    def _same_name(self, kind: str, name: str) -> Memory | None:
+        """The memory that bears this very name: a correction belongs there."""
+        found = self.index.named(kind, name.strip())
+        return self._find(found) if found else None
+
+    def _taken(self, path: str) -> bool:
+        return bool(self.index.same_file(path)) or self.store.stamps([path])[path] is not None
+
+    def _for_change(self, path: str, expect: Version | None) -> Memory:
+        self._require_writable()
+        memory = self.read(path)
+        if memory.state not in ("ok", "free"):
+            raise BadHeader(memory.path, memory.problem)
+        if expect is not None and expect != memory.version:
+            raise Changed(memory.path)
+        return memory
+
+    def _redated(self, was: Memory, text: str) -> Memory:
+        """The memory a changed text makes, with today's date in its header."""
+        changed = _checked(was.path, text, was, free=was.state == "free")
+        if changed.state == "free" or changed.updated == self._today():
+            return changed
+        return _checked(was.path, edited(text, fields={"updated": self._today()}), was, free=False)
+
+    def _store_one(self, memory: Memory, expect: Version, why: str) -> Memory:
+        self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory})
+        return memory
+
+    def _commit(
+        self,
+        changes: Sequence[Change],
+        why: str,
+        *,
+        by: str = "",
+        parsed: Mapping[str, Memory] = MappingProxyType({}),
+    ) -> Commit:
+        self._require_writable()
+        self.index.ready()
+        self.index.notice(change.path for change in changes if change.expect != ABSENT)
+        for change in changes:
+            if change.expect == ABSENT and (others := set(self.index.same_file(change.path)) - {change.path}):
+                raise Exists(others.pop(), f"{change.path!r} would be the same file on some systems")
+        return self._follow(
+            lambda: self.store.commit(changes, by=by or self.by, why=why),
+            [change.path for change in changes],
+            parsed,
+        )
+
+    def _follow(
+        self,
+        work: Callable[[], Commit],
+        paths: Sequence[str],
+        parsed: Mapping[str, Memory] = MappingProxyType({}),
+    ) -> Commit:
+        before = self.index.folders_of(paths)
+        commit = work()
+        self.index.follow(commit, before, parsed)
+        return commit
+
+    def _text_at(self, path: str, version: Version) -> str:
+        if version == ABSENT:
+            found = self._find(path)
+            return found.text if found else ""
+        found = self._find(path)
+        if found and found.version.startswith(version):
+            return found.text
+        return self.store.version(path, version).decode("utf-8", "replace")
+
+
+def _places(text: str, piece: str) -> list[int]:
+    """The lines at which a piece of text begins."""
+    lines, at = [], text.find(piece)
+    while at >= 0:
+        lines.append(text.count("\n", 0, at) + 1)
+        at = text.find(piece, at + len(piece))
+    return lines
+
+
+def _merged(found: Memory, fresh: Memory) -> str:
+    """The text of `found` with the fields and the body of `fresh`; when it was made, and unknown keys, stay."""
+    values = {
+        field.key: fresh.page.items(field.key) if isinstance(field.value, tuple) else fresh.page.get(field.key)
+        for field in fresh.page.fields
+        if field.key != "created"
+    }
+    return edited(found.text, fields=values, body=fresh.body)
+
+
+def _checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
+    """The memory, or with `free` the free file, that a text makes. Raises TextRefused when it may not be stored."""
+    if not free:
+        return check(path, text, kinds=(*KINDS, was.kind) if was else KINDS)
+    try:
+        memory = parse(path, text.encode())
+    except UnicodeEncodeError:
+        raise TextRefused(f"{path!r} would hold half of a surrogate pair") from None
+    if len(memory.data) > LIMIT:
+        raise TextRefused(f"{path!r} would be larger than {LIMIT // 1024} KiB")
+    if "\0" in text or not text.strip():
+        raise TextRefused(f"{path!r} would hold no text, or zero bytes")
+    return memory
+
+
+def _checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
+    """The memory a file makes; one without a header comes in as a free file. Raises TextRefused."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise TextRefused(f"{path!r} is not UTF-8") from None
+    return _checked(path, text, found, free=parse(path, data).state == "free")

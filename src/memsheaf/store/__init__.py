@@ -1,0 +1,95 @@
+"""Where texts live: the words every store speaks.
+
+A store keeps texts at relative paths and promises, whatever it is made of:
+
+- `read(path)` gives a whole old or a whole new text, without a lock.
+- `scan()` lists what is there, one bad entry never hiding another.
+- `commit(changes, by=…, why=…)` changes one or many texts, all or nothing, durably, provided that each
+  is still at the version the caller saw. The loser gets `Changed`, and nothing is written.
+- `history(path)` tells what happened, newest first, with the texts.
+- `lock(name)` lets one process at a time do a named piece of work.
+
+`tests/store/test_contract.py` is the contract; a backend is whatever passes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+Version = str
+"""The SHA-256 of a text, in hex: two texts are the same version when they are the same bytes."""
+
+ABSENT: Version = ""
+"""The version of a text that is not there."""
+
+Stamp = tuple[int, int, int, int]
+"""mtime_ns, ctime_ns, size, inode: equal stamps mean an untouched file, but for edits in the same instant."""
+
+
+def version_of(data: bytes | None) -> Version:
+    """Name a text by its content.
+
+    >>> version_of(b"tabs")[:12], version_of(None)
+    ('98af5cb2fc62', '')
+    """
+    return ABSENT if data is None else sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text as it was read."""
+
+    path: str
+    data: bytes
+
+    @property
+    def version(self) -> Version:
+        """Which text this is; pass it as `expect` to change just this one."""
+        return version_of(self.data)
+
+    @property
+    def text(self) -> str:
+        """The text, with replacement characters where the bytes are not UTF-8."""
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file that a scan met. With a `problem` it is there but cannot be used."""
+
+    path: str
+    stamp: Stamp
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What shall be at `path` (None: nothing), provided that `expect` is there now."""
+
+    path: str
+    data: bytes | None
+    expect: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What one commit did to one path. A text is None when absent, past retention, or erased."""
+
+    path: str
+    before: Version
+    after: Version
+    old: bytes | None = field(default=None, repr=False)
+    new: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One change of one or many texts, as the journal keeps it."""
+
+    id: str
+    at: str
+    by: str
+    why: str
+    revisions: tuple[Revision, ...]
+    undoes: str = ""

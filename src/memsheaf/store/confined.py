@@ -1,0 +1,285 @@
+"""An open directory that no name leaves: the few system calls the folder store trusts.
+
+On POSIX every step of a path is opened relative to the handle of its parent with no-follow, so a link that
+is swapped in between check and use leads nowhere. Where Python has no `dir_fd` (Windows) each step is
+checked for links and reparse points before it is used; a race with an attacker on the same machine is then
+possible, and docs/reliability.md says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from memsheaf.errors import Busy, PathRefused
+
+HAS_DIR_FD = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
+
+_BASE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = _BASE | os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_LINKS = {errno.ELOOP, errno.EMLINK, errno.ENOTDIR}
+
+READ = _BASE | _NOFOLLOW | os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+CREATE = _BASE | _NOFOLLOW | os.O_WRONLY | os.O_CREAT | os.O_EXCL
+APPEND = _BASE | _NOFOLLOW | os.O_RDWR | os.O_APPEND
+
+
+class Folder:
+    """One open directory. Names are looked up in it and nowhere else. Close it."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int | None) -> None:
+        self.path = path
+        self._fd = fd
+
+    @classmethod
+    def open(cls, path: str, *, create: bool = False, portable: bool = not HAS_DIR_FD) -> Folder:
+        """Open the directory a person named; links on the way to it are theirs to choose."""
+        try:
+            if not portable:
+                return cls(path, os.open(path, _FOLDER))
+            with os.scandir(path):  # fails as opening would
+                return cls(path, None)
+        except FileNotFoundError:
+            if not create:
+                raise
+        _make_folders(path, portable)
+        return cls.open(path, portable=portable)
+
+    def close(self) -> None:
+        """Let the handle go."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def folder(self, name: str, *, create: bool = False) -> Folder:
+        """Open a directory inside this one. Raises PathRefused for a link, NotFound errors as OSError."""
+        path = f"{self.path}{os.sep}{name}"
+        try:
+            return Folder(path, self._open_folder(name, path))
+        except FileNotFoundError:
+            if not create:
+                raise
+        except OSError as error:
+            if error.errno in _LINKS:
+                raise PathRefused(path, "a step of it is a link or not a folder") from None
+            raise
+        with suppress(FileExistsError):
+            self._mkdir(name)
+            self.sync()
+        return self.folder(name)
+
+    def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open a plain file in this directory. A link, a folder or a device is refused."""
+        try:
+            if self._fd is None:
+                self._refuse_link(name)
+                fd = os.open(os.path.join(self.path, name), flags, mode)
+            else:
+                fd = os.open(name, flags, mode, dir_fd=self._fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK):
+                raise PathRefused(name, "it is a link") from None
+            if error.errno in (errno.EISDIR, errno.ENXIO):
+                raise PathRefused(name, "it is not a plain file") from None
+            raise
+        if not flags & os.O_EXCL and not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise PathRefused(name, "it is not a plain file")
+        return fd
+
+    def stat(self, name: str) -> os.stat_result:
+        """Look at a name without following it."""
+        if self._fd is None:
+            return os.stat(os.path.join(self.path, name), follow_symlinks=False)
+        return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+
+    def stat_self(self) -> os.stat_result:
+        """Look at this directory."""
+        return os.stat(self.path if self._fd is None else self._fd)
+
+    def rename(self, name: str, to: Folder, new: str) -> None:
+        """Move a file of this directory over a name of another, in one step."""
+        if self._fd is None or to._fd is None:
+            os.replace(os.path.join(self.path, name), os.path.join(to.path, new))
+        else:
+            os.replace(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd)
+
+    def unlink(self, name: str) -> None:
+        """Remove a name."""
+        if self._fd is None:
+            os.unlink(os.path.join(self.path, name))
+        else:
+            os.unlink(name, dir_fd=self._fd)
+
+    def scan(self) -> Iterator[os.DirEntry[str]]:
+        """Go through the names of this directory, in no order."""
+        # scandir owns a duplicate of the handle, so that reading it does not move ours
+        with os.scandir(self.path if self._fd is None else self._fd) as entries:
+            yield from entries
+
+    def sync(self) -> None:
+        """Make names that were added, moved or removed here survive a power cut."""
+        if self._fd is not None:
+            flush(self._fd)
+
+    def _open_folder(self, name: str, path: str) -> int | None:
+        if self._fd is not None:
+            return os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd)
+        self._refuse_link(name)
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
+        return None
+
+    def _mkdir(self, name: str) -> None:
+        if self._fd is None:
+            os.mkdir(os.path.join(self.path, name), 0o700)
+        else:
+            os.mkdir(name, 0o700, dir_fd=self._fd)
+
+    def _refuse_link(self, name: str) -> None:
+        try:
+            found = os.stat(os.path.join(self.path, name), follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", False):
+            raise PathRefused(name, "it is a link")
+
+
+def _make_folders(path: str, portable: bool) -> None:
+    """Make a directory and those above it, each of them safe from a power cut."""
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        _make_folders(parent, portable)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        with suppress(PermissionError), Folder.open(parent or ".", portable=portable) as above:
+            above.sync()
+
+
+@contextmanager
+def walk(root: Folder, path: str, *, create: bool = False) -> Iterator[tuple[Folder, str]]:
+    """Open the folder that holds `path`, step by step from `root`, and give it with the last name."""
+    *steps, name = path.split("/")
+    folder = root
+    try:
+        for step in steps:
+            inner = folder.folder(step, create=create)
+            if folder is not root:
+                folder.close()
+            folder = inner
+        yield folder, name
+    finally:
+        if folder is not root:
+            folder.close()
+
+
+def flush(fd: int) -> None:
+    """Wait until what was written to `fd` is on the medium, the drive's cache included."""
+    if sys.platform == "darwin":
+        with suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(fd)
+
+
+def flush_data(fd: int) -> None:
+    """As `flush`, for the content and what is needed to reach it, but not the times of the file."""
+    os.fdatasync(fd) if sys.platform == "linux" else flush(fd)
+
+
+def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a new file under a name that nobody else uses."""
+    fd = folder.open_file(name, CREATE, mode)
+    try:
+        write_all(fd, data)
+        if mode != 0o600 and hasattr(os, "fchmod"):
+            os.fchmod(fd, mode)  # the umask must not narrow what the replaced file allowed
+    finally:
+        os.close(fd)
+
+
+def read_file(folder: Folder, name: str, limit: int) -> bytes:
+    """Read a plain file, `limit` bytes at most."""
+    fd = folder.open_file(name, READ)
+    try:
+        return read_all(fd, limit)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte, however often the kernel stops half-way."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """Read an open file from its start, `limit` bytes at most."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    expected = min(limit, os.fstat(fd).st_size)
+    data = os.read(fd, expected + 1)  # one more: it grew if we get it
+    while expected < len(data) < limit and (more := os.read(fd, min(limit - len(data), 1 << 20))):
+        data += more
+    return data[:limit]
+
+
+@contextmanager
+def kernel_lock(folder: Folder, name: str, *, wait: float) -> Iterator[None]:
+    """Hold a lock that the kernel frees when its holder dies; the file stays for ever.
+
+    Raises:
+        Busy: another process kept it longer than `wait` seconds.
+    """
+    fd = folder.open_file(name, _BASE | _NOFOLLOW | os.O_RDWR | os.O_CREAT)
+    try:
+        if not _try_lock(fd):
+            _wait_for_lock(fd, name, wait)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _wait_for_lock(fd: int, name: str, wait: float) -> None:
+    deadline, pause = time.monotonic() + wait, 0.0005
+    while not _try_lock(fd):
+        if time.monotonic() > deadline:
+            raise Busy(f"another process has held the lock {name!r} for more than {wait:g} seconds")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,433 @@
+"""One directory, one file per text, readable with any editor.
+
+How a commit becomes durable, and why it needs one flush: under the lock, the versions are checked, the new
+texts are staged as drafts, and one journal line with all texts is written and flushed. That decides it.
+The drafts are then renamed into place. Their own flush may come later (`settle`), because the line is enough
+to put them back: after a crash the next writer completes the last line, after a reboot it verifies every
+line that was not yet marked safe. Where the system cannot tell a reboot, every commit settles at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from secrets import token_hex
+
+from memsheaf.errors import NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
+from memsheaf.guard.names import CATALOG, check_label, check_path, fold, listable, shown
+from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
+from memsheaf.store.confined import Folder, kernel_lock, read_file, stage, walk
+from memsheaf.store.desk import READ_LIMIT, Desk, read_patiently
+from memsheaf.store.journal import Journal
+
+HISTORY = ".history"
+OTHER_SCOPES = frozenset({"tasks", "sessions", "logs"})
+DEPTH = 4
+SETTLE_AFTER = 64
+PRUNED = "pruned"  # its time tells when retention was last seen to
+
+
+def boot_id() -> str:
+    """Tell this boot from the last, or "" where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(13)
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
+
+    path: str
+    versions: tuple[Version, ...]
+    texts: tuple[bytes, ...]
+
+
+class FolderStore:
+    """One directory of texts. Any number of processes may use it at once."""
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        wait: float = 30.0,
+        patience: float = 0.05,
+        boot: str | None = None,
+        portable: bool | None = None,
+        retention_days: float = 30.0,
+    ) -> None:
+        self.root = os.path.abspath(root)
+        self._clock = clock
+        self._wait = wait
+        self._patience = patience
+        self._boot = boot_id() if boot is None else boot
+        self._options = {} if portable is None else {"portable": portable}
+        self._retention_days = retention_days
+        self._segment = 0
+        self._unsettled = 0
+        self._swept = False
+
+    def read(self, path: str) -> Document:
+        """Give the text at `path`. An empty file is read again: an editor may be in the middle of saving.
+
+        Raises:
+            NotFound: nothing is there.
+            PathRefused: `path` leaves the root, or is a link.
+        """
+        path = self._spelling(path)
+        try:
+            with self._open_root() as root, walk(root, path) as (folder, name):
+                return Document(path, read_patiently(folder, name, path, self._patience))
+        except FileNotFoundError:
+            raise NotFound(path) from None
+        except OSError as error:
+            raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
+
+    def scan(self) -> Iterator[Entry]:
+        """List every Markdown file and every folder (its path ends with "/"; the root is ""), in no order.
+
+        What cannot be used comes with its problem.
+        """
+        try:
+            root = self._open_root()
+        except FileNotFoundError:
+            return
+        waiting = [(root, "")]
+        try:
+            while waiting:
+                folder, prefix = waiting.pop()
+                with folder:
+                    yield Entry(prefix, _stamp(folder.stat_self()))
+                    for entry in folder.scan():
+                        if not _is_folder_of_ours(entry, prefix):
+                            if found := _entry(entry, prefix):
+                                yield found
+                            continue
+                        try:
+                            waiting.append((folder.folder(entry.name), f"{prefix}{entry.name}/"))
+                        except OSError as error:
+                            problem = f"cannot be looked into: {error.strerror}"
+                            yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+        finally:
+            for folder, _ in waiting:
+                folder.close()
+
+    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
+        """The stamps of these files and folders now, None for what is not there."""
+        try:
+            root = self._open_root()
+        except FileNotFoundError:
+            return dict.fromkeys(paths)
+        with root:
+            return {path: _stamp_at(root, path) for path in paths}
+
+    def history(self, path: str | None = None) -> Iterator[Commit]:
+        """What happened, newest first; with `path`, to that text only."""
+        with self._reading() as journal:
+            for commit in journal.commits(path) if journal else ():
+                if path is None:
+                    yield commit
+                elif kept := tuple(r for r in commit.revisions if r.path == path):
+                    yield replace(commit, revisions=kept)
+
+    def find(self, commit_id: str) -> Commit:
+        """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
+        found = [commit for commit in self.history() if commit.id.startswith(commit_id)]
+        if len(found) == 1:
+            return found[0]
+        raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
+
+    def version(self, path: str, version: Version) -> bytes:
+        """Give an older text by its version, or the beginning of it.
+
+        Raises:
+            VersionGone: retention passed, or it was erased, or it never was.
+        """
+        for commit in self.history(path):
+            for revision in commit.revisions:
+                if revision.new is not None and revision.after.startswith(version):
+                    return revision.new
+                if revision.old is not None and revision.before.startswith(version):
+                    return revision.old
+        raise VersionGone(f"the journal holds no version {version[:12]} of {path!r}")
+
+    def damaged(self) -> list[str]:
+        """The journal lines that can no longer be read."""
+        with self._reading() as journal:
+            return journal.damaged() if journal else []
+
+    def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
+        """Make all the changes or none, durably.
+
+        Raises:
+            Changed: a text is not at the version its change expects; nothing was written.
+            PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
+            StoreFailed: the disk is full or failing; nothing was written.
+        """
+        changes = self._admitted(changes)
+        with self._desk() as desk:
+            revisions = [desk.revision(change) for change in changes]
+            revisions = [revision for revision in revisions if revision.before != revision.after]
+            commit = Commit(token_hex(6) if revisions else "", self._now(), by, why, tuple(revisions), undoes)
+            if revisions:
+                desk.carry_out(commit)
+                self._settle_if_due(desk)
+        return commit
+
+    def adopt(self, paths: Collection[str] | None) -> Commit | None:
+        """Journal what others did to these paths, or with None to all that the journal knows.
+
+        The step is taken from where the journal left a path to what is there now, so a path that nobody
+        touched costs nothing and changes nothing.
+        """
+        with self._desk() as desk:
+            revisions = desk.outside(paths)
+            if not revisions:
+                return None
+            commit = Commit(token_hex(6), self._now(), "outside", "", tuple(revisions))
+            desk.note(commit)
+            desk.finish(commit)
+        return commit
+
+    def undo(self, commit_id: str = "", *, by: str) -> Commit:
+        """Take back one commit, the last that still stands unless one is named, as a commit of its own.
+
+        Raises:
+            NoSuchCommit: there is none such, or nothing is left to undo.
+            Changed: a text was changed again since.
+            VersionGone: the older text is past retention.
+        """
+        target = self.find(commit_id) if commit_id else self._last_standing()
+        changes = [Change(r.path, self._before(r), r.after) for r in target.revisions]
+        return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
+
+    def erase(self, path: str, *, by: str) -> Erased:
+        """Remove a text and every older version of it from the folder and its journal.
+
+        Raises:
+            NotFound: neither the folder nor the journal knows it.
+        """
+        path = self._spelling(path)
+        with self._desk() as desk:
+            desk.sweep(self._clock())
+            texts = desk.forget(path)
+            if not texts:
+                raise NotFound(path)
+            mark = Commit(token_hex(6), self._now(), by, "erased a memory", ())
+            desk.note(mark)
+            desk.finish(mark)
+            desk.settle()
+        return Erased(path, tuple(texts), tuple(filter(None, texts.values())))
+
+    def prune(self) -> int:
+        """Drop retired texts that are past retention from the journal, and say how many; the log itself stays.
+
+        The text a memory has now is never dropped, however old.
+        """
+        with self._desk() as desk:
+            dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
+            with suppress(FileNotFoundError):
+                desk.history.unlink(PRUNED)
+            stage(desk.history, PRUNED, b"")
+        return dropped
+
+    def publish(self, name: str, data: bytes) -> None:
+        """Put a derived text in the root: whole for every reader, not journalled, free to lose."""
+        draft = f"derived-{token_hex(8)}"
+        try:
+            with self._open_root(create=True) as root, root.folder(HISTORY, create=True) as history:
+                try:
+                    stage(history, draft, data)
+                    history.rename(draft, root, name)
+                except OSError:
+                    with suppress(OSError):
+                        history.unlink(draft)
+                    raise
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
+
+    def published(self, name: str) -> bytes | None:
+        """Give a derived text back, None when it is not there."""
+        try:
+            with self._open_root() as root:
+                return read_file(root, name, READ_LIMIT)
+        except (OSError, PathRefused):
+            return None
+
+    def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[None]:
+        """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""
+        return self._named_lock(f"lock-{check_label(name, 'lock')}", self._wait if wait is None else wait)
+
+    def recover(self) -> None:
+        """Complete what a crash left half done. Cheap when there is nothing; every writer does it anyway."""
+        with self._reading() as journal:
+            tail = journal.tail() if journal else None
+        if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self._boot)):
+            with self._desk():
+                pass
+
+    def close(self) -> None:
+        """Flush what is in place but not yet marked safe, and once a day let go what is past retention."""
+        if self._unsettled:
+            with self._desk() as desk:
+                desk.settle()
+                self._unsettled = 0
+                due = desk.older_than_a_day(PRUNED, self._clock())
+            if due:
+                self.prune()
+
+    def _now(self) -> str:
+        return _iso(self._clock())
+
+    def _open_root(self, *, create: bool = False) -> Folder:
+        return Folder.open(self.root, create=create, **self._options)
+
+    def _spelling(self, path: str) -> str:
+        """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
+        safe = check_path(path)
+        return path if safe != path and self.stamps([path])[path] else safe
+
+    def _admitted(self, changes: Sequence[Change]) -> list[Change]:
+        seen: dict[str, str] = {}
+        admitted = []
+        for change in changes:
+            path = self._spelling(change.path)
+            if other := seen.get(fold(path)):
+                raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
+            seen[fold(path)] = path
+            admitted.append(replace(change, path=path) if path != change.path else change)
+        return admitted
+
+    def _settle_if_due(self, desk: Desk) -> None:
+        self._unsettled += 1
+        if not self._boot or self._unsettled >= SETTLE_AFTER:
+            desk.settle()
+            self._unsettled = 0
+
+    @contextmanager
+    def _named_lock(self, name: str, wait: float) -> Iterator[None]:
+        with (
+            self._open_root(create=True) as root,
+            root.folder(HISTORY, create=True) as history,
+            kernel_lock(history, name, wait=wait),
+        ):
+            yield
+
+    @contextmanager
+    def _reading(self) -> Iterator[Journal | None]:
+        try:
+            with self._open_root() as root:
+                history = root.folder(HISTORY)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+        with history:
+            journal = Journal(history)
+            try:
+                yield journal
+            except OSError as error:
+                raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+            finally:
+                journal.close()
+
+    @contextmanager
+    def _desk(self) -> Iterator[Desk]:
+        """Where changes are made: the lock held, the journal sound, crashes of others mended."""
+        try:
+            with (
+                self._open_root(create=True) as root,
+                root.folder(HISTORY, create=True) as history,
+                kernel_lock(history, "lock", wait=self._wait),
+            ):
+                journal = Journal(history, self._segment)
+                desk = Desk(root, history, journal, self._boot, self._patience)
+                try:
+                    desk.recover()
+                    if not self._swept:
+                        desk.sweep(self._clock())
+                        self._swept = True
+                    yield desk
+                finally:
+                    self._segment = journal.segment
+                    journal.close()
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
+
+    def _last_standing(self) -> Commit:
+        undone: set[str] = set()
+        for commit in self.history():
+            if commit.undoes:
+                undone.add(commit.undoes)
+            elif commit.id not in undone and commit.revisions:
+                return commit
+        raise NoSuchCommit("nothing is left to undo")
+
+    def _before(self, revision: Revision) -> bytes | None:
+        if revision.before == ABSENT or revision.old is not None:
+            return revision.old
+        return self.version(revision.path, revision.before)
+
+
+def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
+    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False) or entry.name.endswith(".md"):
+        return False
+    return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in OTHER_SCOPES)
+
+
+def _entry(entry: os.DirEntry[str], prefix: str) -> Entry | None:
+    if not listable(entry.name) or (not prefix and entry.name == CATALOG):
+        return None
+    path, problem = prefix + entry.name, ""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return Entry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
+    if not stat.S_ISREG(found.st_mode):
+        problem = "is a link, which is not followed" if stat.S_ISLNK(found.st_mode) else "is not a plain file"
+    else:
+        problem = _name_problem(path)
+    return Entry(shown(path) if problem else path, _stamp(found), problem)
+
+
+@lru_cache(maxsize=1 << 14)
+def _name_problem(path: str) -> str:
+    try:
+        check_path(path)
+    except PathRefused as error:
+        return f"has a name that is not allowed: {error.why}"
+    return ""
+
+
+def _stamp_at(root: Folder, path: str) -> Stamp | None:
+    try:
+        if "/" not in path:
+            return _stamp(root.stat(path) if path else root.stat_self())
+        with walk(root, path.rstrip("/")) as (folder, name):
+            return _stamp(folder.stat(name))
+    except (OSError, PathRefused):
+        return None
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def _failure(error: OSError) -> str:
+    reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
+    return f"the store could not be changed: {reason or error.strerror or error}"

@@ -1,0 +1,272 @@
+"""The journal of a folder: what happened to it, in plain lines, oldest first.
+
+`.history/journal-000001.jsonl`, `-000002` and so on, about 1 MiB each. One line is one JSON object:
+
+    {"commit": "5f0c…", "at": "…Z", "by": "user", "why": "…", "boot": "…", "changes": [
+        {"path": "user_tabs.md", "before": "<sha256>", "old": "…", "after": "<sha256>", "new": "…"}]}
+    {"done": "5f0c…", "boot": "…"}     every file of that commit is in place
+    {"safe": "5f0c…"}                  and so flushed that a power cut cannot undo it
+    {"sealed": true}                   the next segment goes on from here
+
+A commit is decided when its line is on the medium. The line holds both texts, so that it can be carried out
+again after a crash, and undone, without any other line: losing or trimming one never harms another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from secrets import token_hex
+
+from memsheaf.errors import PathRefused
+from memsheaf.guard.names import check_path
+from memsheaf.store import Commit, Revision, version_of
+from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
+
+SEGMENT_BYTES = 1 << 20
+FEW = 8  # so many paths are looked for one by one
+_ENDLESS = 1 << 40
+_TAIL = 160  # longer than any mark
+_DONE = re.compile(rb'\{"done": "([0-9a-f]*)", "boot": "([0-9a-zA-Z-]*)"\}\n')
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """How a journal ends: `clean` (nothing to do), `open` (a commit to complete), `torn` or `sealed`."""
+
+    state: str
+    boot: str = ""
+    safe: bool = False
+
+
+def encode(commit: Commit, boot: str) -> bytes:
+    """Write a commit as its line."""
+    line = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "boot": boot}
+    if commit.undoes:
+        line["undoes"] = commit.undoes
+    changes = [_encode_revision(revision) for revision in commit.revisions]
+    # half a surrogate pair in `why` is kept as the escape it would be in JSON
+    return json.dumps({**line, "changes": changes}, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _encode_revision(revision: Revision) -> dict[str, str]:
+    shape = {"path": revision.path, "before": revision.before, "after": revision.after}
+    for key, data in (("old", revision.old), ("new", revision.new)):
+        if data is not None:
+            try:
+                shape[key] = data.decode()
+            except UnicodeDecodeError:
+                shape[key + "64"] = b64encode(data).decode()
+    return shape
+
+
+def decode(line: bytes) -> Commit | None:
+    """Read a commit's line; None for a mark, a torn line, or one that bit rot reached."""
+    if not line.startswith(b'{"commit"'):
+        return None
+    try:
+        shape = json.loads(line)
+        revisions = tuple(_decode_revision(change) for change in shape["changes"])
+        return Commit(shape["commit"], shape["at"], shape["by"], shape["why"], revisions, shape.get("undoes", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
+        return None
+
+
+def _decode_revision(shape: dict[str, str]) -> Revision:
+    texts = [
+        shape[key].encode() if key in shape else b64decode(shape[key + "64"]) if key + "64" in shape else None
+        for key in ("old", "new")
+    ]
+    check_path(shape["path"])  # a journal that came with a repository may be hostile
+    revision = Revision(shape["path"], shape["before"], shape["after"], *texts)
+    for version, data in ((revision.before, revision.old), (revision.after, revision.new)):
+        if data is not None and version_of(data) != version:
+            raise ValueError("a text does not match its version")
+    return revision
+
+
+class Journal:
+    """The journal inside one open `.history` folder. The caller holds the lock to append or rewrite."""
+
+    def __init__(self, folder: Folder, segment: int = 0) -> None:
+        self._folder = folder
+        self.segment = segment or self._last_segment()
+        self._fd = -1
+
+    def close(self) -> None:
+        """Let the open segment go."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def tail(self) -> Tail:
+        """Look at the last line, moving on past sealed segments."""
+        end = self._end()
+        if not end:
+            return Tail("clean", safe=True)
+        last = end[end.rfind(b"\n", 0, -1) + 1 :]
+        if done := _DONE.fullmatch(last):
+            return Tail("clean", boot=done[2].decode())
+        if last.startswith(b'{"safe": "'):
+            return Tail("clean", safe=True)
+        if last.startswith(b'{"sealed"'):
+            self._advance()
+            return self.tail()
+        return Tail("open" if end.endswith(b"\n") else "torn")
+
+    def append(self, line: bytes, *, durable: bool) -> None:
+        """Add a line; if it cannot be written whole, leave no part of it behind."""
+        fd = self._open()
+        size = os.fstat(fd).st_size
+        try:
+            write_all(fd, line)
+            if durable:
+                flush_data(fd)
+        except OSError:
+            os.ftruncate(fd, size)
+            raise
+
+    def mend(self) -> None:
+        """Cut off a line that a crash left unfinished. It was never acknowledged."""
+        fd = self._open()
+        data = read_all(fd, _ENDLESS)
+        os.ftruncate(fd, data.rfind(b"\n") + 1)
+
+    def full(self) -> bool:
+        """Whether the segment is large enough to begin another."""
+        return os.fstat(self._open()).st_size >= SEGMENT_BYTES
+
+    def seal(self) -> None:
+        """Begin the next segment."""
+        self.append(b'{"sealed": true}\n', durable=True)
+        self._advance()
+        self._open()
+        self._folder.sync()
+
+    def unsafe(self) -> tuple[list[Commit], str]:
+        """The commits after the last `safe` mark, oldest first, finished or not, and the boot they belong to."""
+        lines = read_all(self._open(), _ENDLESS).split(b"\n")
+        last = max((n for n, line in enumerate(lines) if line.startswith(b'{"safe"')), default=-1)
+        kept = [(line, commit) for line in lines[last + 1 :] if (commit := decode(line))]
+        boot = str(json.loads(kept[-1][0]).get("boot", "")) if kept else ""
+        return [commit for _, commit in kept], boot
+
+    def commits(self, path: str | None = None) -> Iterator[Commit]:
+        """The finished commits, newest first; with `path`, those that touched it."""
+        needle = json.dumps(path, ensure_ascii=False).encode() if path is not None else b""
+        for segment in range(self.segment, 0, -1):
+            newest = segment == self.segment
+            done: set[str] = set()
+            for line in reversed(self._lines(segment)):
+                if newest and (mark := _DONE.fullmatch(line + b"\n")):
+                    done.add(mark[1].decode())
+                elif needle in line and (commit := decode(line)) and (not newest or commit.id in done):
+                    yield commit
+
+    def heads(self, paths: Collection[str] | None = None) -> dict[str, Revision]:
+        """The last step of every path that the journal knows, or of these; a removed one ends at ABSENT."""
+        heads: dict[str, Revision] = {}
+        if paths is not None and len(paths) <= FEW:
+            for path in paths:
+                steps = (step for commit in self.commits(path) for step in commit.revisions if step.path == path)
+                heads.update((step.path, step) for step in islice(steps, 1))
+            return heads
+        for commit in self.commits():
+            for revision in commit.revisions:
+                if paths is None or revision.path in paths:
+                    heads.setdefault(revision.path, revision)
+        return heads
+
+    def damaged(self) -> list[str]:
+        """Lines that can no longer be read, as `segment:line`; what surrounds them still can."""
+        found = []
+        for segment in range(1, self.segment + 1):
+            for number, line in enumerate(self._lines(segment), 1):
+                if line and not line.startswith((b'{"done"', b'{"safe"', b'{"sealed"')) and not decode(line):
+                    found.append(f"{_name(segment)}:{number}")
+        return found
+
+    def rewrite(self, change: Callable[[Commit], Commit | None]) -> None:
+        """Pass every commit through `change`; None drops it. A segment is replaced whole or not at all."""
+        self.close()
+        for segment in range(1, self.segment + 1):
+            lines = self._lines(segment)
+            new = [_rewritten(line, change) for line in lines]
+            if new != lines:
+                self._replace(segment, (line for line in new if line))
+
+    def _replace(self, segment: int, lines: Iterable[bytes]) -> None:
+        draft = draft_name()
+        fd = self._folder.open_file(draft, CREATE)
+        try:
+            write_all(fd, b"".join(line + b"\n" for line in lines))
+            flush(fd)
+        finally:
+            os.close(fd)
+        self._folder.rename(draft, self._folder, _name(segment))
+        self._folder.sync()
+
+    def _lines(self, segment: int) -> list[bytes]:
+        try:
+            return read_file(self._folder, _name(segment), _ENDLESS).split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+
+    def _open(self) -> int:
+        """The open segment; a new one is made safe from a power cut before anything is in it."""
+        if self._fd < 0:
+            try:
+                self._fd = self._folder.open_file(_name(self.segment), APPEND)
+            except FileNotFoundError:
+                self._fd = self._folder.open_file(_name(self.segment), APPEND | os.O_CREAT)
+                self._folder.sync()
+        return self._fd
+
+    def _end(self) -> bytes:
+        """The last bytes of the segment, without making or opening it for writing."""
+        try:
+            fd = self._fd if self._fd >= 0 else self._folder.open_file(_name(self.segment), READ)
+        except FileNotFoundError:
+            return b""
+        try:
+            os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
+            return os.read(fd, _TAIL)
+        finally:
+            if fd != self._fd:
+                os.close(fd)
+
+    def _advance(self) -> None:
+        self.close()
+        self.segment += 1
+
+    def _last_segment(self) -> int:
+        numbers = [
+            int(entry.name[8:14])
+            for entry in self._folder.scan()
+            if entry.name.startswith("journal-") and entry.name[8:14].isdigit()
+        ]
+        return max(numbers, default=1)
+
+
+def draft_name() -> str:
+    """A name no two writers share."""
+    return f"draft-{token_hex(8)}"
+
+
+def _name(segment: int) -> str:
+    return f"journal-{segment:06}.jsonl"
+
+
+def _rewritten(line: bytes, change: Callable[[Commit], Commit | None]) -> bytes:
+    commit = decode(line)
+    if commit is None:
+        return line
+    changed = change(commit)
+    if changed is commit:
+        return line
+    return b"" if changed is None else encode(changed, str(json.loads(line).get("boot", "")))[:-1]

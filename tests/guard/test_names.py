@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.errors import PathRefused, ScopeRefused
+from memsheaf.guard.names import (
+    CATALOG,
+    PATH_LIMIT,
+    SLUG_LIMIT,
+    STEM_LIMIT,
+    check_label,
+    check_path,
+    file_name,
+    fold,
+    listable,
+    shown,
+    slug,
+)
+from memsheaf.memory import KINDS
+
+CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "traversal.json")
+with open(CORPUS, encoding="utf-8") as file:
+    CASES: list[dict[str, Any]] = json.load(file)["cases"]
+
+NAMES = [case for case in CASES if case["surface"] in ("name", "abs_path", "url", "glob")]
+PAIRS = [case for case in CASES if case["surface"] == "name_pair"]
+PROJECTS = [case for case in CASES if case["surface"] == "project"]
+MEMBERS = [case for case in CASES if case["surface"] == "archive" and "/" in case["member"]]
+
+
+def names(case: dict[str, Any]) -> str:
+    return f"{case['id']} {case['note']}"
+
+
+def free(path: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("case", NAMES, ids=names)
+def test_a_hostile_path_is_refused_and_a_plain_one_accepted(case: dict[str, Any]) -> None:
+    path = case["input"].replace("{ROOT}", "/srv/memories").replace("{ROOTNAME}", "memories")
+    if case["expect"] == "accept":
+        assert check_path(path) == path
+    elif case["expect"] == "reject":
+        with pytest.raises(PathRefused):
+            check_path(path)
+    else:
+        assert case["expect"] == "accept_or_reject"
+
+
+@pytest.mark.parametrize("case", PAIRS, ids=names)
+def test_two_names_that_some_file_system_takes_for_one_are_known_as_one(case: dict[str, Any]) -> None:
+    first, second = case["input"]
+    assert fold(check_path(first)) == fold(check_path(second))
+
+
+@pytest.mark.parametrize("case", MEMBERS, ids=names)
+def test_an_archive_member_that_leaves_its_root_is_refused(case: dict[str, Any]) -> None:
+    with pytest.raises(PathRefused):
+        check_path(case["member"])
+
+
+@pytest.mark.parametrize("case", PROJECTS, ids=names)
+def test_a_hostile_project_name_is_refused(case: dict[str, Any]) -> None:
+    with pytest.raises(ScopeRefused):
+        check_label(case["input"], "project")
+
+
+@given(
+    st.text(alphabet=st.characters()).flatmap(lambda text: st.sampled_from([text, text + ".md", "a/" + text + ".md"]))
+)
+def test_an_accepted_path_stays_inside_and_is_its_own_form(path: str) -> None:
+    try:
+        stored = check_path(path)
+    except PathRefused:
+        return
+    assert check_path(stored) == stored == unicodedata.normalize("NFC", path)
+    assert os.path.normpath(os.path.join("/root", stored)) == f"/root/{stored}"
+    assert len(stored.encode()) <= PATH_LIMIT
+    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in stored)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "CONTEXT.md", "NOTES.md", "a/b/c/d/e.md", "Meeting notes (old).md", "R&D, it's @home.md", "c++.md",
+        "日本語.md", "会议（旧）.md", "हिन्दी.md", "🎉 party.md", "❤\ufe0f.md", "notes/tasks.md",
+        "my/logs/x.md", "x.md/y.md", "s" * STEM_LIMIT + ".md", "—.md", "task/x.md",
+    ],
+)  # fmt: skip
+def test_names_that_people_and_other_tools_give_are_accepted(path: str) -> None:
+    assert check_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a/b/c/d/e/f.md", "é" * 51 + ".md", "s" * (STEM_LIMIT + 1) + ".md",
+        "/".join(["s" * 99] * 4) + "/x.md", "s" * 101 + "/x.md", "MEMORY.md", "a/Memory.MD", "a/memory.md",
+        "Claude.md", "a/GEMINI.md", "skill.md", "ſkill.md", "copilot-instructions.md", "ＭＥＭＯＲＹ.md",
+        "tasks/x.md", "Sessions/x.md", "LOGS/2026/x.md", "x", "x.MD", "x.txt", ".md", "a/.md", "a//b.md",
+        "a/./b.md", "a/../b.md", " x.md", "x .md", "x..md", "a..b.md", "x /y.md", "a. /x.md", "-x.md",
+        "--pre=x.md", "a/-x.md", "nul/x.md", "Aux.md", "com1.txt.md", "COM².md", "con .md", "con .x.md", "a[b].md",
+        "a#b.md", "a;b.md", "a`b.md", "a|b.md", "a\\b.md", "a\tb.md", "a\u00a0b.md", "a\u3000b.md",
+        "a／b.md", "a∕b.md", "a⁄b.md", "℀.md", "a….md", "．．/x.md", "a：b.md", "a？.md", "\ud800.md",
+        "a\udcff.md", "a\u202eb.md", "a\u200db.md", "a\u00adb.md", "\ufeffa.md", "a\u3164.md",
+        "a\u034fb.md", "a\U000e0101.md", "a\ue000.md", "a\x85b.md", "a\u2028b.md", "€.md", "a\nb.md", "x.md/",
+    ],
+)  # fmt: skip
+def test_names_that_could_collide_hide_or_act_are_refused(path: str) -> None:
+    with pytest.raises(PathRefused) as refusal:
+        check_path(path)
+    assert refusal.value.path == path
+    str(refusal.value).encode()
+
+
+def test_a_path_is_stored_composed() -> None:
+    assert check_path("cafe\u0301/x\u0301.md") == "café/x\u0301.md"
+
+
+def test_the_catalog_is_not_a_memory() -> None:
+    with pytest.raises(PathRefused):
+        check_path(CATALOG)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_folding_twice_is_folding_once_and_case_and_composition_do_not_count(path: str) -> None:
+    assert fold(fold(path)) == fold(path)
+    assert fold(unicodedata.normalize("NFD", path)) == fold(path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("A/B.md", "a/b.md"),
+        ("Cafe\u0301.md", "caf\u00e9.md"),
+        ("\u01f0.md", "J\u030c.md"),
+        ("Ω.md", "\u2126.md"),
+        ("α\u0345\u0301.md", "α\u0301\u0345.md"),
+    ],
+)
+def test_paths_that_differ_in_case_or_composition_fold_alike(first: str, second: str) -> None:
+    assert fold(first) == fold(second)
+    assert unicodedata.is_normalized("NFC", fold(first))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Prefers tabs", "prefers-tabs"),
+        ("  C++ / C#  ", "c-c"),
+        ("日本語のメモ", "日本語のメモ"),
+        ("Größe & Maß", "größe-maß"),
+        ("cafe\u0301", "café"),
+        ("हिन्दी में", "हिन्दी-में"),
+        ("❤\ufe0f tabs", "tabs"),
+        ("Ｆｕｌｌ　ｗｉｄｔｈ", "full-width"),
+        ("⒈ first ½", "1-first-1-2"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a\nb\x00c", "a-b-c"),
+        ("a\u200bb", "a-b"),
+        ("J\u030c e\u034f\u0301", "\u01f0-é"),
+    ],
+)
+def test_a_slug_keeps_what_can_be_read(name: str, expected: str) -> None:
+    assert slug(name) == expected
+
+
+@pytest.mark.parametrize("name", ["", "   ", "!!!", "🎉🎉", "\u3164", "\u0301", "\ud800"])
+def test_a_name_without_letters_still_has_a_slug(name: str) -> None:
+    assert slug(name).startswith("memory-")
+
+
+def test_names_without_letters_have_different_slugs() -> None:
+    assert slug("🎉") != slug("🎈")
+
+
+@given(st.text(alphabet=st.characters()), st.integers(20, 80))
+def test_a_slug_is_within_its_bytes(name: str, limit: int) -> None:
+    piece = slug(name, limit)
+    assert 0 < len(piece.encode()) <= limit
+    assert not piece.startswith("-")
+    assert not piece.endswith("-")
+    assert "--" not in piece
+
+
+@given(st.sampled_from([*KINDS, "../../esc", "", "other type"]), st.text(alphabet=st.characters(), max_size=100))
+def test_every_name_gives_a_file_name_that_is_allowed(kind: str, name: str) -> None:
+    path = file_name(kind, name, free)
+    assert check_path(path) == path
+    assert "/" not in path
+    again = file_name(kind, name, {path}.__contains__)
+    assert again != path
+    assert check_path(again) == again
+
+
+def test_long_names_that_begin_alike_get_different_files() -> None:
+    first, second = (file_name("user", "x" * 80 + end, free) for end in ("a", "b"))
+    assert first != second
+    assert first.startswith("user_xxxx")
+    assert len(first) <= len("user_") + SLUG_LIMIT + len(".md")
+
+
+def test_short_chinese_names_get_different_files() -> None:
+    assert (file_name("project", "计划", free), file_name("project", "数据", free)) == (
+        "project_计划.md",
+        "project_数据.md",
+    )
+
+
+def test_taken_names_are_numbered() -> None:
+    taken = {"user_tabs.md", "user_tabs-2.md"}
+    assert file_name("user", "Tabs", taken.__contains__) == "user_tabs-3.md"
+
+
+@pytest.mark.parametrize("label", ["a", "7", "code-reviewer", "A1-", "x" * 64, "1f3a", "concord"])
+def test_labels_of_letters_digits_and_hyphens_are_accepted(label: str) -> None:
+    assert check_label(label, "agent") == label
+
+
+@pytest.mark.parametrize(
+    "label", ["", "-a", "x" * 65, "a b", "a_b", "a.b", "é", "a\n", "NUL", "com1", "..", "\ud800"]
+)
+def test_other_labels_are_refused_and_the_message_says_what_they_would_name(label: str) -> None:
+    with pytest.raises(ScopeRefused, match="the agent name") as refusal:
+        check_label(label, "agent")
+    str(refusal.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "seen"),
+    [
+        ("a.md", False, True),
+        ("MEMORY.md", False, True),
+        ("a.txt", False, False),
+        ("a.md~", False, False),
+        (".a.md", False, False),
+        ("~$a.md", False, False),
+        ("tasks", False, False),
+        ("tasks", True, True),
+        (".history", True, False),
+    ],
+)
+def test_only_visible_markdown_and_folders_are_looked_at(name: str, folder: bool, seen: bool) -> None:
+    assert listable(name, folder=folder) is seen
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("日本語/a b.md", "日本語/a b.md"),
+        ("\udcff\udcfe.md", "\\xff\\xfe.md"),
+        ("a\nb\x1b.md", "a\\x0ab\\x1b.md"),
+        ("a\u202e\U000e0041\ud800", "a\\u202e\\U000e0041\\ud800"),
+    ],
+)
+def test_any_name_found_on_disk_can_be_shown(path: str, text: str) -> None:
+    assert shown(path) == text
+
+
+@given(st.text(alphabet=st.characters()))
+def test_what_is_shown_can_be_printed_and_sent(path: str) -> None:
+    assert shown(path).isprintable()
+    assert json.loads(json.dumps(shown(path)).encode()) == shown(path)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf.memory import parse
+
+ROOT = Path(__file__).resolve().parent.parent
+OPERATIONS = {"save", "read", "list", "catalog", "search", "start"}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.run", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+
+def ask(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("benchmarks")
+
+
+@pytest.fixture(scope="module")
+def finished(folder: Path) -> subprocess.CompletedProcess[str]:
+    work, out = folder / "work", folder / "out"
+    return run("--quick", "--sizes", "12,30", "--folder", str(work), "--out", str(out), "--no-plot")
+
+
+@pytest.fixture(scope="module")
+def report(finished: subprocess.CompletedProcess[str], folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "out" / "results.json").read_text())
+    return found
+
+
+def test_every_size_is_measured_on_both_sides_and_against_the_yardstick(
+    report: dict[str, Any],
+) -> None:
+    assert list(report["sizes"]) == ["12", "30"]
+    for found in report["sizes"].values():
+        ours, theirs, bare = found["memsheaf"], found["documents"], found["yardstick"]
+        assert set(ours) >= OPERATIONS == set(theirs)
+        assert ours["save"]["times"] == bare["times"] == 64
+        assert set(bare) == {"times", "cpu_ms", "cpu_mean_ms", "wall_ms", "wall_mean_ms", "wall_worst_ms"}
+
+
+def test_every_promise_gets_a_verdict_on_paper_and_on_the_terminal(
+    report: dict[str, Any], finished: subprocess.CompletedProcess[str], folder: Path
+) -> None:
+    page = (folder / "out" / "results.md").read_text()
+    shown = finished.stdout.splitlines()
+
+    assert len(shown) == len(report["verdicts"])
+    for verdict, line in zip(report["verdicts"], shown, strict=True):
+        assert verdict["state"] in ("reached", "missed", "not measured")
+        assert line.startswith(verdict["state"])
+        assert f"| {verdict['promise']} | {verdict['state']} |" in page
+
+
+def test_a_size_that_was_not_run_is_not_judged(report: dict[str, Any]) -> None:
+    unjudged = [v for v in report["verdicts"] if "at 100,000" in v["promise"]]
+
+    assert unjudged
+    assert {(v["state"], v["measured"], v["why"]) for v in unjudged} == {
+        ("not measured", None, "this size was not run")
+    }
+
+
+def test_results_tell_the_machine_but_not_whose_it_is(report: dict[str, Any], folder: Path) -> None:
+    written = "".join((folder / "out" / name).read_text() for name in ("results.md", "results.json"))
+
+    assert set(report["machine"]) == {"system", "processors", "load", "python", "sqlite", "file system"}
+    assert str(folder) not in written
+    assert str(ROOT) not in written
+    assert os.uname().nodename not in report["machine"].values()
+
+
+def test_the_working_folder_is_left_empty(finished: subprocess.CompletedProcess[str], folder: Path) -> None:
+    assert list((folder / "work").iterdir()) == []
+
+
+def test_made_up_memories_are_sound_and_the_same_every_time() -> None:
+    code = (
+        "from benchmarks.memories import memory; "
+        "print(*(memory(number).text for number in range(50)), sep='\\0', end='')"
+    )
+    texts = ask(code).split("\0")
+
+    assert ask(code).split("\0") == texts
+    assert len(set(texts)) == 50
+    for text in texts:
+        found = parse("x.md", text.encode())
+        assert (found.state, found.known, found.trust) == ("ok", True, "confirmed")
+        assert 590 <= len(text) <= 600
+
+
+def test_a_promise_is_reached_at_its_bound_and_missed_beyond_it() -> None:
+    code = (
+        "from benchmarks.targets import Verdict; "
+        "print(*(Verdict('p', 2.0, measured, 'ms', at_least).state for measured, at_least in "
+        "((2.0, False), (2.1, False), (2.0, True), (1.9, True), (None, True))), sep=',')"
+    )
+    assert ask(code).strip() == "reached,missed,reached,missed,not measured"
