@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+from hashlib import sha256
+
+import memsheaf
 
 IN_MEMORY = ("tmpfs", "ramfs")
 
@@ -35,3 +38,16 @@ def file_system(folder: str) -> str:
     except OSError:
         pass
     return found
+
+
+def code() -> str:
+    """Name the code of memsheaf as it is on disk now: numbers of two different names are of two programs."""
+    digest = sha256()
+    package = os.path.dirname(memsheaf.__file__)
+    for folder, folders, names in os.walk(package):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    digest.update(os.path.relpath(file.name, package).encode() + b"\0" + file.read() + b"\0")
+    return digest.hexdigest()[:12]

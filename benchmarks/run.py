@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from benchmarks.machine import IN_MEMORY, facts
+from benchmarks.machine import IN_MEMORY, code, facts
 from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str, str]) -> Report:
+    measured = code()
     _say("imports")
     imports = _imports(effort, os.path.join(work, "bytecode"))
     found: list[Figures] = []
@@ -71,8 +72,10 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
         folder = os.path.join(work, str(size))
         found.append(measure_size(size, folder, effort, _say))
         shutil.rmtree(folder)
+    if code() != measured:
+        raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
-    return Report(day, machine, tuple(found), imports, tuple(judge(found, imports)))
+    return Report(day, {"code": measured, **machine}, tuple(found), imports, tuple(judge(found, imports)))
 
 
 def _imports(effort: Effort, cache: str) -> dict[str, Sample]:

@@ -78,7 +78,9 @@ def test_a_size_that_was_not_run_is_not_judged(report: dict[str, Any]) -> None:
 def test_results_tell_the_machine_but_not_whose_it_is(report: dict[str, Any], folder: Path) -> None:
     written = "".join((folder / "out" / name).read_text() for name in ("results.md", "results.json"))
 
-    assert set(report["machine"]) == {"system", "processors", "load", "python", "sqlite", "file system"}
+    assert set(report["machine"]) == {
+        "code", "system", "processors", "load", "python", "sqlite", "file system"
+    }  # fmt: skip
     assert str(folder) not in written
     assert str(ROOT) not in written
     assert os.uname().nodename not in report["machine"].values()

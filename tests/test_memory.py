@@ -267,13 +267,13 @@ def test_names_that_only_speak_of_conflicts_are_not_copies(path: str) -> None:
 
 
 def test_a_composed_memory_reads_back() -> None:
-    text = compose(
+    composed = compose(
         name=" Issue #42: tabs ", description="NO", kind="feedback", body="Use tabs.", created="2026-11-14",
         updated="2026-11-15T10:00:00Z", source="user", trust="confirmed", conversation="1f3a#12",
         citations=["a.py:3@9f", "b: c"], pinned=True, expires="2027-01-01", supersedes=("old.md",),
         reason="asked",
     )  # fmt: skip
-    read = parse("feedback_x.md", text.encode())
+    read = parse("feedback_x.md", composed.data)
     assert (read.name, read.description, read.kind) == ("Issue #42: tabs", "NO", "feedback")
     assert (read.created, read.updated, read.expires) == ("2026-11-14", "2026-11-15T10:00:00Z", "2027-01-01")
     assert (read.citations, read.supersedes, read.pinned, read.trust) == (
@@ -295,7 +295,7 @@ def small(**changes: Any) -> str:
         "name": "n", "description": "d", "kind": "user", "body": "b", "created": "2026-11-15",
         "updated": "2026-11-15",
     }  # fmt: skip
-    return compose(**(given | changes))
+    return compose(**(given | changes)).text
 
 
 def test_a_small_memory_is_a_small_text() -> None:

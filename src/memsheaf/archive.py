@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
 
 from memsheaf.errors import ArchiveRefused, PathRefused
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
@@ -160,8 +159,8 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
                 raise ArchiveRefused(f"{member.name!r} is a link or a device")
 
             def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
-                file: BinaryIO = archive.extractfile(member)  # type: ignore[assignment]
-                return file.read(LIMIT + 1)
+                file = archive.extractfile(member)
+                return file.read(LIMIT + 1) if file else b""
 
             yield member.name, load
 

@@ -52,10 +52,10 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
     file = _read_file(os.path.join(home, "config.toml"))
     return Settings(
         home=home,
-        cache=environment.get("MEMSHEAF_CACHE") or _cache(environment, platform),
+        cache=os.path.abspath(environment.get("MEMSHEAF_CACHE") or _cache(environment, platform)),
         scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project")),
         retention_days=_days(environment.get("MEMSHEAF_RETENTION_DAYS") or file.get("retention_days", 30)),
-        tools=_flag("tools", environment.get("MEMSHEAF_TOOLS", file.get("tools", True))),
+        tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
         project=environment.get("MEMSHEAF_PROJECT", ""),
         projects=_projects(file.get("projects", {})),
     )
@@ -83,7 +83,7 @@ def _read_file(path: str) -> dict[str, object]:
     try:
         with open(path, "rb") as file:
             found = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadSettings(f"{path} cannot be read: {error}") from None
     if unknown := sorted(set(found) - set(_KNOWN)):
         raise BadSettings(f"{path} has unknown settings: {', '.join(unknown)}; known are {', '.join(_KNOWN)}")
@@ -126,6 +126,5 @@ def _flag(name: str, value: object) -> bool:
 
 def _projects(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(isinstance(root, str) for root in value.values()):
-        # the most specific folder decides
-        return tuple(sorted(value.items(), key=lambda pair: -len(pair[0])))
+        return tuple(value.items())
     raise BadSettings('the setting projects must be a table of folder = "root"')

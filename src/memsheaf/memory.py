@@ -218,8 +218,8 @@ def compose(
     expires: str = "",
     supersedes: Sequence[str] = (),
     reason: str = "",
-) -> str:
-    """The text of a new memory, sound enough to be stored.
+) -> Memory:
+    """A new memory, sound enough to be stored; its path is chosen afterwards.
 
     Raises:
         TextRefused: something in it may not be stored; the message says what to change.
@@ -248,8 +248,7 @@ def compose(
         if value:
             cleaned[key] = value
     text = join(cleaned, body if body.endswith("\n") else body + "\n")
-    check("", text)
-    return text
+    return check("", text)
 
 
 def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:

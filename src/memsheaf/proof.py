@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
 
@@ -34,28 +35,22 @@ class Proof:
 
 def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
     """Read every file under `root` and each of `others`, and look for the erased memory in them."""
+    found = {place: data for place in [*_files(root), *others] if (data := _bytes(place)) is not None}
+    memories = {place: data for place, data in found.items() if _is_memory(os.path.relpath(place, root))}
     pieces = _pieces(erased)
-    left: list[str] = []
-    elsewhere: list[str] = []
-    files = size = 0
-    for place in [*_files(root), *others]:
-        try:
-            with open(place, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            continue
-        files, size = files + 1, size + len(data)
-        name = os.path.relpath(place, root) if place.startswith(root) else os.path.basename(place)
+    elsewhere = {os.path.relpath(place, root) for place, data in memories.items() if _holds(data, pieces)}
+    # what another memory says as well is no trace of this one
+    telling = {piece for piece in pieces if not any(piece in data for data in memories.values())}
+    left = []
+    for place, data in found.items():
+        name = os.path.relpath(place, root)
         if place.endswith(".jsonl"):
-            left += [
-                f"{name}:{number}"
-                for number, line in enumerate(data.split(b"\n"), 1)
-                if _in_journal(line, erased, pieces)
-            ]
-        elif any(piece in data for piece in pieces):
-            is_memory = name.endswith(".md") and not name.startswith(".") and name != "MEMORY.md"
-            (elsewhere if is_memory else left).append(name)
-    return Proof(erased.path, len(erased.versions), files, size, tuple(left), tuple(elsewhere))
+            lines = enumerate(data.split(b"\n"), 1)
+            left += [f"{name}:{number}" for number, line in lines if _in_journal(line, erased, telling)]
+        elif place not in memories and _holds(data, telling):
+            left.append(name)
+    size = sum(map(len, found.values()))
+    return Proof(erased.path, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere)))
 
 
 def _pieces(erased: Erased) -> set[bytes]:
@@ -65,18 +60,38 @@ def _pieces(erased: Erased) -> set[bytes]:
     return own | {line for line in lines if len(line) >= SHORTEST and not line.startswith(_COMMON)}
 
 
-_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"trust:", b"pinned:", b"expires:", b"**")
+_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"trust:", b"pinned:", b"expires:")
+
+
+def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
+    return any(piece in data for piece in pieces)
 
 
 def _in_journal(line: bytes, erased: Erased, pieces: set[bytes]) -> bool:
     commit = decode(line)
     if commit is None:
-        return any(piece in line for piece in pieces)
-    return any(revision.path == erased.path for revision in commit.revisions) or erased.path in commit.why
+        return _holds(line, pieces)
+    return any(
+        step.path == erased.path or _holds((step.old or b"") + b"\n" + (step.new or b""), pieces)
+        for step in commit.revisions
+    )
+
+
+def _is_memory(name: str) -> bool:
+    return name.endswith(".md") and not name.startswith(".") and name != CATALOG
+
+
+def _bytes(place: str) -> bytes | None:
+    try:
+        with open(place, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def _files(root: str) -> Iterable[str]:
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name not in ("tasks", "sessions", "logs")]
+        if folder == root:
+            folders[:] = [name for name in folders if name.casefold() not in RESERVED_FOLDERS]
         for name in names:
             yield os.path.join(folder, name)

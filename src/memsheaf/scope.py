@@ -74,7 +74,7 @@ def check_label(label: str, what: str) -> str:
     """
     folded = label.lower() if label.isascii() else label
     if not _LABEL.fullmatch(folded) or _DEVICES.fullmatch(folded):
-        raise ScopeRefused(f"{label!r} cannot name a {what}: use 1 to 64 letters, digits and hyphens")
+        raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
     return folded
 
 
@@ -86,6 +86,8 @@ def resolve(scope: Scope, places: Places) -> str:
         return os.path.join(places.home, "agents", check_label(scope.name, "agent"))
     if scope.layer == "team":
         return os.path.join(places.home, "team", check_label(scope.name, "team"))
+    if scope.layer not in ("project", "task", "session"):
+        raise ScopeRefused(f"{str(scope)!r} is not a scope")
     project = project_root(places)
     if scope.layer == "project":
         return project
@@ -99,9 +101,11 @@ def project_root(places: Places) -> str:
     if places.project:
         return os.path.abspath(os.path.expanduser(places.project))
     checkout, identity = find_repository(places.cwd)
-    for folder, root in places.projects:
-        if _within(places.cwd, os.path.expanduser(folder)):
-            return os.path.abspath(os.path.expanduser(root))
+    here = [places.cwd, checkout] if checkout else [places.cwd]
+    mapped = [(_real(folder), root) for folder, root in places.projects]
+    chosen = [(folder, root) for folder, root in mapped if any(_within(place, folder) for place in here)]
+    if chosen:  # the most specific folder decides
+        return os.path.abspath(os.path.expanduser(max(chosen)[1]))
     kept = os.path.join(checkout, FOLDER) if checkout else ""
     if kept and os.path.lexists(kept):
         _refuse_links(checkout, kept)
@@ -136,7 +140,7 @@ def find_repository(cwd: str) -> tuple[str, str]:
 def _common_directory(git_file: str) -> str:
     """The repository that a worktree's `.git` file names, if that repository names it back; else ""."""
     target = _first_line(git_file)
-    if not target.startswith("gitdir: "):
+    if not target.startswith("gitdir: ") or "\0" in target:
         return ""
     private = os.path.realpath(os.path.join(os.path.dirname(git_file), target[8:]))
     common = os.path.realpath(os.path.join(private, _first_line(os.path.join(private, "commondir")) or "."))
@@ -159,8 +163,12 @@ def _project_name(identity: str) -> str:
     return f"{name}-{sha256(os.fsencode(os.path.normcase(identity))).hexdigest()[:16]}"
 
 
+def _real(folder: str) -> str:
+    return os.path.realpath(os.path.expanduser(folder))
+
+
 def _within(path: str, folder: str) -> bool:
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    path = os.path.realpath(path)
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 

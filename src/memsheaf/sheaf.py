@@ -10,27 +10,25 @@ from itertools import islice
 from types import MappingProxyType
 
 from memsheaf import archive, config, history
+from memsheaf.editing import checked, checked_import, inserted, merged, placed, redated, revised
 from memsheaf.errors import (
     BadHeader,
     Changed,
     Exists,
-    ManyMatches,
-    NoMatch,
     NotFound,
-    OutOfRange,
     ReadOnly,
     TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, stable
-from memsheaf.frontmatter import edited
 from memsheaf.guard.names import CATALOG, check_path, file_name
 from memsheaf.index.catalog import Page, listing
 from memsheaf.index.search import Index, database_for
-from memsheaf.index.table import Row
-from memsheaf.memory import KINDS, LIMIT, Memory, check, compose, parse
+from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.proof import Proof, examine
 from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
+from memsheaf.store.desk import READ_LIMIT
 from memsheaf.store.folder import FolderStore
 
 PAGE = 150
@@ -44,6 +42,14 @@ class Imported:
     replaced: tuple[str, ...]
     same: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export did: how many files were written, and which were left out, with why."""
+
+    written: int
+    left_out: tuple[tuple[str, str], ...]
 
 
 class Sheaf:
@@ -132,6 +138,7 @@ class Sheaf:
     def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
         """Every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
         self.index.look(thorough=True)
+        kind = kind.encode("utf-8", "replace").decode()
         where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
         return self.index.rows(" AND ".join(where), *([kind] if kind else []))
 
@@ -148,7 +155,7 @@ class Sheaf:
     def page(self, number: int = 1, *, kind: str = "") -> Page:
         """A page of the whole catalog, most important first: nothing is out of reach."""
         self.index.look()
-        rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if number > 0 else []
+        rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
         entries = [(row.name, row.path, row.problem or row.description) for row in rows]
         return listing(entries, number, self.index.total(kind), PAGE)
 
@@ -158,15 +165,21 @@ class Sheaf:
         stamps = self.store.stamps((CATALOG, CONTEXT))
         key = tuple(stamps.values())
         if changed or self._prompt is None or self._prompt[0] != key or not all(key[:1]):
-            context = self.store.published(CONTEXT) or b""
             text = stable(
                 scope=str(self.scope),
                 catalog=self.index.catalog().text,
-                context=context.decode("utf-8", "replace"),
+                context=self._context(),
                 tools=self.tools,
             )
             self._prompt = key, text
         return self._prompt[1]
+
+    def _context(self) -> str:
+        """CONTEXT.md, unless it is unconfirmed or cannot be read."""
+        memory = parse(CONTEXT, self.store.published(CONTEXT) or b" ")
+        if memory.state in ("ok", "free"):
+            return memory.body if memory.trust == "confirmed" else ""
+        return f"({CONTEXT} is not shown: {memory.problem}.)"
 
     # changing
 
@@ -196,7 +209,7 @@ class Sheaf:
             Changed: `expect` is not the version that is there.
         """
         today = self._today()
-        text = compose(
+        fresh = compose(
             name=name,
             description=description,
             kind=kind,
@@ -216,13 +229,14 @@ class Sheaf:
         found = self._find(path) if path else self._same_name(kind, name)
         if found is None:
             target = check_path(path) if path else file_name(kind, name, self._taken)
-            return self._store_one(check(target, text), expect or ABSENT, f"remember {name}")
+            return self._store_one(placed(fresh, target), expect or ABSENT, f"remember {name}")
         if not replace:
             raise Exists(found.path)
+        if found.state not in ("ok", "free"):
+            raise BadHeader(found.path, found.problem)
         if expect is not None and expect != found.version:
             raise Changed(found.path)
-        if found.state == "ok":
-            text = _merged(found, check(found.path, text))
+        text = merged(found, fresh) if found.state == "ok" else fresh.text
         return self._store_one(check(found.path, text), found.version, f"replace {name}")
 
     def revise(self, path: str, old: str, new: str, *, count: int = 1, expect: Version | None = None) -> Memory:
@@ -231,15 +245,9 @@ class Sheaf:
         Raises:
             NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused.
         """
-        if not old:
-            raise TextRefused("the text to replace is empty; give the exact text that is to change")
         memory = self._for_change(path, expect)
-        lines = _places(memory.text, old)
-        if not lines:
-            raise NoMatch(memory.path)
-        if len(lines) != count:
-            raise ManyMatches(memory.path, lines)
-        return self._store_one(self._redated(memory, memory.text.replace(old, new)), memory.version, "update")
+        changed = redated(memory, revised(memory, old, new, count=count), self._today())
+        return self._store_one(changed, memory.version, "update")
 
     def insert(self, path: str, line: int, text: str, *, expect: Version | None = None) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
@@ -248,20 +256,8 @@ class Sheaf:
             NotFound, OutOfRange, BadHeader, Changed, TextRefused.
         """
         memory = self._for_change(path, expect)
-        ends = "\r\n" if "\r\n" in memory.body else "\n"
-        lines = memory.body.split("\n")
-        closed = not lines[-1]
-        if closed:
-            lines.pop()
-        if not 0 <= line <= len(lines):
-            raise OutOfRange(memory.path, line, len(lines))
-        added = text.removesuffix("\n").split("\n")
-        if ends == "\r\n":
-            added = [piece.removesuffix("\r") + "\r" for piece in added]
-            if line == len(lines) and not closed:
-                lines[-1:] = [lines[-1] + "\r"]
-        body = "\n".join([*lines[:line], *added, *lines[line:]]) + "\n" * closed
-        return self._store_one(self._redated(memory, memory.page.head + body), memory.version, "insert")
+        changed = redated(memory, inserted(memory, line, text), self._today())
+        return self._store_one(changed, memory.version, "insert")
 
     def put(self, path: str, text: str, *, expect: Version = ABSENT, free: bool = False, why: str = "") -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
@@ -273,8 +269,8 @@ class Sheaf:
         if found is not None and expect == ABSENT:
             raise Exists(found.path)
         target = found.path if found else check_path(path)
-        checked = _checked(target, text, found, free=free)
-        return self._store_one(checked, expect, why or ("edit" if found else "add"))
+        memory = checked(target, text, found, free=free)
+        return self._store_one(memory, expect, why or ("edit" if found else "add"))
 
     def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
@@ -349,11 +345,13 @@ class Sheaf:
 
     # moving
 
-    def export(self, target: str) -> int:
-        """Write every file to a new zip, tar or folder, and say how many."""
+    def export(self, target: str) -> Exported:
+        """Write every file to a new zip, tar or folder. What cannot be read whole is left out and named."""
         rows = self.list()
-        usable = (row.path for row in rows if not (row.state == "held" and row.size == 0))
-        return archive.write(target, ((path, self.store.read(path).data) for path in usable))
+        unfit = [row for row in rows if row.version == UNUSABLE or row.size > READ_LIMIT]
+        fit = (row.path for row in rows if row not in unfit)
+        count = archive.write(target, ((path, self.store.read(path).data) for path in fit))
+        return Exported(count, tuple((row.path, row.problem) for row in unfit))
 
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Imported:
         """Import a folder or an archive as one commit. What is refused stays out and is named.
@@ -368,7 +366,7 @@ class Sheaf:
         for path, data in archive.read(source):
             try:
                 found = self._find(path)
-                memory = _checked_import(found.path if found else path, data, found)
+                memory = checked_import(found.path if found else path, data, found)
                 if found and found.data != data and not replace:
                     raise Exists(found.path)
             except (TextRefused, Exists) as error:
@@ -420,13 +418,6 @@ class Sheaf:
             raise Changed(memory.path)
         return memory
 
-    def _redated(self, was: Memory, text: str) -> Memory:
-        """The memory a changed text makes, with today's date in its header."""
-        changed = _checked(was.path, text, was, free=was.state == "free")
-        if changed.state == "free" or changed.updated == self._today():
-            return changed
-        return _checked(was.path, edited(text, fields={"updated": self._today()}), was, free=False)
-
     def _store_one(self, memory: Memory, expect: Version, why: str) -> Memory:
         self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory})
         return memory
@@ -470,46 +461,3 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace")
-
-
-def _places(text: str, piece: str) -> list[int]:
-    """The lines at which a piece of text begins."""
-    lines, at = [], text.find(piece)
-    while at >= 0:
-        lines.append(text.count("\n", 0, at) + 1)
-        at = text.find(piece, at + len(piece))
-    return lines
-
-
-def _merged(found: Memory, fresh: Memory) -> str:
-    """The text of `found` with the fields and the body of `fresh`; when it was made, and unknown keys, stay."""
-    values = {
-        field.key: fresh.page.items(field.key) if isinstance(field.value, tuple) else fresh.page.get(field.key)
-        for field in fresh.page.fields
-        if field.key != "created"
-    }
-    return edited(found.text, fields=values, body=fresh.body)
-
-
-def _checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
-    """The memory, or with `free` the free file, that a text makes. Raises TextRefused when it may not be stored."""
-    if not free:
-        return check(path, text, kinds=(*KINDS, was.kind) if was else KINDS)
-    try:
-        memory = parse(path, text.encode())
-    except UnicodeEncodeError:
-        raise TextRefused(f"{path!r} would hold half of a surrogate pair") from None
-    if len(memory.data) > LIMIT:
-        raise TextRefused(f"{path!r} would be larger than {LIMIT // 1024} KiB")
-    if "\0" in text or not text.strip():
-        raise TextRefused(f"{path!r} would hold no text, or zero bytes")
-    return memory
-
-
-def _checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
-    """The memory a file makes; one without a header comes in as a free file. Raises TextRefused."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise TextRefused(f"{path!r} is not UTF-8") from None
-    return _checked(path, text, found, free=parse(path, data).state == "free")

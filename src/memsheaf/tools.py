@@ -7,6 +7,7 @@ what to do next; nothing is ever raised at a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from memsheaf.errors import (
@@ -181,6 +182,8 @@ class Tools:
         tool = self._tools.get(name)
         if tool is None:
             return f"Error: there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}."
+        if not isinstance(arguments, Mapping):
+            return f"Error: the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
         try:
             return tool(self._desk, **_arguments(tool, arguments))
         except MemsheafError as error:
@@ -231,6 +234,13 @@ def schema(tool: Callable[..., str]) -> dict[str, Any]:
     }
 
 
+@cache
+def _shape(tool: Callable[..., str]) -> dict[str, Any]:
+    """The arguments of a tool, worked out once."""
+    shape: dict[str, Any] = schema(tool)["input_schema"]
+    return shape
+
+
 def _property(hint: object) -> dict[str, Any]:
     kind, said = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
     return {"type": "integer" if kind is int else "string", "description": said}
@@ -238,7 +248,7 @@ def _property(hint: object) -> dict[str, Any]:
 
 def _arguments(tool: Callable[..., str], given: Mapping[str, object]) -> dict[str, object]:
     """The arguments a tool takes, from those a model gave: known names, right types, nothing missing."""
-    shape = schema(tool)["input_schema"]
+    shape = _shape(tool)
     known: dict[str, Any] = shape["properties"]
     arguments: dict[str, object] = {}
     for name, value in given.items():

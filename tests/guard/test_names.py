@@ -15,7 +15,6 @@ from memsheaf.guard.names import (
     PATH_LIMIT,
     SLUG_LIMIT,
     STEM_LIMIT,
-    check_label,
     check_path,
     file_name,
     fold,
@@ -24,6 +23,7 @@ from memsheaf.guard.names import (
     slug,
 )
 from memsheaf.memory import KINDS
+from memsheaf.scope import check_label
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -222,7 +222,7 @@ def test_taken_names_are_numbered() -> None:
 
 @pytest.mark.parametrize("label", ["a", "7", "code-reviewer", "A1-", "x" * 64, "1f3a", "concord"])
 def test_labels_of_letters_digits_and_hyphens_are_accepted(label: str) -> None:
-    assert check_label(label, "agent") == label
+    assert check_label(label, "agent") == label.lower()
 
 
 @pytest.mark.parametrize(

@@ -27,28 +27,35 @@ def main(
     stderr: TextIO | None = None,
 ) -> int:
     """Run one command and give its exit code. The streams are the process's own unless others are given."""
-    from memsheaf.cli.output import Console
-    from memsheaf.errors import MemsheafError
+    from memsheaf.cli.output import Console, Undelivered
 
     words = list(sys.argv[1:] if argv is None else argv)
     console = Console(stdin or sys.stdin, stdout or sys.stdout, stderr or sys.stderr, environment)
     console.json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
-        try:
-            code = _run(words, console, environment)
-        except Usage as error:
-            code = _fail(console, "Usage", str(error), _usage_hint(words))
-        except MemsheafError as error:
-            notes = getattr(error, "__notes__", [])
-            code = _fail(console, type(error).__name__, str(error), error.hint, notes)
-        except KeyboardInterrupt:
-            console.note("memsheaf: interrupted")
-            code = INTERRUPTED
+        code = _answered(words, console, environment)
         console.flush()
-    except BrokenPipeError:
+    except Undelivered as error:
+        if str(error):
+            console.note(f"memsheaf: {error}", style="red")
         _silence(console)
         code = FAILED
+    except KeyboardInterrupt:
+        console.note("memsheaf: interrupted")
+        code = INTERRUPTED
     return code
+
+
+def _answered(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
+    """Run the command; what it refuses is told, what is a mistake of ours is left to show."""
+    from memsheaf.errors import MemsheafError
+
+    try:
+        return _run(words, console, environment)
+    except Usage as error:
+        return _fail(console, "Usage", str(error), _usage_hint(words))
+    except MemsheafError as error:
+        return _fail(console, type(error).__name__, str(error), error.hint, getattr(error, "__notes__", ()))
 
 
 def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> int:

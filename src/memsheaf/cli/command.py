@@ -164,14 +164,14 @@ def usage(name: str, command: Command) -> str:
     return "\n".join(_wrapped(" ".join(["usage: memsheaf", name, *words]), "    "))
 
 
-def help_text(name: str, command: Command) -> str:
-    """All there is to know about a command, laid out for a terminal."""
+def help_text(name: str, command: Command, *, everywhere: bool = True) -> str:
+    """All there is to know about a command, laid out for a terminal; with what every command takes, or not."""
     positional = [a for a in command.arguments if not a.name.startswith("--")]
     options = [a for a in command.arguments if a.name.startswith("--")]
     parts = [usage(name, command), command.summary, command.details]
     parts.append(_section("arguments:", positional))
     parts.append(_section("options:", options))
-    parts.append(_section("every command takes:", EVERYWHERE))
+    parts.append(_section("every command takes:", EVERYWHERE if everywhere else ()))
     parts.append("\n".join(["examples:", *(f"  {line}" for line in command.examples)]))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -27,7 +27,7 @@ _memsheaf() {
             :folders) compopt -o dirnames; return ;;
             *) printf -v found %q "$found"; COMPREPLY+=("$found") ;;
         esac
-    done < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <(memsheaf complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _memsheaf memsheaf
 """
@@ -36,7 +36,7 @@ ZSH = r"""
 #compdef memsheaf
 _memsheaf() {
     local -a found
-    found=("${(@f)$("${words[1]}" complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    found=("${(@f)$(memsheaf complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
     case "$found" in
         :paths) _files ;;
         :folders) _files -/ ;;
@@ -54,7 +54,7 @@ FISH = r"""
 function __memsheaf_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
-    set -l found ($words[1] complete -- $words[2..-1] "$current" 2>/dev/null)
+    set -l found (memsheaf complete -- $words[2..-1] "$current" 2>/dev/null)
     switch "$found"
         case :paths
             __fish_complete_path "$current"

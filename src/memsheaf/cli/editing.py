@@ -30,7 +30,7 @@ def edit(call: Call) -> int:
     """
     with call.changing() as sheaf:
         memory = sheaf.read(call.options.file)
-        draft = _draft(memory)
+        draft = _draft(memory, call.environment)
         try:
             _run_editor(call.environment, draft)
             data = _read(draft)
@@ -46,11 +46,13 @@ def edit(call: Call) -> int:
     return call.console.answer({"path": memory.path, "version": version, "changed": data != memory.data}, [said])
 
 
-def _draft(memory: Memory) -> str:
+def _draft(memory: Memory, environment: Mapping[str, str]) -> str:
     """A copy for the editor, in a folder of its own that nobody else can read."""
     from tempfile import mkdtemp
 
-    draft = os.path.join(mkdtemp(prefix="memsheaf-"), memory.path.rpartition("/")[2])
+    chosen = environment.get("TMPDIR", "")
+    folder = mkdtemp(prefix="memsheaf-", dir=chosen if os.path.isdir(chosen) else None)
+    draft = os.path.join(folder, memory.path.rpartition("/")[2])
     with open(draft, "xb") as file:
         file.write(memory.data)
     return draft

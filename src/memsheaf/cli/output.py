@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from memsheaf.errors import StoreFailed, TextRefused
+from memsheaf.errors import TextRefused
 from memsheaf.guard.text import for_terminal
 
 # Known to type checkers under this name, so that printing does not import `typing`.
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _READ_AT_MOST = 1 << 20
 _LONG = 1.0  # seconds after which someone who waits wants to know
+
+
+class Undelivered(Exception):
+    """The output could not be written; without a message, because its reader has had enough."""
 
 
 class Console:
@@ -56,15 +60,16 @@ class Console:
         """Print one JSON document, in ASCII, so that nothing in it can break its reader."""
         import json
 
-        self._write(self.stdout, json.dumps(value, indent=2, ensure_ascii=True) + "\n")
+        self._write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """Print text to people."""
-        self._write(self.stdout, self._styled(self.stdout, for_terminal(text), style) + "\n")
+        self._write(self._styled(self.stdout, for_terminal(text), style) + "\n")
 
     def note(self, text: str, *, style: str = "") -> None:
         """Tell people something that is not the result."""
-        self._write(self.stderr, self._styled(self.stderr, for_terminal(text), style) + "\n")
+        with suppress(OSError):  # there is nobody else to tell
+            self.stderr.write(self._styled(self.stderr, for_terminal(text), style) + "\n")
 
     def table(self, rows: Iterable[Sequence[str]], styles: Sequence[str] = ()) -> None:
         """Print rows in columns; on a terminal the last column is cut to fit."""
@@ -80,16 +85,16 @@ class Console:
             shown = [
                 self._styled(self.stdout, cell, style) for cell, style in zip([*padded, row[-1]], styles, strict=True)
             ]
-            self._write(self.stdout, "  ".join(shown).rstrip() + "\n")
+            self._write("  ".join(shown).rstrip() + "\n")
 
     def exact(self, data: bytes) -> None:
         """Hand bytes on as they are; only a terminal gets them made harmless."""
         buffer = getattr(self.stdout, "buffer", None)
         if self.stdout.isatty() or buffer is None:
-            self._write(self.stdout, for_terminal(data.decode("utf-8", "replace")))
+            self._write(for_terminal(data.decode("utf-8", "replace")))
             return
-        self.stdout.flush()
-        with _telling():
+        with _delivering():
+            self.stdout.flush()
             buffer.write(data)
 
     def read_all(self) -> str:
@@ -109,7 +114,7 @@ class Console:
         """Ask a person; anything but yes is no."""
         if self.stdin is None:
             return False
-        self._write(self.stderr, for_terminal(question) + " [y/N] ")
+        self.stderr.write(for_terminal(question) + " [y/N] ")
         self.stderr.flush()
         return self.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -141,8 +146,8 @@ class Console:
             teller.join()
 
     def flush(self) -> None:
-        """Hand everything on. Raises BrokenPipeError when nobody reads any more."""
-        with _telling():
+        """Hand everything on. Raises Undelivered."""
+        with _delivering():
             self.stdout.flush()
 
     def _columns(self) -> int:
@@ -160,20 +165,20 @@ class Console:
             return text
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
 
-    def _write(self, stream: TextIO, text: str) -> None:
-        with _telling():
-            stream.write(text)
+    def _write(self, text: str) -> None:
+        with _delivering():
+            self.stdout.write(text)
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
-    """Turn a full disk behind a redirection into an error people understand."""
+def _delivering() -> Iterator[None]:
+    """Tell a stream that cannot be written to from all else that may fail."""
     try:
         yield
     except BrokenPipeError:
-        raise
+        raise Undelivered("") from None
     except OSError as error:
-        raise StoreFailed(f"the output could not be written: {error.strerror or error}") from None
+        raise Undelivered(f"the output could not be written: {error.strerror or error}") from None
 
 
 def _width(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Sequence
 
 from memsheaf.cli.command import EVERYWHERE, Argument, Command, Usage, text
@@ -31,7 +31,7 @@ def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def parse(command: Command, words: Sequence[str]) -> Namespace:
     """The values on the line, provided they make sense. Raises Usage."""
-    parser = _Parser(add_help=False, allow_abbrev=False, usage="")
+    parser = _Parser(add_help=False, allow_abbrev=False, usage="", formatter_class=_narrow)
     for argument in (*command.arguments, *EVERYWHERE):
         _add(parser, argument)
     valued = {a.name for a in (*command.arguments, *EVERYWHERE) if a.value}
@@ -57,6 +57,11 @@ def _ordered(words: Sequence[str], valued: set[str]) -> list[str]:
             others.append(word)
     guard = any(word.startswith("-") and word != "-" for word in others)
     return [*options, *["--"] * guard, *others]
+
+
+def _narrow(prog: str) -> HelpFormatter:
+    # with a width of its own it does not import shutil to ask the terminal
+    return HelpFormatter(prog, width=80)
 
 
 class _Parser(ArgumentParser):

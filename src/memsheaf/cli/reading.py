@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.table import Row
     from memsheaf.memory import Memory
+    from memsheaf.sheaf import Sheaf
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
@@ -63,7 +64,7 @@ def list_(call: Call) -> int:
         rows = sheaf.list(kind=call.options.type or "", unconfirmed=call.options.unconfirmed)
     if call.options.paths and not call.console.json:
         return call.console.answer(None, [row.path for row in rows])
-    return _print_rows(call, rows, f"no memories in the scope {sheaf.scope}" + _narrowed(call))
+    return _print_rows(call, sheaf, rows, f"no memories in the scope {sheaf.scope}" + _narrowed(call))
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -103,7 +104,7 @@ def search(call: Call) -> int:
     query = " ".join(call.options.query)
     with call.reading() as sheaf:
         rows = sheaf.search(query, limit=call.options.limit)
-    return _print_rows(call, rows, f"nothing found for {query!r} in the scope {sheaf.scope}")
+    return _print_rows(call, sheaf, rows, f"nothing found for {query!r} in the scope {sheaf.scope}")
 
 
 @takes(
@@ -150,9 +151,10 @@ def prompt(call: Call) -> int:
     return 0
 
 
-def _print_rows(call: Call, rows: Sequence[Row], nothing: str) -> int:
+def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str) -> int:
     if call.console.json:
-        return call.console.answer({"memories": [{**pick(row, _ROW), "type": row.kind} for row in rows]})
+        memories = [{**pick(row, _ROW), "type": row.kind} for row in rows]
+        return call.console.answer({"scope": str(sheaf.scope), "memories": memories})
     if not rows:
         call.console.note(nothing)
         return 0

@@ -35,7 +35,7 @@ def reference() -> str:
     parts = [_START, _everywhere(), f"## Exit codes\n\n{_fenced(EXIT_CODES.partition(chr(10))[2])}", _settings()]
     for theme, names in THEMES.items():
         parts.append(f"## {theme}\n")
-        parts += [f"### {name}\n\n{_fenced(help_text(name, load(name)))}" for name in names]
+        parts += [f"### {name}\n\n{_fenced(help_text(name, load(name), everywhere=False))}" for name in names]
     return "\n".join(parts)
 
 
@@ -46,10 +46,10 @@ def _everywhere() -> str:
 
 
 def _settings() -> str:
-    said, _, rest = (config.__doc__ or "").partition("\n\n")
+    said, _, rest = (config.__doc__ or "").removeprefix("Settings: ").partition("\n\n")
     example, _, environment = rest.partition("\n\nEnvironment: ")
     lines = "\n".join(line.removeprefix("    ") for line in example.split("\n"))
-    return f"## Settings\n\n{said}\n\n```toml\n{lines}\n```\n\nEnvironment: {environment.strip()}\n"
+    return f"## Settings\n\nThey come {said}\n\n```toml\n{lines}\n```\n\nEnvironment: {environment.strip()}\n"
 
 
 def _fenced(text: str) -> str:

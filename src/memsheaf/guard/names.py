@@ -12,9 +12,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import count
 
-from memsheaf.errors import PathRefused, ScopeRefused
+from memsheaf.errors import PathRefused
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
@@ -37,9 +38,9 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
 _UNSEEN = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 _EMOJI_SELECTOR = "\ufe0f"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
+@lru_cache(maxsize=1 << 12)
 def check_path(path: str) -> str:
     """The path as it is stored: relative, `/` between folders, NFC.
 
@@ -69,6 +70,7 @@ def check_path(path: str) -> str:
     return stored
 
 
+@lru_cache(maxsize=1 << 12)
 def fold(path: str) -> str:
     """What two paths share when a file system that ignores case and composition sees one file.
 
@@ -105,19 +107,6 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
         if not taken(path):
             return check_path(path)
     raise AssertionError("counting does not end")
-
-
-def check_label(label: str, what: str) -> str:
-    """The name of an agent, task, session, team or project, once it is one.
-
-    Raises:
-        ScopeRefused: it holds anything but ASCII letters, digits and hyphens, or is a device name.
-    """
-    if not _LABEL.fullmatch(label):
-        raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
-    if label.lower() in _DEVICES:
-        raise ScopeRefused(f"the {what} name {label!r} is not allowed: Windows keeps it for a device")
-    return label
 
 
 def listable(name: str, *, folder: bool = False) -> bool:

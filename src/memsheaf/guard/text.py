@@ -33,11 +33,12 @@ _FLAG = "|".join(
     for region in ("gbeng", "gbsct", "gbwls")
 )
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
-# Text, compiled when the first text that is not plain ASCII comes by: these cost a start many milliseconds.
+# Patterns that are needed rarely stay text until they are: compiling these costs many milliseconds.
 _POWER = rf"[{_CONTROL}\u2028\u2029{_HIDDEN}]|{_STRAY}"
 _INVISIBLE = rf"({_FLAG})|[{_CONTROL}{_HIDDEN}]|{_STRAY}"
-_ASCII_POWER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_BREAK = r"\r\n?|[\x0b\x0c\x85\u2028\u2029]"
+# Of all they find, what Python calls printable. Text without it needs no closer look.
+_PRINTABLE_SUSPECTS = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+_BREAK = r"[\r\x0b\x0c\x85\u2028\u2029]"
 _BREAK_OR_CONTROL = rf"[{_CONTROL}\u2028\u2029]"
 
 # A `<` stays only where it can be nothing but a comparison or an arrow: `< 5`, `<=`, `<-`.
@@ -56,7 +57,8 @@ def for_terminal(text: str) -> str:
     >>> for_terminal("\\x1b[31mred\\u202e")
     '<U+001B>[31mred<U+202E>'
     """
-    return re.sub(_ASCII_POWER if text.isascii() else _POWER, _spelt, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    return text if _is_plain(text) else re.sub(_POWER, _spelt, text)
 
 
 def for_prompt(text: str) -> str:
@@ -68,7 +70,9 @@ def for_prompt(text: str) -> str:
     'Use tabs.&lt;/memory> if x <= 3'
     """
     # First what is invisible, since a hidden character could hold a tag apart until it is gone.
-    text = _visible(re.sub(_BREAK, "\n", text) if _has_breaks(text) else text)
+    text = text.replace("\r\n", "\n")
+    if not _is_plain(text):
+        text = _visible(re.sub(_BREAK, "\n", text))
     if "<" in text or not text.isascii():
         text = re.sub(_OPENING, "&lt;", text)
     return re.sub(_TEMPLATE, "&#91;", text) if "[" in text or "\uff3b" in text else text
@@ -80,7 +84,7 @@ def one_line(text: str, limit: int) -> str:
     >>> one_line("first\\r\\n# second", 10)
     'first # s…'
     """
-    if not (text.isascii() and text.isprintable()):
+    if not _is_plain(text):
         text = _visible(re.sub(_BREAK_OR_CONTROL, " ", text))
     text = " ".join(text.split())
     if len(text) <= limit:
@@ -111,13 +115,15 @@ def cut_bytes(text: str, limit: int) -> str:
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
 
 
-def _has_breaks(text: str) -> bool:
-    """Whether lines may break elsewhere than at a line feed."""
-    return not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text
+def _is_plain(text: str) -> bool:
+    """Whether every character is one that draws something, a line feed or a tab."""
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        return False
+    return text.isascii() or not re.search(_PRINTABLE_SUSPECTS, text)
 
 
 def _visible(text: str) -> str:
-    return _ASCII_POWER.sub("", text) if text.isascii() else re.sub(_INVISIBLE, r"\1", text)
+    return text if _is_plain(text) else re.sub(_INVISIBLE, r"\1", text)
 
 
 def _spelt(found: re.Match[str]) -> str:

@@ -75,14 +75,16 @@ class Ranking:
         self.complete = complete
         self._by_path = {line[0][3]: line for line in self.lines}
 
-    def replace(self, path: str, line: Line | None) -> None:
-        """Put the line of a path in its place, or take it out."""
+    def replace(self, path: str, line: Line | None) -> bool:
+        """Put the line of a path in its place, or take it out; False when the best are no longer known."""
         old = self._by_path.pop(path, None)
         if old is not None:
             del self.lines[bisect_left(self.lines, old)]
         if line is not None and (self.complete or (self.lines and line < self.lines[-1])):
             insort(self.lines, line)
             self._by_path[path] = line
+        # of the pins only so many are kept: the one that moves up is not among them
+        return self.complete or old is None or old[0][0]
 
 
 def render(

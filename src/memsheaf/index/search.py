@@ -16,20 +16,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 
-from memsheaf.errors import MemsheafError, StoreFailed
+from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, render, section_of
 from memsheaf.index.table import (
     LISTED,
     RANK,
     ROW,
+    UNUSABLE,
     WAITING,
+    Notes,
     Row,
     connect,
     line,
     mark_gone,
-    marks,
+    notes,
     put,
+    set_facts,
     set_marks,
 )
 from memsheaf.memory import KINDS, Memory, parse
@@ -48,8 +51,13 @@ SCAN_ON_OPEN = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 KEPT = 2 * (MAX_LINES + MAX_PINNED)
 ADOPTED_AT_ONCE = 1_000
+QUERY_LIMIT = 2_000
+MOST_TERMS = 32
 
-_KNOWN = "mtime, ctime, size, inode, racy, version"
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+Known = tuple[int, int, int, int, int, str, int]
+_KNOWN = "mtime, ctime, size, inode, id, version, pending"
 
 
 def database_for(root: str, cache: str) -> str:
@@ -59,6 +67,9 @@ def database_for(root: str, cache: str) -> str:
 
 class Index:
     """The index of one folder. Several processes and threads may share it."""
+
+    _ranking: Ranking | None
+    _watched: dict[str, Stamp] | None
 
     def __init__(
         self,
@@ -87,8 +98,12 @@ class Index:
 
     def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
-        with self._guard, suppress(sqlite3.DatabaseError, StoreFailed):  # if it fails, the next look heals it
-            self._follow(self._connection(), commit, before, parsed)
+        with self._guard:
+            try:
+                self._follow(self._connection(), commit, before, parsed)
+            except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
+                self._ranking = self._watched = None
+                self._looked = False
 
     def ready(self) -> None:
         """Look once, if nobody did yet: answers about names need the whole folder to be known."""
@@ -116,7 +131,7 @@ class Index:
     def total(self, kind: str = "") -> int:
         """How many the catalog may show, of one kind or of all."""
         if not kind:
-            return self._healing(lambda db: _tally(db)[LISTED])
+            return self._healing(lambda db: notes(db).tally[LISTED])
         where, values = _of_kind(kind)
         sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
         return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
@@ -162,8 +177,8 @@ class Index:
         self._db = None
         self._looked = False
         self._data_version = -1
-        self._ranking: Ranking | None = None
-        self._watched: dict[str, Stamp] | None = None
+        self._ranking = None
+        self._watched = None
         self._published = b""
 
     def _connection(self) -> sqlite3.Connection:
@@ -182,39 +197,35 @@ class Index:
             self._data_version, self._ranking, self._watched = version, None, None
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it; with a database that is damaged start over, and where none can be kept do without."""
         with self._guard:
             try:
                 return work(self._connection())
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+                    raise Busy("another process has kept the index for more than 30 seconds") from None
                 self.delete()
+            try:
                 return work(self._connection())
+            except sqlite3.OperationalError:
+                self.close()
+                self._db = connect(":memory:")
+                return work(self._db)
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
         return self._healing(lambda db: [_row(found) for found in db.execute(sql, values)])
 
-    def _look(self, db: sqlite3.Connection, thorough: bool) -> bool:
-        self._notice_others(db)
-        suspects = None if thorough or self._sweep_is_due(db) else self._suspects(db)
-        if suspects == [] or (suspects == [CATALOG] and self._read_only):
-            self._looked = True
-            return False
-        with _writing(db):
-            changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
-            self._ranking = self._watched = None
-            if not self._read_only:
-                changed |= self._journal(db)
-                self._publish_alone(db)
-        self._looked = True
-        return changed
-
     def _notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> None:
+        if self._read_only or not paths:
+            return
         stamps = self._store.stamps(paths)
+        verified = notes(db).facts.get("verified", 0)
         suspects = []
         for path in paths:
             row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
-            if not row or row[4] or row[:4] != stamps[path]:
+            if not row or row[4] > verified or row[:4] != stamps[path]:
                 suspects.append(path)
-        if suspects and not self._read_only:
+        if suspects:
             with _writing(db):
                 self._notice_others(db)
                 if self._examine(db, suspects):
@@ -222,28 +233,56 @@ class Index:
                     self._journal(db)
                     self._publish_alone(db)
 
-    def _sweep_is_due(self, db: sqlite3.Connection) -> bool:
-        facts = dict(db.execute("SELECT name, value FROM fact").fetchall())
-        if "swept" not in facts or (not self._looked and sum(_tally(db).values()) <= SCAN_ON_OPEN):
-            return True
-        return bool(self._clock() - facts["swept"] > max(SWEEP_SHARE * facts["cost"], 0.5))
+    def _look(self, db: sqlite3.Connection, thorough: bool) -> bool:
+        self._notice_others(db)
+        known = notes(db)
+        if self._store.stamps([""])[""] is None:
+            return self._has_no_root(db, known)
+        suspects = None if thorough or self._sweep_is_due(known) else self._suspects(db, known)
+        if suspects == [] or (suspects == [CATALOG] and self._read_only):
+            self._looked = True
+            return False
+        with _writing(db):
+            changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
+            self._verify(db)
+            self._ranking = self._watched = None
+            if not self._read_only:
+                changed |= self._journal(db)
+                self._publish_alone(db)
+        self._looked = True
+        return changed
 
-    def _suspects(self, db: sqlite3.Connection) -> list[str] | None:
+    def _has_no_root(self, db: sqlite3.Connection, known: Notes) -> bool:
+        """Nothing was remembered yet, or somebody removed the whole folder; looking creates nothing."""
+        self._looked = True
+        if not sum(known.tally):
+            return False
+        self.delete()
+        return True
+
+    def _sweep_is_due(self, known: Notes) -> bool:
+        if "swept" not in known.facts or (not self._looked and sum(known.tally) <= SCAN_ON_OPEN):
+            return True
+        pause = max(SWEEP_SHARE * known.facts["cost"], 500_000_000)
+        return self._clock() * 1e9 - known.facts["swept"] > pause
+
+    def _suspects(self, db: sqlite3.Connection, known: Notes) -> list[str] | None:
         """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
-        known = marks(db)
-        folders = {path: stamp for path, stamp in known.items() if path != CATALOG}
-        if self._store.stamps(folders) != folders:
+        stamps = self._store.stamps(known.marks)
+        if any(stamps[path] != stamp for path, stamp in known.marks.items() if path != CATALOG):
             return None
         if self._watched is None:
-            where = f"WHERE listed = {LISTED} ORDER BY {RANK}" if sum(_tally(db).values()) > WATCHED else ""
+            order = f"AND listed = {LISTED} ORDER BY {RANK}" if sum(known.tally) > WATCHED else ""
+            where = f"WHERE version NOT IN ('', '{UNUSABLE}') {order}"
             sql = f"SELECT path, mtime, ctime, size, inode FROM entry {where} LIMIT {WATCHED}"
             self._watched = {path: (a, b, c, d) for path, a, b, c, d in db.execute(sql)}
         present = self._store.stamps(self._watched)
         suspects = [path for path, stamp in self._watched.items() if present[path] != stamp]
-        suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE racy = 1")]
+        news = f"SELECT path FROM entry WHERE id > ? AND version NOT IN ('', '{UNUSABLE}')"
+        suspects += [path for (path,) in db.execute(news, (known.facts.get("verified", 0),))]
         if not self._read_only:
             suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
-        if self._store.stamps([CATALOG])[CATALOG] != known.get(CATALOG):
+        if CATALOG not in known.marks or stamps[CATALOG] != known.marks[CATALOG]:
             suspects.append(CATALOG)
         return suspects
 
@@ -262,9 +301,11 @@ class Index:
 
     def _sweep(self, db: sqlite3.Connection) -> bool:
         """Compare every file with its row."""
-        started, now = time.perf_counter(), self._clock()
+        started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
-        anew = not known
+        if not known and not self._read_only:
+            self._store.adopt(None)  # what was removed while nobody looked, and the index was lost as well
+        verified = notes(db).facts.get("verified", 0)
         folders: dict[str, Stamp | None] = {}
         changed = False
         for entry in self._store.scan():
@@ -272,44 +313,57 @@ class Index:
                 folders[entry.path] = entry.stamp
                 continue
             row = known.pop(entry.path, None)
-            if row is None or row[4] or row[:4] != entry.stamp:
+            if row is None or row[4] > verified or row[:4] != entry.stamp:
                 changed |= self._compare(db, entry, row)
         for path, row in known.items():
             if row[5] != ABSENT:
                 mark_gone(db, path)
                 changed = True
-        if anew and not self._read_only:
-            self._store.adopt(None)  # what was removed while nobody looked, and the index was lost as well
-        db.execute("DELETE FROM mark WHERE path <> ?", (CATALOG,))
-        set_marks(db, folders)
-        facts = [("swept", now), ("cost", time.perf_counter() - started)]
-        db.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", facts)
+        set_marks(db, folders, clear=True)
+        set_facts(db, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
         return changed
 
-    def _compare(self, db: sqlite3.Connection, entry: Entry, row: tuple[int, int, int, int, int, str] | None) -> bool:
+    def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
-        memory = self._read(entry)
-        racy = _is_racy(entry.stamp, self._clock())
-        if row and row[5] == memory.version:
-            sql = "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, racy = ? WHERE path = ?"
-            db.execute(sql, (*entry.stamp, racy, entry.path))
+        memory, usable = self._read(entry)
+        same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
+        if same and row is not None:
+            # a stamp that a further edit could still carry is not taken over: the file is read once more
+            if row[:4] != entry.stamp and not _is_racy(entry.stamp, self._clock()):
+                put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable)
             return False
-        put(db, memory, entry.stamp, racy=racy, pending=not entry.problem)
+        put(db, memory, entry.stamp, pending=usable, usable=usable)
         return True
 
-    def _read(self, entry: Entry) -> Memory:
-        if not entry.problem:
+    def _verify(self, db: sqlite3.Connection) -> None:
+        """Call verified what is new and was read late enough that its stamp is telling."""
+        now = self._clock()
+        verified = notes(db).facts.get("verified", 0)
+        news = db.execute("SELECT id, mtime FROM entry WHERE id > ? ORDER BY id", (verified,)).fetchall()
+        for number, mtime in news:
+            if _is_racy((mtime, 0, 0, 0), now):
+                break
+            verified = number
+        set_facts(db, verified=verified)
+
+    def _read(self, entry: Entry) -> tuple[Memory, bool]:
+        """What is in a file, and whether it can be used."""
+        problem = entry.problem
+        if not problem:
             try:
-                return parse(entry.path, self._store.read(entry.path).data)
+                return parse(entry.path, self._store.read(entry.path).data), True
             except MemsheafError as error:
-                return replace(parse(entry.path, b"\0"), problem=str(error))
-        return replace(parse(entry.path, b"\0"), problem=entry.problem)
+                problem = str(error)
+        return replace(parse(entry.path, b"\0"), problem=problem), False
 
     def _journal(self, db: sqlite3.Connection) -> bool:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
-        for start in range(0, len(waiting), ADOPTED_AT_ONCE):
-            self._store.adopt(waiting[start : start + ADOPTED_AT_ONCE])
+        try:
+            for start in range(0, len(waiting), ADOPTED_AT_ONCE):
+                self._store.adopt(waiting[start : start + ADOPTED_AT_ONCE])
+        except (StoreFailed, PathRefused):
+            return False  # a disk that is full or read-only hides nothing; they stay pending
         if waiting:
             db.execute("DELETE FROM entry WHERE version = ''")
             db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")
@@ -324,44 +378,48 @@ class Index:
     ) -> None:
         with _writing(db):
             self._notice_others(db)
-            known = marks(db)
-            quiet = [path for path, stamp in known.items() if before.get(path) == stamp]
-            stamps = self._store.stamps([revision.path for revision in commit.revisions])
+            known = notes(db)
+            quiet = [path for path, stamp in known.marks.items() if before.get(path) == stamp]
+            stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
             for revision in commit.revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
                 if revision.new is None or stamp is None:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
                 else:
-                    # racy, always: somebody may have edited it since, and this stamp would hide that
                     memory = parsed.get(path) or parse(path, revision.new)
-                    entry = put(db, memory, stamp, racy=True, pending=False)
-                if self._ranking:
-                    self._ranking.replace(path, entry)
+                    entry = put(db, memory, stamp, pending=False)
+                if self._ranking and not self._ranking.replace(path, entry):
+                    self._ranking = None
             self._watched = None
-            self._publish(db, known, quiet)
+            self._publish(db, unspoilt=stamps[CATALOG] == known.marks.get(CATALOG), folders=quiet)
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:
         """Publish when no commit of ours has just changed the root."""
-        known = marks(db)
-        quiet = self._store.stamps([""])[""] == known.get("")
-        self._publish(db, known, [""] if quiet else [])
+        known, present = notes(db).marks, self._store.stamps([CATALOG, ""])
+        folders = [""] if present[""] == known.get("") else []
+        self._publish(db, unspoilt=present[CATALOG] == known.get(CATALOG), folders=folders)
 
-    def _publish(self, db: sqlite3.Connection, known: Mapping[str, Stamp | None], folders: Iterable[str]) -> None:
-        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed."""
+    def _publish(self, db: sqlite3.Connection, *, unspoilt: bool, folders: Sequence[str]) -> None:
+        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed.
+
+        It is `unspoilt` when nobody else touched it; `folders` are those that only we have changed.
+        """
         data = self._render(db).text.encode()
-        present = self._store.stamps([CATALOG])[CATALOG]
-        if present is not None and present == known.get(CATALOG) and self._published:
-            same = data == self._published
-        else:
-            same = data == self._store.published(CATALOG)
-        if not same:
-            self._store.publish(CATALOG, data)
+        trusted = self._published if unspoilt and self._published else self._store.published(CATALOG)
+        try:
+            stamps = (
+                self._store.publish(CATALOG, data, also=folders)
+                if data != trusted
+                else self._store.stamps([CATALOG, *folders])
+            )
+        except (StoreFailed, PathRefused):
+            return  # a catalog that cannot be written hides no memory; the next look tries again
         self._published = data
-        set_marks(db, self._store.stamps([CATALOG] if same else [CATALOG, *folders]))
+        set_marks(db, stamps)
 
     def _render(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
-        tally = _tally(db)
+        tally = notes(db).tally
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
             start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
@@ -373,7 +431,8 @@ class Index:
 
     def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Row]:
         self._take_in_words(db)
-        terms = [term for word in query.split() if (term := word.replace('"', ""))]
+        query = query[:QUERY_LIMIT].encode("utf-8", "replace").decode()
+        terms = [term for word in query.split() if (term := word.replace('"', ""))][:MOST_TERMS]
         columns = ", ".join(f"entry.{name}" for name in ROW.split(", "))
         source = f"SELECT {columns} FROM words JOIN entry ON entry.id = words.rowid WHERE entry.version <> ''"
         if all(term.isascii() for term in terms):
@@ -388,19 +447,18 @@ class Index:
 
     def _take_in_words(self, db: sqlite3.Connection) -> None:
         """Bring the full text up to date: it follows when somebody searches, not when somebody writes."""
-        waiting = db.execute(
-            "SELECT id, path, version FROM entry WHERE worded <> version AND version <> ''"
-        ).fetchall()
+        worded = notes(db).facts.get("worded", 0)
+        sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
+        waiting = db.execute(sql, (worded,)).fetchall()
         if not waiting:
             return
         with _writing(db):
-            for number, path, version in waiting:
+            for number, path in waiting:
                 with suppress(MemsheafError):
                     memory = parse(path, self._store.read(path).data)
-                    db.execute("DELETE FROM words WHERE rowid = ?", (number,))
-                    sql = "INSERT INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
+                    sql = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
                     db.execute(sql, (number, memory.name, memory.description, memory.body))
-                    db.execute("UPDATE entry SET worded = ? WHERE id = ?", (version, number))
+            set_facts(db, worded=waiting[-1][0])
 
 
 @contextmanager
@@ -413,10 +471,6 @@ def _writing(db: sqlite3.Connection) -> Iterator[None]:
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
-
-
-def _tally(db: sqlite3.Connection) -> dict[int, int]:
-    return dict(db.execute("SELECT class, count FROM tally").fetchall())
 
 
 def _row(found: tuple[object, ...]) -> Row:

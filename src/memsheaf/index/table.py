@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsheaf.guard.names import fold
+from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import Line, line_of, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 
 SCHEMA = 1
 
+_TALLY, _MARK = "tally:", "mark:"
+
 _TABLES = f"""
 CREATE TABLE entry (
   id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, fold TEXT NOT NULL,
   mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
-  racy INTEGER NOT NULL, version TEXT NOT NULL, pending INTEGER NOT NULL, worded TEXT NOT NULL DEFAULT '',
-  state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL,
-  updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL, problem TEXT NOT NULL,
-  listed INTEGER NOT NULL, day INTEGER NOT NULL, line TEXT NOT NULL);
+  version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+  description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
+  problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, line TEXT NOT NULL);
 CREATE INDEX by_fold ON entry (fold);
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
-CREATE INDEX is_racy ON entry (id) WHERE racy = 1;
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
-CREATE INDEX to_word ON entry (id) WHERE worded <> version;
-CREATE TABLE mark (path TEXT PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER);
-CREATE TABLE fact (name TEXT PRIMARY KEY, value REAL);
-CREATE TABLE tally (class INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-INSERT INTO tally VALUES (0, 0), (1, 0), (2, 0);
+CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
+INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE VIRTUAL TABLE words
   USING fts5 (name, description, body, tokenize = "porter unicode61 remove_diacritics 2");
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-  UPDATE tally SET count = count + 1 WHERE class = new.listed; END;
+  UPDATE note SET a = new.id WHERE name = 'last';
+  UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed; END;
 CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> new.listed BEGIN
-  UPDATE tally SET count = count + 1 WHERE class = new.listed;
-  UPDATE tally SET count = count - 1 WHERE class = old.listed; END;
+  UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed;
+  UPDATE note SET a = a - 1 WHERE name = '{_TALLY}' || old.listed; END;
 CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
-  UPDATE tally SET count = count - 1 WHERE class = old.listed;
+  UPDATE note SET a = a - 1 WHERE name = '{_TALLY}' || old.listed;
   DELETE FROM words WHERE rowid = old.id; END;
 PRAGMA user_version = {SCHEMA};
 """
@@ -48,17 +46,30 @@ PRAGMA user_version = {SCHEMA};
 HIDDEN, LISTED, WAITING = 0, 1, 2
 """Classes of `listed`: not for the catalog, in the catalog, unconfirmed."""
 
+UNUSABLE = "-"
+"""The version of what is there and cannot be used: a link, a folder, a name that is not allowed."""
+
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
 RANK = "pinned DESC, day DESC, mtime DESC, path"
 
 _COLUMNS = (
-    "path", "fold", "mtime", "ctime", "size", "inode", "racy", "version", "pending", "state", "kind", "name",
+    "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
     "description", "updated", "trust", "pinned", "problem", "listed", "day", "line",
 )  # fmt: skip
 _PUT = (
-    f"INSERT INTO entry ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
-    f"ON CONFLICT (path) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[1:])}"
+    f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
+    f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What the index remembers: stamps of folders and of the catalog, how many rows are hidden, listed and
+    waiting, and numbers by name: when the last sweep was, what it took, which ids were seen to."""
+
+    marks: dict[str, Stamp | None]
+    tally: Sequence[int]
+    facts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,7 @@ def connect(database: str) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA recursive_triggers = ON")  # a replaced row leaves the full text and the tally, too
         if _schema(db) != SCHEMA:
             _build(db)
     except sqlite3.DatabaseError:
@@ -96,16 +108,18 @@ def connect(database: str) -> sqlite3.Connection:
     return db
 
 
-def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, racy: bool, pending: bool) -> Line | None:
-    """Write the row of a file, and give its catalog line, None when it has no place there.
+def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool = True) -> Line | None:
+    """Write the row of a file under a new id, and give its catalog line, None when it has no place there.
 
-    `pending` rows are what others did and the journal does not know yet.
+    `pending` rows are what others did and the journal does not know yet. As ids only grow, those above the
+    last one that was seen to are what is new: to the full text, and to the check for edits in the same instant.
     """
-    listed = _class_of(memory)
+    listed = _class_of(memory) if usable else HIDDEN
     text = line_of(memory)
     day, updated = _day(memory, stamp)
+    version = memory.version if usable else UNUSABLE
     values = (
-        memory.path, fold(memory.path), *stamp, racy, memory.version, pending, memory.state, memory.kind,
+        memory.path, fold(memory.path), *stamp, version, pending, memory.state, memory.kind,
         memory.name, memory.description, updated, memory.trust, memory.pinned, memory.problem, listed, day, text,
     )  # fmt: skip
     db.execute(_PUT, values)
@@ -119,18 +133,35 @@ def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) ->
 
 def mark_gone(db: sqlite3.Connection, path: str) -> None:
     """Keep the row of a removed file until the journal knows of it."""
-    db.execute(f"UPDATE entry SET version = '', listed = {HIDDEN}, racy = 0, pending = 1 WHERE path = ?", (path,))
+    db.execute(f"UPDATE entry SET version = '', listed = {HIDDEN}, pending = 1 WHERE path = ?", (path,))
 
 
-def marks(db: sqlite3.Connection) -> dict[str, Stamp | None]:
-    """The stamps of the folders and of the catalog, as they were when last seen to."""
-    return {path: (a, b, c, d) for path, a, b, c, d in db.execute("SELECT * FROM mark")}
+def notes(db: sqlite3.Connection) -> Notes:
+    """Everything the index remembers beside its rows."""
+    marks: dict[str, Stamp | None] = {}
+    tally = [0, 0, 0]
+    facts: dict[str, int] = {}
+    for name, a, b, c, d in db.execute("SELECT * FROM note"):
+        if name.startswith(_MARK):
+            marks[name[len(_MARK) :]] = (a, b, c, d)
+        elif name.startswith(_TALLY):
+            tally[int(name[-1])] = a
+        else:
+            facts[name] = a
+    return Notes(marks, tally, facts)
 
 
-def set_marks(db: sqlite3.Connection, stamps: dict[str, Stamp | None]) -> None:
+def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], *, clear: bool = False) -> None:
     """Remember stamps of folders and of the catalog."""
-    rows = [(path, *stamp) for path, stamp in stamps.items() if stamp]
-    db.executemany("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?, ?)", rows)
+    if clear:
+        db.execute(f"DELETE FROM note WHERE name LIKE '{_MARK}%' AND name <> '{_MARK}{CATALOG}'")
+    rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
+    db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def set_facts(db: sqlite3.Connection, **facts: int) -> None:
+    """Remember numbers by name."""
+    db.executemany("INSERT OR REPLACE INTO note (name, a) VALUES (?, ?)", facts.items())
 
 
 def _class_of(memory: Memory) -> int:

@@ -13,8 +13,9 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 
 from memsheaf.errors import Busy, PathRefused
 
@@ -118,6 +119,23 @@ class Folder:
         else:
             os.replace(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd)
 
+    def rename_new(self, name: str, to: Folder, new: str) -> None:
+        """Move a file to a name that nobody has taken. Raises FileExistsError when somebody has."""
+        if self._fd is not None and to._fd is not None:
+            if _rename(self._fd, name, to._fd, new, _NOREPLACE):
+                return
+            os.link(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd, follow_symlinks=False)
+            self.unlink(name)
+        elif sys.platform == "win32":
+            os.rename(os.path.join(self.path, name), os.path.join(to.path, new))  # fails when it exists
+        else:
+            os.link(os.path.join(self.path, name), os.path.join(to.path, new))
+            self.unlink(name)
+
+    def swap(self, name: str, to: Folder, new: str) -> bool:
+        """Exchange two files in one step, so that what was displaced is at hand; False where that is unknown."""
+        return self._fd is not None and to._fd is not None and _rename(self._fd, name, to._fd, new, _EXCHANGE)
+
     def unlink(self, name: str) -> None:
         """Remove a name."""
         if self._fd is None:
@@ -159,6 +177,35 @@ class Folder:
             return
         if stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", False):
             raise PathRefused(name, "it is a link")
+
+
+_NOREPLACE, _EXCHANGE = 1, 2
+
+
+@cache
+def _renameat2() -> Callable[..., int] | None:
+    """Linux's rename with flags, which Python does not offer; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    found: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return found
+
+
+def _rename(fd: int, name: str, to: int, new: str, flag: int) -> bool:
+    """Rename with a flag; False where the system or the file system does not know it."""
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(fd, os.fsencode(name), to, os.fsencode(new), flag) == 0:
+        return True
+    import ctypes
+
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), new)
 
 
 def _make_folders(path: str, portable: bool) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from secrets import token_hex
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
 from memsheaf.memory import LIMIT
@@ -50,24 +49,29 @@ class Desk:
             self._discard(drafts)
             raise
         theirs: dict[str, Revision | None] = {}
-        for revision, draft in zip(commit.revisions, drafts, strict=True):
-            try:
-                if met := self._place(revision, draft):
-                    theirs[revision.path] = met
-            except PathRefused:  # a link was put in the way: that path is left alone
-                theirs[revision.path] = None
+        try:
+            for revision, draft in zip(commit.revisions, drafts, strict=True):
+                try:
+                    if met := self._place(revision, draft):
+                        theirs[revision.path] = met
+                except PathRefused:  # a link was put in the way: that path is left alone
+                    theirs[revision.path] = None
+        except OSError as error:
+            self._take_back(commit, error)
         self.finish(commit)
         if theirs:
             self._discard(drafts)
-            self._give_way(commit, theirs)
+            self._answer(commit, theirs, f"edited while {commit.id} was being written: the edit stays")
+            raise Changed(next(iter(theirs)))
 
     def note(self, commit: Commit) -> None:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
         self.journal.append(encode(commit, self.boot), durable=True)
 
     def finish(self, commit: Commit) -> None:
-        """Mark a commit as in place."""
-        self.journal.append(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n'.encode(), durable=False)
+        """Mark a commit as in place. If that fails it is in place all the same: the next writer will see."""
+        with suppress(OSError):
+            self.journal.append(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n'.encode(), durable=False)
 
     def settle(self) -> None:
         """Flush every file that the journal does not call safe yet, then call it so."""
@@ -108,12 +112,14 @@ class Desk:
                 folder.unlink(name)
                 folder.sync()
 
+        names = self._former_names(path, set(texts))
+
         def without(commit: Commit) -> Commit | None:
-            kept = tuple(revision for revision in commit.revisions if revision.path != path)
+            kept = tuple(revision for revision in commit.revisions if revision.path not in names)
             if len(kept) == len(commit.revisions):
                 return commit
             for revision in commit.revisions:
-                if revision.path == path:
+                if revision.path in names:
                     texts.setdefault(revision.before, revision.old or b"")
                     texts.setdefault(revision.after, revision.new or b"")
             return replace(commit, revisions=kept) if kept else None
@@ -121,6 +127,20 @@ class Desk:
         self.journal.rewrite(without)
         texts.pop(ABSENT, None)
         return texts
+
+    def _former_names(self, path: str, versions: set[Version]) -> set[str]:
+        """The names a text has had: itself, and removed ones that shared a version with it, however remotely."""
+        known: dict[str, set[Version]] = {}
+        for commit in self.journal.commits():
+            for revision in commit.revisions:
+                known.setdefault(revision.path, set()).update({revision.before, revision.after} - {ABSENT})
+        heads = self.journal.heads()
+        removed = {name for name in known if heads[name].after == ABSENT}
+        names, versions = {path}, versions | known.get(path, set())
+        while more := {name for name in removed - names if known[name] & versions}:
+            names |= more
+            versions |= {version for name in more for version in known[name]}
+        return names
 
     def prune(self, cutoff: str) -> int:
         """Drop texts that were retired before `cutoff`, and say how many revisions lost one."""
@@ -207,6 +227,9 @@ class Desk:
     def _restore(self, revision: Revision) -> None:
         if revision.new is None and revision.after != ABSENT:
             return  # past retention: what is there is all there is
+        with suppress(MemsheafError):
+            if version_of(self.present(revision.path)) == revision.after:
+                return
         draft = draft_name()
         if revision.new is not None:
             stage(self.history, draft, revision.new, mode=self._mode(revision.path))
@@ -243,43 +266,68 @@ class Desk:
             return 0o600
 
     def _place(self, revision: Revision, draft: str) -> Revision | None:
-        """Put a draft in place. If another text was there by then, give back what it displaced."""
+        """Put a draft in place. If another text was there by then, say which, and see that nothing of it is lost."""
         with walk(self.root, revision.path, create=True) as (folder, name):
-            held = -1
-            with suppress(FileNotFoundError, PathRefused):
-                held = folder.open_file(name, READ)
             try:
-                if revision.new is not None:
-                    self.history.rename(draft, folder, name)
-                else:
-                    with suppress(FileNotFoundError):
-                        folder.unlink(name)
-                displaced = self._displaced(held, revision) if held >= 0 else None
-            finally:
-                if held >= 0:
-                    os.close(held)
-        if displaced is None:
+                if revision.new is None:
+                    draft = draft_name()
+                    folder.rename(name, self.history, draft)
+                elif revision.before == ABSENT:
+                    self.history.rename_new(draft, folder, name)
+                    return None
+                elif not self.history.swap(draft, folder, name):
+                    return self._replace(revision, draft, folder, name)
+            except FileNotFoundError:
+                # somebody removed it in this moment
+                return None if revision.new is None else Revision(revision.path, revision.after, ABSENT, revision.new)
+            except FileExistsError:
+                return self._met(revision, read_patiently(folder, name, revision.path, self.patience))
+            try:
+                displaced = read_patiently(self.history, draft, revision.path, self.patience)
+            except PathRefused:
+                self.history.rename(draft, folder, name)
+                raise
+        self.history.unlink(draft)
+        return self._met(revision, displaced)
+
+    def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
+        """Replace a file where two cannot be exchanged: hold the old one open, and look at it afterwards."""
+        held = folder.open_file(name, READ)
+        try:
+            self.history.rename(draft, folder, name)
+            for data in _attempts(lambda: read_all(held, READ_LIMIT), self.patience):
+                if data or revision.old == b"":
+                    break
+        finally:
+            os.close(held)
+        return self._met(revision, data)
+
+    def _met(self, revision: Revision, found: bytes) -> Revision | None:
+        """The step from our text to another's, if the text we met was not the one we had checked."""
+        if version_of(found) == revision.before:
             return None
-        return Revision(revision.path, revision.after, version_of(displaced), revision.new, displaced)
+        return Revision(revision.path, revision.after, version_of(found), revision.new, found)
 
-    def _displaced(self, held: int, revision: Revision) -> bytes | None:
-        """The text that our rename pushed aside, if it was not the one we had checked."""
-        for data in _attempts(lambda: read_all(held, READ_LIMIT), self.patience):
-            if data or revision.old == b"":
-                break
-        return None if version_of(data) == revision.before else data
-
-    def _give_way(self, commit: Commit, theirs: dict[str, Revision | None]) -> None:
-        """A person's save met ours: put theirs back, take the rest of ours back, and tell the loser."""
+    def _answer(self, commit: Commit, theirs: Mapping[str, Revision | None], why: str) -> None:
+        """Take a commit back, as a commit: put back what others had saved, and what was there before ours."""
         mine = {r.path: Revision(r.path, r.after, r.before, r.new, r.old) for r in commit.revisions}
-        back = tuple(revision for revision in (mine | theirs).values() if revision)
-        why = f"edited while {commit.id} was being written: the edit stays"
-        answer = Commit(token_hex(6), commit.at, "outside", why, back, undoes=commit.id)
+        back = tuple(revision for revision in {**mine, **theirs}.values() if revision)
+        answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, back, undoes=commit.id)
         self.note(answer)
         for revision in back:
             self._restore(revision)
         self.finish(answer)
-        raise Changed(next(iter(theirs)))
+
+    def _take_back(self, commit: Commit, error: OSError) -> None:
+        """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
+        self.finish(commit)
+        try:
+            self._answer(commit, {}, f"taken back: {error.strerror}")
+        except OSError:
+            raise StoreFailed(
+                f"{error.strerror}, after the change was decided; the next writer completes it"
+            ) from error
+        raise error
 
     def _flush(self, path: str) -> None:
         # what is gone, or no longer ours to open, has nothing of ours to flush

@@ -18,19 +18,19 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from secrets import token_hex
 
 from memsheaf.errors import NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
-from memsheaf.guard.names import CATALOG, check_label, check_path, fold, listable, shown
+from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
+from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock, read_file, stage, walk
 from memsheaf.store.desk import READ_LIMIT, Desk, read_patiently
 from memsheaf.store.journal import Journal
 
 HISTORY = ".history"
-OTHER_SCOPES = frozenset({"tasks", "sessions", "logs"})
 DEPTH = 4
 SETTLE_AFTER = 64
+_LATEST = (1 << 63) - 1
 PRUNED = "pruned"  # its time tells when retention was last seen to
 
 
@@ -99,28 +99,11 @@ class FolderStore:
         What cannot be used comes with its problem.
         """
         try:
-            root = self._open_root()
+            yield from self._scan()
         except FileNotFoundError:
             return
-        waiting = [(root, "")]
-        try:
-            while waiting:
-                folder, prefix = waiting.pop()
-                with folder:
-                    yield Entry(prefix, _stamp(folder.stat_self()))
-                    for entry in folder.scan():
-                        if not _is_folder_of_ours(entry, prefix):
-                            if found := _entry(entry, prefix):
-                                yield found
-                            continue
-                        try:
-                            waiting.append((folder.folder(entry.name), f"{prefix}{entry.name}/"))
-                        except OSError as error:
-                            problem = f"cannot be looked into: {error.strerror}"
-                            yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
-        finally:
-            for folder, _ in waiting:
-                folder.close()
+        except OSError as error:
+            raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there."""
@@ -128,6 +111,8 @@ class FolderStore:
             root = self._open_root()
         except FileNotFoundError:
             return dict.fromkeys(paths)
+        except OSError as error:
+            raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
         with root:
             return {path: _stamp_at(root, path) for path in paths}
 
@@ -153,7 +138,7 @@ class FolderStore:
         Raises:
             VersionGone: retention passed, or it was erased, or it never was.
         """
-        for commit in self.history(path):
+        for commit in self.history(path) if version else ():
             for revision in commit.revisions:
                 if revision.new is not None and revision.after.startswith(version):
                     return revision.new
@@ -178,7 +163,7 @@ class FolderStore:
         with self._desk() as desk:
             revisions = [desk.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
-            commit = Commit(token_hex(6) if revisions else "", self._now(), by, why, tuple(revisions), undoes)
+            commit = Commit(os.urandom(6).hex() if revisions else "", self._now(), by, why, tuple(revisions), undoes)
             if revisions:
                 desk.carry_out(commit)
                 self._settle_if_due(desk)
@@ -194,7 +179,7 @@ class FolderStore:
             revisions = desk.outside(paths)
             if not revisions:
                 return None
-            commit = Commit(token_hex(6), self._now(), "outside", "", tuple(revisions))
+            commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", tuple(revisions))
             desk.note(commit)
             desk.finish(commit)
         return commit
@@ -223,7 +208,7 @@ class FolderStore:
             texts = desk.forget(path)
             if not texts:
                 raise NotFound(path)
-            mark = Commit(token_hex(6), self._now(), by, "erased a memory", ())
+            mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
             desk.finish(mark)
             desk.settle()
@@ -241,9 +226,12 @@ class FolderStore:
             stage(desk.history, PRUNED, b"")
         return dropped
 
-    def publish(self, name: str, data: bytes) -> None:
-        """Put a derived text in the root: whole for every reader, not journalled, free to lose."""
-        draft = f"derived-{token_hex(8)}"
+    def publish(self, name: str, data: bytes, *, also: Iterable[str] = ()) -> dict[str, Stamp | None]:
+        """Put a derived text in the root: whole for every reader, not journalled, free to lose.
+
+        Gives its stamp, and those of the paths in `also`, as they are right after.
+        """
+        draft = f"derived-{os.urandom(8).hex()}"
         try:
             with self._open_root(create=True) as root, root.folder(HISTORY, create=True) as history:
                 try:
@@ -253,6 +241,7 @@ class FolderStore:
                     with suppress(OSError):
                         history.unlink(draft)
                     raise
+                return {path: _stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
@@ -308,11 +297,37 @@ class FolderStore:
             admitted.append(replace(change, path=path) if path != change.path else change)
         return admitted
 
+    def _scan(self) -> Iterator[Entry]:
+        waiting = [(self._open_root(), "")]
+        try:
+            while waiting:
+                folder, prefix = waiting.pop()
+                with folder:
+                    yield Entry(prefix, _stamp(folder.stat_self()))
+                    for entry in folder.scan():
+                        if not _is_folder_of_ours(entry, prefix):
+                            if found := _entry(entry, prefix):
+                                yield found
+                            continue
+                        inner = f"{prefix}{entry.name}/"
+                        problem = _name_problem(f"{inner}any.md")
+                        try:
+                            if not problem:
+                                waiting.append((folder.folder(entry.name), inner))
+                        except (OSError, PathRefused):
+                            problem = "cannot be looked into"
+                        if problem:
+                            yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+        finally:
+            for folder, _ in waiting:
+                folder.close()
+
     def _settle_if_due(self, desk: Desk) -> None:
         self._unsettled += 1
         if not self._boot or self._unsettled >= SETTLE_AFTER:
-            desk.settle()
-            self._unsettled = 0
+            with suppress(OSError):  # the journal has it: a later flush will do
+                desk.settle()
+                self._unsettled = 0
 
     @contextmanager
     def _named_lock(self, name: str, wait: float) -> Iterator[None]:
@@ -354,6 +369,7 @@ class FolderStore:
                 journal = Journal(history, self._segment)
                 desk = Desk(root, history, journal, self._boot, self._patience)
                 try:
+                    journal.open_to_append()
                     desk.recover()
                     if not self._swept:
                         desk.sweep(self._clock())
@@ -383,7 +399,7 @@ class FolderStore:
 def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
     if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False) or entry.name.endswith(".md"):
         return False
-    return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in OTHER_SCOPES)
+    return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
 
 
 def _entry(entry: os.DirEntry[str], prefix: str) -> Entry | None:
@@ -421,7 +437,8 @@ def _stamp_at(root: Folder, path: str) -> Stamp | None:
 
 
 def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+    # no database keeps more than 63 bits, and no honest clock needs them
+    return min(found.st_mtime_ns, _LATEST), min(found.st_ctime_ns, _LATEST), found.st_size, found.st_ino & _LATEST
 
 
 def _iso(seconds: float) -> str:

@@ -21,7 +21,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from secrets import token_hex
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.names import check_path
@@ -97,6 +96,10 @@ class Journal:
         self._folder = folder
         self.segment = segment or self._last_segment()
         self._fd = -1
+
+    def open_to_append(self) -> None:
+        """Open the segment at once, instead of first for reading."""
+        self._open()
 
     def close(self) -> None:
         """Let the open segment go."""
@@ -255,7 +258,7 @@ class Journal:
 
 def draft_name() -> str:
     """A name no two writers share."""
-    return f"draft-{token_hex(8)}"
+    return f"draft-{os.urandom(8).hex()}"
 
 
 def _name(segment: int) -> str:

@@ -1,0 +1,108 @@
+"""A memory's text before and after a change: what is replaced, inserted or merged, and whether it may stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, TextRefused
+from memsheaf.frontmatter import edited
+from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
+
+
+def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
+    """The text with a piece replaced that occurs exactly `count` times.
+
+    Raises:
+        TextRefused: the piece is empty.
+        NoMatch, ManyMatches: it does not occur so often.
+    """
+    if not old:
+        raise TextRefused("the text to replace is empty; give the exact text that is to change")
+    lines = _places(memory.text, old)
+    if not lines and "\r\n" in memory.text and "\r" not in old:  # nobody types the other half of a line end
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+        lines = _places(memory.text, old)
+    if not lines:
+        raise NoMatch(memory.path)
+    if len(lines) != count:
+        raise ManyMatches(memory.path, lines)
+    return memory.text.replace(old, new)
+
+
+def inserted(memory: Memory, line: int, text: str) -> str:
+    """The text with more put in after a line of the body; 0 is its start. Raises OutOfRange."""
+    lines = memory.body.split("\n")
+    closed = not lines[-1]
+    if closed:
+        lines.pop()
+    if not 0 <= line <= len(lines):
+        raise OutOfRange(memory.path, line, len(lines))
+    added = text.removesuffix("\n").split("\n")
+    if "\r\n" in memory.text:
+        added = [piece.removesuffix("\r") + "\r" for piece in added]
+        if line == len(lines) and not closed:
+            lines[-1] += "\r"
+            added[-1] = added[-1].removesuffix("\r")
+    return memory.page.head + "\n".join([*lines[:line], *added, *lines[line:]]) + "\n" * closed
+
+
+def merged(found: Memory, fresh: Memory) -> str:
+    """The text of `found` with the fields and the body of `fresh`; when it was made, and unknown keys, stay."""
+    values = {
+        field.key: fresh.page.items(field.key) if isinstance(field.value, tuple) else fresh.page.get(field.key)
+        for field in fresh.page.fields
+        if field.key != "created"
+    }
+    return edited(found.text, fields=values, body=fresh.body)
+
+
+def placed(fresh: Memory, path: str) -> Memory:
+    """A new memory at its path. Raises TextRefused when the name is that of a conflict copy."""
+    return check(path, fresh.text) if is_conflict_copy(path) else replace(fresh, path=path)
+
+
+def redated(was: Memory, text: str, today: str) -> Memory:
+    """The memory a changed text makes, with today's date in its header. Raises TextRefused."""
+    changed = checked(was.path, text, was, free=was.state == "free")
+    if changed.state == "free" or changed.updated == today:
+        return changed
+    return checked(was.path, edited(text, fields={"updated": today}), was, free=False)
+
+
+def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
+    """The memory, or with `free` the free file, that a text makes; a type it had already may stay.
+
+    Raises:
+        TextRefused: it may not be stored.
+    """
+    if not free:
+        return check(path, text, kinds=(*KINDS, was.kind) if was else KINDS)
+    try:
+        memory = parse(path, text.encode())
+    except UnicodeEncodeError:
+        raise TextRefused(f"{path!r} would hold half of a surrogate pair") from None
+    if memory.state == "copy":
+        raise TextRefused(f"{path!r} is the name of a conflict copy")
+    if len(memory.data) > LIMIT:
+        raise TextRefused(f"{path!r} would be larger than {LIMIT // 1024} KiB")
+    if "\0" in text or not text.strip():
+        raise TextRefused(f"{path!r} would hold no text, or zero bytes")
+    return memory
+
+
+def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
+    """The memory a file makes; one without a header comes in as a free file. Raises TextRefused."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise TextRefused(f"{path!r} is not UTF-8") from None
+    return checked(path, text, found, free=parse(path, data).state == "free")
+
+
+def _places(text: str, piece: str) -> list[int]:
+    """The lines at which a piece of text begins."""
+    lines, at = [], text.find(piece)
+    while at >= 0:
+        lines.append(text.count("\n", 0, at) + 1)
+        at = text.find(piece, at + len(piece))
+    return lines

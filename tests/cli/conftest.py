@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from memsheaf.cli import main
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The whole environment of a command: everything under `tmp_path`, and a project folder to stand in."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return {
+        "MEMSHEAF_HOME": str(tmp_path / "home"),
+        "MEMSHEAF_CACHE": str(tmp_path / "cache"),
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process; gives exit code, output and messages."""
+
+    def run(
+        *words: str, stdin: str = "", screen: bool = False, more: Mapping[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        stream = Screen if screen else io.StringIO
+        out, err = stream(), stream()
+        code = main(words, environment={**environment, **(more or {})}, stdin=stream(stdin), stdout=out, stderr=err)
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
+    """What is on disk now, the cache aside: it may be deleted at any moment, so it proves nothing."""
+
+    def tree() -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for path in sorted(tmp_path.rglob("*")):
+            name = path.relative_to(tmp_path).as_posix()
+            if not name.startswith("cache"):
+                content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+                found[name] = os.readlink(path).encode() if path.is_symlink() else content
+        return found
+
+    return tree
+
+
+@pytest.fixture
+def tabs(run: Callable[..., tuple[int, str, str]]) -> str:
+    """The file of a memory that is there."""
+    run("add", "Prefers tabs", "Use tabs.", "--description", "Indentation of code", "--type", "user")
+    return "user_prefers-tabs.md"

@@ -1,0 +1,143 @@
+"""What holds for every command, so that a new one cannot be half done."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsheaf.cli.command import Command, help_text
+from memsheaf.cli.parser import parse, split_command
+from memsheaf.cli.reference import reference
+from memsheaf.cli.table import COMMANDS, THEMES, load
+
+Run = Callable[..., tuple[int, str, str]]
+DOCS = Path(__file__).parent.parent.parent / "docs" / "cli.md"
+
+WORKING: dict[str, list[str]] = {
+    "add": ["Fact", "Text.", "--description", "d", "--type", "user"],
+    "update": ["user_prefers-tabs.md", "--old", "tabs.", "--new", "spaces."],
+    "insert": ["user_prefers-tabs.md", "--line", "0", "--text", "x"],
+    "edit": ["user_prefers-tabs.md"],
+    "forget": ["user_prefers-tabs.md"],
+    "list": [],
+    "show": ["user_prefers-tabs.md"],
+    "search": ["tabs"],
+    "catalog": [],
+    "prompt": [],
+    "log": [],
+    "diff": ["user_prefers-tabs.md"],
+    "blame": ["user_prefers-tabs.md"],
+    "undo": [],
+    "restore": ["user_prefers-tabs.md", "VERSION"],
+    "erase": ["user_prefers-tabs.md", "--yes"],
+    "export": ["out.zip"],
+    "import": ["in"],
+    "scopes": [],
+    "init": [],
+    "doctor": [],
+    "completion": ["bash"],
+    "help": ["add"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_it_does_with_an_example(name: str) -> None:
+    command = load(name)
+
+    assert command.summary.endswith(".")
+    assert len(command.summary) <= 90
+    assert command.examples
+    assert all(argument.help for argument in command.arguments)
+
+
+def memsheaf_lines(command: Command) -> list[list[str]]:
+    """The words behind `memsheaf` in each example."""
+    lines = [line.rpartition("| ")[2] for line in command.examples]
+    words = [shlex.split(line.replace("<(", "< ").replace(")", " ").partition(" > ")[0]) for line in lines]
+    return [line[line.index("memsheaf") + 1 :] for line in words]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_example_can_be_typed_as_it_stands(name: str) -> None:
+    for words in memsheaf_lines(load(name)):
+        command, rest = split_command(words)
+        assert command == name
+        parse(load(command), rest)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_answers_with_one_json_document(
+    run: Run, tabs: str, environment: dict[str, str], name: str
+) -> None:
+    (Path.cwd() / ".git").mkdir()
+    (Path.cwd() / "in").mkdir()
+    version = json.loads(run("log", tabs, "--project", project(environment), "--json")[1])["commits"][0]["changes"][0]
+    words = [word.replace("VERSION", version["after"]) for word in WORKING[name]]
+    environment |= {"EDITOR": "true", "MEMSHEAF_PROJECT": project(environment)}
+
+    code, out, _ = run(name, *words, "--json")
+
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+    assert out.isascii()
+
+
+def project(environment: dict[str, str]) -> str:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    return str(root)
+
+
+def test_every_command_stands_in_one_theme() -> None:
+    assert sorted(name for names in THEMES.values() for name in names) == sorted(COMMANDS)
+    assert sorted(WORKING) == sorted(COMMANDS)
+
+
+def test_the_page_about_the_command_line_is_what_the_commands_say() -> None:
+    assert DOCS.read_text(encoding="utf-8") == reference(), "run: python -m memsheaf.cli.reference > docs/cli.md"
+
+
+def test_the_page_has_every_command_and_setting() -> None:
+    page = reference()
+
+    for name in COMMANDS:
+        assert f"\n### {name}\n" in page
+        assert help_text(name, load(name), everywhere=False).rstrip() in page
+    for setting in ("retention_days", "MEMSHEAF_HOME", "MEMSHEAF_CACHE", "[projects]"):
+        assert setting in page
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["-h"], ["--scope", "user"]])
+def test_the_overview_lists_every_command_and_the_exit_codes(run: Run, words: list[str]) -> None:
+    code, out, err = run(*words)
+
+    assert (code, err) == (0, "")
+    for name in COMMANDS:
+        assert f"\n  {name} " in out
+    assert "exit codes:" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_the_same_however_it_is_asked_for(run: Run, name: str) -> None:
+    texts = {run(*words)[1] for words in (["help", name], [name, "--help"], ["--help", name], [name, "x", "-h"])}
+
+    assert len(texts) == 1
+    (text,) = texts
+    assert text.startswith(f"usage: memsheaf {name}")
+    assert "--json" in text
+    assert "examples:" in text
+    assert max(map(len, text.splitlines())) <= 118
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    from memsheaf import __version__
+
+    assert run("--version") == (0, f"memsheaf {__version__}\n", "")
+    assert json.loads(run("--version", "--json")[1]) == {"version": __version__}
+
+
+def test_an_option_that_is_not_there_is_refused_without_a_command_too(run: Run) -> None:
+    assert run("--bogus")[0] == 2

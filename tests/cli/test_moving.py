@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+FACT = "---\nname: N\ndescription: d\ntype: user\n---\nText.\n"
+
+
+@pytest.mark.parametrize("name", ["out.zip", "out.tar", "out.tar.gz", "out"])
+def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path, name: str) -> None:
+    target = str(tmp_path / name)
+
+    assert run("export", target)[:2] == (0, f"Exported 1 file to {target}\n")
+    assert run("import", target, "--agent", "writer")[1].startswith("1 added, 0 replaced")
+    assert run("show", tabs, "--agent", "writer")[1] == run("show", tabs)[1]
+    assert run("import", target)[:2] == (0, "0 added, 0 replaced, 1 the same already, 0 refused\n")
+
+
+def test_a_dry_run_says_what_would_happen_and_changes_nothing(
+    run: Run, tabs: str, tmp_path: Path, tree: Tree
+) -> None:
+    run("export", str(tmp_path / "out"))
+    run("update", tabs, "--old", "tabs.", "--new", "spaces.")
+    (tmp_path / "out" / "new.md").write_text(FACT)
+    before = tree()
+
+    code, out, _ = run("import", str(tmp_path / "out"), "--replace", "--dry-run")
+
+    assert code == 0
+    assert out == f"1 to add, 1 to replace, 0 the same already, 0 refused\n  + new.md\n  ~ {tabs}\n"
+    assert tree() == before
+
+
+def test_what_is_refused_is_named_and_the_rest_comes_in(run: Run, tabs: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "good.md").write_text(FACT)
+    (tmp_path / "in" / "bad.md").write_bytes(b"\xff")
+    (tmp_path / "in" / tabs).write_text(FACT)
+
+    code, out, _ = run("import", str(tmp_path / "in"))
+
+    assert code == 1
+    assert out.startswith("1 added, 0 replaced, 0 the same already, 2 refused\n")
+    assert "refused bad.md: 'bad.md' is not UTF-8" in out
+    assert f"refused {tabs}: '{tabs}' exists already" in out
+    assert "Use tabs." in run("show", tabs)[1]
+
+
+def test_an_import_is_one_commit_and_one_undo(run: Run, tabs: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.md").write_text(FACT)
+    run("import", str(tmp_path / "in"))
+
+    assert len(json.loads(run("log", "--json")[1])["commits"]) == 2
+    run("undo")
+    assert run("list", "--paths")[1] == f"{tabs}\n"
+
+
+def test_an_export_never_replaces_a_file(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
+    (tmp_path / "mine.zip").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.zip").symlink_to(tmp_path / "not there")
+    before = tree()
+
+    for name in ("mine.zip", "folder", "link.zip", "no/such/folder.zip"):
+        code, _, err = run("export", str(tmp_path / name))
+        assert code == 1, name
+        assert "Unpack" not in err
+    assert run("export", "")[0] == 2
+    assert tree() == before
+
+
+@pytest.mark.parametrize("make", ["missing", "text", "empty", "cut"])
+def test_what_is_no_archive_is_refused(run: Run, tabs: str, tmp_path: Path, tree: Tree, make: str) -> None:
+    source = tmp_path / "in.zip"
+    if make == "text":
+        source.write_text("not an archive")
+    elif make == "empty":
+        source.write_bytes(b"")
+    elif make == "cut":
+        with zipfile.ZipFile(source, "w") as archive:
+            archive.writestr("a.md", FACT * 100)
+        source.write_bytes(source.read_bytes()[:-30])
+    before = tree()
+
+    code, _, err = run("import", str(source))
+
+    assert code == 1
+    assert err.startswith("memsheaf: ")
+    assert tree() == before

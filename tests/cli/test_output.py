@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsheaf.cli import main
+from memsheaf.cli.output import Console
+
+Run = Callable[..., tuple[int, str, str]]
+HOSTILE = "\x1b]0;pwned\x07\x1b[31m\u202egnp\u200b\x9b2J"
+
+
+class Stubborn(io.StringIO):
+    """A keyboard on which someone presses Ctrl-C."""
+
+    def read(self, size: int | None = -1, /) -> str:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def hostile(run: Run, environment: dict[str, str]) -> str:
+    run("add", "First", "x", "--description", "d", "--type", "user")
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / "evil.md").write_text(f"---\nname: E{HOSTILE}\ndescription: D{HOSTILE}\ntype: user\n---\n{HOSTILE}\n")
+    (root / f"{HOSTILE[:10]}.md").write_text("x")
+    return "evil.md"
+
+
+def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str) -> None:
+    lines: list[list[str]] = [["list"], ["show", hostile], ["show", "--raw", hostile], ["search", "E"], ["catalog"]]
+    lines += [
+        ["prompt"],
+        ["log"],
+        ["log", hostile],
+        ["diff", hostile],
+        ["blame", hostile],
+        ["doctor"],
+        ["list", "--paths"],
+    ]
+    for words in lines:
+        for screen in (True, False):
+            _, out, err = run(*words, screen=screen, more={"NO_COLOR": "1"})
+            said = out + err
+            assert not set("\x1b\x07\u202e\u200b\x9b") & set(said), words
+            assert said, words
+
+
+def test_json_is_ascii_whatever_a_memory_says(run: Run, hostile: str) -> None:
+    for words in (
+        ["list"],
+        ["show", hostile],
+        ["log"],
+        ["diff", hostile],
+        ["blame", hostile],
+        ["catalog"],
+        ["doctor"],
+    ):
+        _, out, _ = run(*words, "--json")
+        assert out.isascii()
+        assert "\x1b" not in out
+        assert isinstance(json.loads(out), dict)
+
+
+def test_colours_appear_on_a_terminal_only_and_not_against_the_users_wish(run: Run, tabs: str) -> None:
+    assert "\x1b[" in run("list", screen=True)[1]
+    assert "\x1b[" not in run("list")[1]
+    assert "\x1b[" not in run("list", screen=True, more={"NO_COLOR": "1"})[1]
+    assert "\x1b[" not in run("list", screen=True, more={"TERM": "dumb"})[1]
+
+
+def test_a_line_is_cut_to_the_width_of_the_terminal_and_whole_elsewhere(run: Run) -> None:
+    run("add", "Long", "x", "--description", "very " * 40 + "long", "--type", "user")
+
+    narrow = run("list", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1].rstrip("\n")
+    assert len(narrow) <= 60
+    assert narrow.endswith("…")
+    assert run("list")[1].rstrip("\n").endswith("very long")
+
+
+def test_an_error_says_what_happened_and_what_to_do_next(run: Run) -> None:
+    assert run("show", "x.md") == (1, "", "memsheaf: no memory at 'x.md'\n`memsheaf list` shows what exists.\n")
+
+
+def test_with_json_an_error_is_a_document_too(run: Run) -> None:
+    code, out, err = run("show", "x.md", "--json")
+
+    assert code == 1
+    assert json.loads(out) == {
+        "error": {
+            "kind": "NotFound",
+            "message": "no memory at 'x.md'",
+            "hint": "`memsheaf list` shows what exists.",
+        }
+    }
+    assert err.startswith("memsheaf: no memory")
+
+
+def test_a_wrong_line_gives_2_and_shows_the_right_one(run: Run) -> None:
+    code, out, err = run("update", "x.md", "--old", "a")
+    assert (code, out) == (2, "")
+    assert "--new" in err
+    assert "usage: memsheaf update FILE --old TEXT --new TEXT" in err
+
+    code, out, _ = run("update", "--json")
+    assert code == 2
+    assert json.loads(out)["error"]["kind"] == "Usage"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("lst", "list"), ("rm", "forget"), ("serach", "search"), ("cat", "show"), ("delete", "forget")],
+)
+def test_a_command_that_is_not_there_is_guessed(run: Run, word: str, meant: str) -> None:
+    code, _, err = run(word)
+
+    assert code == 2
+    assert f"did you mean {meant!r}?" in err
+
+
+def test_ctrl_c_ends_with_130_and_changes_nothing(
+    environment: dict[str, str], tree: Callable[[], dict[str, bytes]]
+) -> None:
+    before = tree()
+    words = ["add", "x", "-", "--description", "x", "--type", "user"]
+    err = io.StringIO()
+
+    assert main(words, environment=environment, stdin=Stubborn(), stdout=io.StringIO(), stderr=err) == 130
+    assert err.getvalue() == "memsheaf: interrupted\n"
+    assert tree() == before
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word(run: Run, environment: dict[str, str]) -> None:
+    run("add", "Long", "x\n" * 60_000, "--description", "d", "--type", "user")
+    show = subprocess.Popen(
+        [sys.executable, "-m", "memsheaf", "show", "user_long.md"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert show.stdout is not None
+    assert show.stderr is not None
+    show.stdout.read(10)
+    show.stdout.close()
+
+    said = show.stderr.read()
+    show.stderr.close()
+    assert show.wait() == 1
+    assert said == b""
+
+
+def test_a_full_disk_behind_the_output_is_an_error_with_words(
+    run: Run, tabs: str, environment: dict[str, str]
+) -> None:
+    with open("/dev/full" if os.path.exists("/dev/full") else os.devnull, "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "memsheaf", "list"],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == os.path.exists("/dev/full")
+
+
+def test_output_is_utf_8_in_every_locale(run: Run, environment: dict[str, str]) -> None:
+    run("add", "日本", "x", "--description", "日本語", "--type", "user")
+
+    for setting in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}):
+        done = subprocess.run(
+            [sys.executable, "-m", "memsheaf", "list"], env=environment | setting, capture_output=True, check=True
+        )
+        assert "日本語" in done.stdout.decode()
+
+
+def test_arguments_that_are_not_utf_8_are_refused_with_words(environment: dict[str, str]) -> None:
+    for words in ([b"search", b"\xff"], [b"show", b"\xff.md"], [b"list", b"--type", b"\xff"], [b"\xff"]):
+        done = subprocess.run(
+            [sys.executable.encode(), b"-m", b"memsheaf", *words], env=environment, capture_output=True, check=False
+        )
+        assert done.returncode == 2
+        assert b"Traceback" not in done.stderr
+
+
+def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str, /) -> int:
+            told.set()
+            return super().write(text)
+
+    from threading import Event
+
+    told = Event()
+    screen = Screen()
+    console = Console(None, io.StringIO(), screen, environment)
+    with console.waiting("importing"):
+        assert told.wait(30)
+    assert screen.getvalue().startswith("\rimporting: 1 s")
+
+    quiet = io.StringIO()
+    with Console(None, io.StringIO(), quiet, environment).waiting("importing"):
+        pass
+    assert quiet.getvalue() == ""

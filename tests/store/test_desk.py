@@ -1,0 +1,107 @@
+"""A person saves a file in the very moment we write it: the person wins, and we are told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memsheaf.errors import Changed
+from memsheaf.store import ABSENT, Change, Commit, version_of
+from memsheaf.store.confined import Folder
+from memsheaf.store.desk import Desk
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.journal import Journal
+
+OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person saved\n"
+
+
+@contextmanager
+def desk_at(root: Path, *, portable: bool) -> Iterator[Desk]:
+    """Someone between the check of the versions and the placing of the texts."""
+    with Folder.open(str(root), portable=portable) as folder, folder.folder(".history", create=True) as history:
+        journal = Journal(history)
+        try:
+            yield Desk(folder, history, journal, "boot", 0.001)
+        finally:
+            journal.close()
+
+
+def save_in_place(path: Path) -> None:
+    path.write_bytes(THEIRS)
+
+
+def save_by_rename(path: Path) -> None:
+    path.with_name("editor.tmp").write_bytes(THEIRS)
+    os.replace(path.with_name("editor.tmp"), path)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("save", [save_in_place, save_by_rename])
+@pytest.mark.parametrize("new", [OURS, None], ids=["update", "delete"])
+def test_a_save_between_check_and_rename_stays_and_the_writer_is_told(
+    tmp_path: Path, portable: bool, save: object, new: bytes | None
+) -> None:
+    store = FolderStore(str(tmp_path))
+    first = store.commit([Change("a.md", OLD, ABSENT), Change("b.md", OLD, ABSENT)], by="agent")
+    assert first.id
+    with desk_at(tmp_path, portable=portable) as desk:
+        changes = [Change("b.md", OURS, version_of(OLD)), Change("a.md", new, version_of(OLD))]
+        revisions = tuple(desk.revision(change) for change in changes)
+        assert callable(save)
+        save(tmp_path / "a.md")
+
+        with pytest.raises(Changed):
+            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", revisions))
+
+    assert (tmp_path / "a.md").read_bytes() == THEIRS
+    assert (tmp_path / "b.md").read_bytes() == OLD, "the rest of the commit is taken back"
+    assert FolderStore(str(tmp_path)).version("a.md", version_of(THEIRS)) == THEIRS
+    assert [entry.name for entry in (tmp_path / ".history").iterdir() if entry.name.startswith("draft")] == []
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_file_created_between_check_and_rename_stays_and_the_writer_is_told(tmp_path: Path, portable: bool) -> None:
+    with desk_at(tmp_path, portable=portable) as desk:
+        revision = desk.revision(Change("a.md", OURS, ABSENT))
+        (tmp_path / "a.md").write_bytes(THEIRS)
+
+        with pytest.raises(Changed):
+            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+
+    assert (tmp_path / "a.md").read_bytes() == THEIRS
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_link_put_in_the_way_is_left_alone_and_leads_nowhere(tmp_path: Path, portable: bool) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.md"
+    outside.write_bytes(THEIRS)
+    store = FolderStore(str(root))
+    store.commit([Change("a.md", OLD, ABSENT)], by="agent")
+    with desk_at(root, portable=portable) as desk:
+        revision = desk.revision(Change("a.md", OURS, version_of(OLD)))
+        (root / "a.md").unlink()
+        (root / "a.md").symlink_to(outside)
+
+        with pytest.raises(Changed):
+            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+
+    assert outside.read_bytes() == THEIRS
+    assert (root / "a.md").is_symlink()
+    FolderStore(str(root)).commit([Change("c.md", OURS, ABSENT)], by="agent")  # and the store goes on
+
+
+def test_a_deletion_by_a_person_is_not_undone_by_our_write(tmp_path: Path) -> None:
+    store = FolderStore(str(tmp_path))
+    store.commit([Change("a.md", OLD, ABSENT)], by="agent")
+    with desk_at(tmp_path, portable=False) as desk:
+        revision = desk.revision(Change("a.md", OURS, version_of(OLD)))
+        (tmp_path / "a.md").unlink()
+
+        with pytest.raises(Changed):
+            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+
+    assert not (tmp_path / "a.md").exists()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings, load
+from memsheaf.errors import BadSettings
+from memsheaf.scope import Scope, resolve
+
+
+def loaded(tmp_path: Path, toml: str | bytes = "", **environment: str) -> Settings:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_bytes(toml.encode() if isinstance(toml, str) else toml)
+    return load({"MEMSHEAF_HOME": str(home), "HOME": str(tmp_path), **environment})
+
+
+def test_without_a_file_or_a_variable_everything_has_a_default(tmp_path: Path) -> None:
+    settings = load({"HOME": str(tmp_path)}, platform="linux")
+
+    assert settings == Settings(home=str(tmp_path / ".memsheaf"), cache=str(tmp_path / ".cache" / "memsheaf"))
+    assert (settings.scope, settings.retention_days, settings.tools) == ("project", 30.0, True)
+    assert not any(tmp_path.iterdir()), "reading settings creates nothing"
+
+
+def test_the_file_is_the_users_choice(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, 'scope = "agent/me"\nretention_days = 7.5\ntools = false\n[projects]\n"/a" = "/b"\n')
+
+    assert (settings.scope, settings.retention_days, settings.tools) == ("agent/me", 7.5, False)
+    assert settings.projects == (("/a", "/b"),)
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path) -> None:
+    settings = loaded(
+        tmp_path,
+        'scope = "user"\nretention_days = 7\ntools = true\n',
+        MEMSHEAF_SCOPE="team/x",
+        MEMSHEAF_RETENTION_DAYS="0",
+        MEMSHEAF_TOOLS="off",
+        MEMSHEAF_CACHE="/somewhere/else",
+        MEMSHEAF_PROJECT="/chosen",
+    )
+
+    assert (settings.scope, settings.retention_days, settings.tools) == ("team/x", 0.0, False)
+    assert (settings.cache, settings.project) == ("/somewhere/else", "/chosen")
+
+
+@pytest.mark.parametrize(("platform", "cache"), [
+    ("linux", ".cache/memsheaf"), ("darwin", "Library/Caches/memsheaf"), ("win32", "AppData/Local/memsheaf/Cache"),
+])  # fmt: skip
+def test_the_cache_is_where_the_platform_keeps_caches(platform: str, cache: str, tmp_path: Path) -> None:
+    assert load({"HOME": str(tmp_path)}, platform=platform).cache == os.path.join(str(tmp_path), *cache.split("/"))
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "scope = ", "scope = 3", 'scope = ""', "retention_days = -1", "retention_days = nan", "retention_days = inf",
+        'retention_days = "soon"', 'tools = "perhaps"', "tools = 2", "projects = 3", "[projects]\na = 3",
+        "colour = 'red'", b'scope = "\xff"', b"\xff\xfe", b"\0",
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_named_instead_of_guessed(toml: str | bytes, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings):
+        loaded(tmp_path, toml)
+
+
+def test_an_unknown_setting_is_told_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="retension_days.*retention_days"):
+        loaded(tmp_path, "retension_days = 3")
+
+
+@pytest.mark.parametrize(
+    "name", ["MEMSHEAF_SCOPE", "MEMSHEAF_RETENTION_DAYS", "MEMSHEAF_TOOLS", "MEMSHEAF_CACHE", "MEMSHEAF_PROJECT"]
+)
+def test_an_empty_variable_counts_as_unset(name: str, tmp_path: Path) -> None:
+    assert loaded(tmp_path, "", **{name: ""}) == loaded(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+
+    with pytest.raises(BadSettings):
+        load({"MEMSHEAF_HOME": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_the_most_specific_folder_decides_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "code" / "app").mkdir(parents=True)
+    wide, narrow = tmp_path / "wide", tmp_path / "narrow"
+
+    settings = loaded(tmp_path, f'[projects]\n"{tmp_path}/code" = "{wide}"\n"~/code/app" = "{narrow}"\n')
+
+    assert resolve(Scope("project"), settings.places(str(tmp_path / "code" / "app"))) == str(narrow)
+    assert resolve(Scope("project"), settings.places(str(tmp_path / "code"))) == str(wide)

@@ -1,0 +1,245 @@
+"""What the documents say holds: examples run, links lead somewhere, nothing public is left out.
+
+All ```python blocks of a page run in order, in one namespace and a process of their own. A ```text block right
+after one is what it prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+import memsheaf
+from memsheaf import Memory, Settings, Sheaf, config, errors, frontmatter
+from memsheaf import memory as memory_module
+from memsheaf.flow import inject
+from memsheaf.guard import names
+from memsheaf.index import catalog
+from memsheaf.store import desk
+from memsheaf.tools import TOOLS, schema
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "memsheaf"
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+EVERY_PAGE = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
+
+RUNNER = """
+import contextlib, io, json, sys
+names, printed = {"__name__": "__main__"}, []
+for place, code in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(code, place, "exec"), names)
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A block of Python, where it stands, and what it is said to print; None when nothing is said."""
+
+    place: str
+    code: str
+    prints: str | None
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def examples(page: Path) -> Iterator[Example]:
+    text = page.read_text(encoding="utf-8")
+    for block in re.finditer(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, re.MULTILINE | re.DOTALL):
+        line = text.count("\n", 0, block.start()) + 2
+        yield Example(f"{name_of(page)}:{line}", block[1], block[2])
+
+
+def without_code(text: str) -> str:
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(`+)[^`].*?\1", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a text names this in code: alone, as the start of a call, or with its arguments."""
+    return re.search(rf"`[^`\n]*(?<!\w){re.escape(name)}(?!\w)[^`\n]*`", text) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_examples_run_and_print_what_they_say(page: Path, tmp_path: Path) -> None:
+    found = list(examples(page))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MEMSHEAF_")}
+    environment |= {"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_CACHE": str(tmp_path / "cache")}
+    (tmp_path / "here").mkdir()
+    result = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", RUNNER],
+        input=json.dumps([(example.place, example.code) for example in found]),
+        cwd=tmp_path / "here",
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    for example, printed in zip(found, json.loads(result.stdout), strict=True):
+        if example.prints is not None:
+            assert printed == example.prints, example.place
+
+
+def test_the_pages_that_teach_have_examples() -> None:
+    for page in ("README.md", "docs/format.md", "docs/library.md", "docs/scopes.md"):
+        assert list(examples(ROOT / page)), page
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(<?([^)<>\s]+)>?\)", without_code(page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name_of(page)} links to {target}"
+        assert not anchor or anchor in anchors(found), f"{name_of(page)} links to {target}"
+
+
+@pytest.mark.parametrize("name", memsheaf.__all__)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    assert mentions(text_of("docs/library.md"), name)
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Sheaf) if not name.startswith("_")])
+def test_every_method_of_a_sheaf_is_in_the_reference(name: str) -> None:
+    assert mentions(text_of("docs/library.md"), name)
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Memory) if not name.startswith("_")])
+def test_every_field_of_a_memory_is_in_the_reference(name: str) -> None:
+    assert mentions(text_of("docs/library.md"), name)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
+)
+def test_every_error_is_in_the_reference(name: str) -> None:
+    assert mentions(text_of("docs/library.md"), name)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
+def test_every_tool_and_each_of_its_arguments_is_in_the_reference(tool: object) -> None:
+    described = schema(tool)  # type: ignore[arg-type]
+    row = re.search(rf"^\| `{described['name']}` \|([^|]*)\|", text_of("docs/library.md"), re.MULTILINE)
+    assert row is not None, described["name"]
+    assert re.findall(r"`(\w+)`", row[1]) == list(described["input_schema"]["properties"])
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    text = text_of("docs/library.md")
+    in_file = re.findall(r'file\.get\("(\w+)"', (SOURCE / "config.py").read_text(encoding="utf-8"))
+    assert in_file, "config.py reads its file in another way now"
+    for name in {field.name for field in fields(Settings)} | set(in_file):
+        assert re.search(rf"^\|.*`\[?{name}\]?`", text, re.MULTILINE), name
+
+
+def test_every_environment_variable_is_in_the_reference() -> None:
+    found = set(re.findall(r"MEMSHEAF_[A-Z_]+", (SOURCE / "config.py").read_text(encoding="utf-8")))
+    assert found == set(re.findall(r"`(MEMSHEAF_[A-Z_]+)`", text_of("docs/library.md")))
+    assert found <= set(re.findall(r"MEMSHEAF_[A-Z_]+", config.__doc__ or ""))
+
+
+def test_every_key_of_a_header_is_in_the_format() -> None:
+    written = memory_module.compose(
+        name="n", description="d", kind="user", body="b", created="2026-11-15", updated="2026-11-15", source="s",
+        trust="unconfirmed", conversation="c", citations=["a"], pinned=True, expires="2026-11-16",
+        supersedes=["a.md"], reason="r",
+    )  # fmt: skip
+    for field in frontmatter.split(written).fields:
+        assert re.search(rf"^\|.*`{field.key}`.*\|.*\|", text_of("docs/format.md"), re.MULTILINE), field.key
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"over {memory_module.LIMIT >> 10} KiB",
+        f"the file at most {memory_module.LIMIT >> 10} KiB",
+        f"over {desk.READ_LIMIT >> 20} MiB",
+        f"`name` has at most {memory_module.NAME_LIMIT} bytes",
+        f"`description` at most {memory_module.DESCRIPTION_LIMIT}",
+        f"any value at most {memory_module.VALUE_LIMIT:,}",
+        f"the header at most {frontmatter.HEADER_LIMIT >> 10} KiB",
+        f"a line of the text at most {memory_module.LINE_LIMIT >> 10} KiB",
+        f"Names longer than {names.SLUG_LIMIT} bytes",
+        f"a part has at most {names.STEM_LIMIT} bytes, the path {names.PATH_LIMIT}",
+        f"at most {names.FOLDER_LIMIT} folders deep",
+        f"in full, up to {inject.CONTEXT_BYTES:,} bytes",
+        f"at most {catalog.MAX_LINE} characters",
+        f"at most {catalog.MAX_LINES} lines and {catalog.MAX_BYTES:,} bytes",
+        f"pinned ones ({catalog.MAX_PINNED} at most)",
+    ],
+)
+def test_the_numbers_in_the_format_are_those_of_the_code(said: str) -> None:
+    assert said in " ".join(text_of("docs/format.md").split())
+
+
+def test_every_reserved_name_is_in_the_format() -> None:
+    text = text_of("docs/format.md").lower()
+    for name in names.RESERVED_FILES | {f"{folder}/" for folder in names.RESERVED_FOLDERS}:
+        assert f"`{name}`" in text, name
+
+
+@pytest.mark.parametrize(
+    "module", [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.*")) if path.suffix in (".py", ".md")]
+)
+def test_every_module_has_its_place_in_the_architecture(module: str) -> None:
+    text = text_of("docs/architecture.md")
+    folder, _, file = module.rpartition("/")
+    if file == "__init__.py" and folder:
+        assert f"{folder}/" in text
+    else:
+        assert re.search(rf"(?<![\w/]){re.escape(file)}(?!\w)", text), module
+
+
+@pytest.mark.parametrize("page", ["docs/reliability.md", "CONTRIBUTING.md", "AGENTS.md"])
+def test_every_file_that_is_named_as_evidence_exists(page: str) -> None:
+    for path in re.findall(r"`((?:tests|docs|src|benchmarks)/[\w./-]*)`", text_of(page)):
+        assert (ROOT / path).exists(), f"{page} names {path}"
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=name_of)
+def test_a_decision_is_short_and_says_what_would_change_our_mind(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 20
+    for part in ("**Context.**", "**Choice.**", "**What would change our mind.**"):
+        assert part in text, part
+
+
+def test_the_decisions_are_numbered_without_a_gap() -> None:
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_the_page_for_newcomers_fits_on_one_screen() -> None:
+    assert len(text_of("AGENTS.md").splitlines()) <= 50
+
+
+def test_the_changelog_knows_the_present_version() -> None:
+    assert re.search(rf"^## \[{re.escape(memsheaf.__version__)}\]", text_of("CHANGELOG.md"), re.MULTILINE)

@@ -1,0 +1,103 @@
+"""What a program may rely on: the public names, what importing costs, the README's words."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import memsheaf
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment or None, check=False, timeout=60
+    )
+
+
+def test_the_public_names_are_these() -> None:
+    assert memsheaf.__all__ == [
+        "ABSENT", "Commit", "Finding", "Memory", "MemsheafError", "Page", "Proof", "Row", "Scope", "Settings",
+        "Sheaf", "Tools", "__version__",
+    ]  # fmt: skip
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    for name in memsheaf.__all__:
+        value = getattr(memsheaf, name)
+        assert isinstance(value, str) or value.__doc__, name
+
+
+def test_a_name_that_is_not_public_is_refused() -> None:
+    result = run("import memsheaf; memsheaf.Nothing")
+    assert "has no attribute 'Nothing'" in result.stderr
+
+
+def test_importing_memsheaf_loads_nothing_heavy() -> None:
+    result = run("import sys, memsheaf; print(sorted(m for m in sys.modules if m.startswith('memsheaf')))")
+    assert result.stdout.strip() == "['memsheaf']"
+
+
+def test_opening_a_sheaf_stays_within_the_import_budget(tmp_path: Path) -> None:
+    heavy = {
+        "typing",
+        "inspect",
+        "pathlib",
+        "asyncio",
+        "difflib",
+        "tarfile",
+        "zipfile",
+        "tomllib",
+        "argparse",
+        "email",
+    }
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from memsheaf import Sheaf\n"
+        "with Sheaf.open('user') as sheaf: sheaf.remember('A', 'b', 'user', 'c'); sheaf.prompt()\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    result = run(code, MEMSHEAF_HOME=str(tmp_path / "home"), MEMSHEAF_CACHE=str(tmp_path / "cache"))
+    loaded = set(result.stdout.split())
+    assert "memsheaf.sheaf" in loaded, result.stderr
+    # dataclasses brings `inspect` with it; nothing else of ours may
+    assert loaded & heavy <= {"inspect"}
+
+
+def test_the_readme_example_runs_and_is_ten_lines_at_most(tmp_path: Path) -> None:
+    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert example is not None
+    assert len([line for line in example[1].splitlines() if line.strip()]) <= 10
+    result = run(
+        example[1],
+        MEMSHEAF_HOME=str(tmp_path / "home"),
+        MEMSHEAF_CACHE=str(tmp_path / "cache"),
+        MEMSHEAF_PROJECT=str(tmp_path / "project"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert list(tmp_path.rglob("*.md")), "the example remembered nothing"
+
+
+def test_the_demo_shows_every_step() -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")], capture_output=True, text=True, timeout=60, check=True
+    )
+    for word in ("remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone", "outside",
+                 "system prompt"):  # fmt: skip
+        assert word in result.stdout, word
+
+
+def test_nothing_in_the_tree_names_a_machine_or_how_it_was_made() -> None:
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    pattern = re.compile(
+        r"/(?:work|root|farm)/[a-z]|/home/(?!victim|user|me\b|you)[a-z]|\.\./shared(?!/data)", re.IGNORECASE
+    )
+    for name in filter(None, files.split("\0")):
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ""} and path.is_file() and path != Path(__file__):
+            found = pattern.search(path.read_text(encoding="utf-8"))
+            assert not found, f"{name}: {found and found[0]}"
