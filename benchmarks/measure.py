@@ -51,16 +51,18 @@ class Sample:
 NOTHING = Sample((), ())
 
 
-def measure(work: Callable[[int], object], times: int, *, first: int = 0, budget: float = 20.0) -> Sample:
-    """Do the work `times` times, or three times and then for as long as the budget of seconds lasts.
+def measure(
+    work: Callable[[int], object], times: int, *, at_least: int = AT_LEAST, budget: float = 20.0
+) -> Sample:
+    """Do the work `times` times, or `at_least` times and then for as long as the budget of seconds lasts.
 
-    The work gets the number of the repetition, counted from `first`.
+    The work gets the number of the repetition.
     """
     cpu: list[float] = []
     wall: list[float] = []
-    while len(cpu) < times and (len(cpu) < AT_LEAST or sum(wall) < budget):
+    while len(cpu) < times and (len(cpu) < at_least or sum(wall) < budget):
         wall_before, cpu_before = perf_counter(), process_time()
-        work(first + len(cpu))
+        work(len(cpu))
         cpu_after, wall_after = process_time(), perf_counter()
         cpu.append(cpu_after - cpu_before)
         wall.append(wall_after - wall_before)

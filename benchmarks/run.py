@@ -1,6 +1,6 @@
 """Measure memsheaf, the documents' algorithm and the yardstick in one run, and write down what was found.
 
-python -m benchmarks.run                        # 100 to 100,000 memories; tens of minutes
+python -m benchmarks.run                        # 100 to 100,000 memories; about ten minutes
 python -m benchmarks.run --quick                # 100 and 1,000, few repetitions
 python -m benchmarks.run --sizes 1000,10000 --folder /mnt/disk --out results
 """
@@ -19,7 +19,7 @@ from benchmarks.machine import IN_MEMORY, code, facts
 from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
-from benchmarks.sizes import QUICK, Effort, Figures, measure_size
+from benchmarks.sizes import QUICK, Effort, measure_sizes
 from benchmarks.targets import judge
 
 SIZES = "100,1000,10000,100000"
@@ -67,11 +67,7 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     measured = code()
     _say("imports")
     imports = _imports(effort, os.path.join(work, "bytecode"))
-    found: list[Figures] = []
-    for size in sizes:
-        folder = os.path.join(work, str(size))
-        found.append(measure_size(size, folder, effort, _say))
-        shutil.rmtree(folder)
+    found = measure_sizes(sizes, work, effort, _say)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")

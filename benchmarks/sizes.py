@@ -1,20 +1,20 @@
-"""One size: a folder of so many memories, and every operation on it, ours and the documents'."""
+"""Every operation at every size, ours and the documents'."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from random import Random
 
 from benchmarks.documents import Documents
-from benchmarks.measure import NOTHING, Sample, installed, measure, measure_processes
-from benchmarks.memories import fill, memory, query
-from benchmarks.yardstick import yardstick
+from benchmarks.measure import NOTHING, Sample, measure
+from benchmarks.memories import Made, fill, memory, query
+from benchmarks.processes import Unmeasured, environment_of, list_command, resident
+from benchmarks.yardstick import Yardstick, yardstick
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
 
@@ -30,11 +30,11 @@ class Effort:
 
     reads: int = 400
     questions: int = 40
-    blocks: int = 3
+    rounds: int = 5
     processes: int = 15
 
 
-QUICK = Effort(reads=40, questions=5, blocks=1, processes=3)
+QUICK = Effort(reads=40, questions=5, rounds=1, processes=3)
 
 
 @dataclass(slots=True)
@@ -51,172 +51,174 @@ class Figures:
     command: Sample | None = None
     problems: list[str] = field(default_factory=list)
 
+    def add(self, name: str, *, ours: Sample = NOTHING, documents: Sample = NOTHING) -> None:
+        """Add repetitions to an operation of either side."""
+        for side, sample in ((self.ours, ours), (self.documents, documents)):
+            if sample.cpu:
+                side[name] = side.get(name, NOTHING) + sample
 
-def measure_size(size: int, folder: str, effort: Effort, say: Callable[[str], None]) -> Figures:
-    """Fill a folder with `size` memories and measure everything there.
 
-    Questions come before saves, so that they are asked of just so many memories.
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where one size is measured: the documents' folder, our settings, and what was found so far."""
+
+    found: Figures
+    source: str
+    settings: Settings
+
+    def open(self) -> Sheaf:
+        """Open the sheaf that holds these memories."""
+        return Sheaf.open(SCOPE, settings=self.settings)
+
+
+def measure_sizes(
+    sizes: Sequence[int], work: str, effort: Effort, say: Callable[[str], None]
+) -> list[Figures]:
+    """Fill a folder for each size and measure everything there.
+
+    Questions come first, so that they are asked of just so many memories. Saves come last and at all sizes in
+    turn: on a shared machine the same work costs half as much again a minute later, and sizes measured one
+    after another would differ by that.
     """
-    found = Figures(size)
-    source = os.path.join(folder, "documents")
+    sites = []
+    for size in sizes:
+        site = _prepare(size, os.path.join(work, str(size)), say)
+        say(f"{size:,}: asking")
+        _ask(site, effort)
+        _start(site, effort)
+        say(f"{size:,}: asking the documents' algorithm")
+        _ask_documents(site, effort)
+        say(f"{size:,}: processes")
+        _processes(site, effort)
+        sites.append(site)
+    with yardstick(os.path.join(work, "yardstick")) as stick:
+        _save(sites, stick, effort, say)
+    return [site.found for site in sites]
+
+
+def _prepare(size: int, folder: str, say: Callable[[str], None]) -> Site:
     settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+    site = Site(Figures(size), os.path.join(folder, "documents"), settings)
     say(f"{size:,}: writing the files")
-    fill(source, size)
+    fill(site.source, size)
     say(f"{size:,}: importing")
-    _import(found, source, settings)
+    _import(site)
     time.sleep(AGEING)
-    say(f"{size:,}: asking")
-    _ask(found, settings, effort)
-    _start(found, settings, effort)
-    say(f"{size:,}: processes")
-    _processes(found, settings, effort)
-    say(f"{size:,}: saving")
-    _save(found, settings, folder, effort)
-    say(f"{size:,}: the documents' algorithm")
-    _documents(found, source, effort)
-    return found
+    return site
 
 
-def _open(settings: Settings) -> Sheaf:
-    return Sheaf.open(SCOPE, settings=settings)
-
-
-def _import(found: Figures, source: str, settings: Settings) -> None:
+def _import(site: Site) -> None:
     """Take the whole folder in, and stop the clock when it is closed, with everything flushed."""
+    size = site.found.size
 
     def work(_: int) -> None:
-        with _open(settings) as sheaf:
-            done = sheaf.take_in(source)
-        if len(done.added) != found.size or done.refused:
-            raise SystemExit(
-                f"only {len(done.added)} of {found.size} memories were imported: {done.refused[:3]}"
-            )
+        with site.open() as sheaf:
+            done = sheaf.take_in(site.source)
+        if len(done.added) != size or done.refused:
+            raise SystemExit(f"only {len(done.added)} of {size} memories were imported: {done.refused[:3]}")
 
     taken = measure(work, 1)
-    found.ours["bulk import"] = taken
-    found.bulk_per_second = found.size / taken.wall[0]
+    site.found.ours["bulk import"] = taken
+    site.found.bulk_per_second = size / taken.wall[0]
 
 
-def _ask(found: Figures, settings: Settings, effort: Effort) -> None:
-    random = Random(found.size)
-    numbers = [random.randrange(found.size) for _ in range(effort.reads)]
-    files = [memory(number).file for number in numbers]
-    queries = [query(number) for number in numbers]
-    with _open(settings) as sheaf:
-        if sheaf.catalog().total != found.size:
-            raise SystemExit(f"the catalog counts {sheaf.catalog().total} memories, not {found.size}")
-        found.ours["first search"] = measure(lambda n: sheaf.search(queries[n], limit=TOP), 1)
-        found.ours["search"] = measure(
-            lambda n: sheaf.search(queries[n], limit=TOP), effort.questions, first=1
-        )
-        found.ours["list"] = measure(lambda _: sheaf.list(), effort.questions)
-        found.ours["catalog"] = measure(lambda _: sheaf.catalog(), effort.questions)
-        found.ours["read"] = measure(lambda n: sheaf.read(files[n]), effort.reads)
+def _asked(size: int, count: int) -> tuple[list[str], list[str]]:
+    """Files to read and queries to search for: the same for both sides."""
+    random = Random(size)
+    numbers = [random.randrange(size) for _ in range(count)]
+    return [memory(number).file for number in numbers], [query(number) for number in numbers]
 
 
-def _start(found: Figures, settings: Settings, effort: Effort) -> None:
+def _ask(site: Site, effort: Effort) -> None:
+    files, queries = _asked(site.found.size, effort.reads)
+    ours = site.found.ours
+    with site.open() as sheaf:
+        if (total := sheaf.catalog().total) != site.found.size:
+            raise SystemExit(f"the catalog counts {total} memories, not {site.found.size}")
+        ours["first search"] = measure(lambda _: sheaf.search(queries[-1], limit=TOP), 1)
+        ours["search"] = measure(lambda n: sheaf.search(queries[n], limit=TOP), effort.questions)
+        ours["list"] = measure(lambda _: sheaf.list(), effort.questions)
+        ours["catalog"] = measure(lambda _: sheaf.catalog(), effort.questions)
+        ours["read"] = measure(lambda n: sheaf.read(files[n]), effort.reads)
+
+
+def _start(site: Site, effort: Effort) -> None:
     """The start context when nothing changed: of a sheaf that stays open, and of one opened for it."""
-    with _open(settings) as sheaf:
+    with site.open() as sheaf:
         before = sheaf.prompt()
-        found.ours["start"] = measure(lambda _: sheaf.prompt(), effort.questions)
+        site.found.ours["start"] = measure(lambda _: sheaf.prompt(), effort.questions)
         if sheaf.prompt() != before:
             raise SystemExit("the prompt changed although no memory did")
 
     def anew(_: int) -> None:
-        with _open(settings) as other:
+        with site.open() as other:
             other.prompt()
 
-    found.ours["start, newly opened"] = measure(anew, effort.questions)
+    site.found.ours["start, newly opened"] = measure(anew, effort.questions)
 
 
-def _save(found: Figures, settings: Settings, folder: str, effort: Effort) -> None:
-    """Blocks of saves with a run of the yardstick before and after each; then prompts that follow a save."""
-    saves = after = NOTHING
-    numbers = count(found.size)
-    with _open(settings) as sheaf, yardstick(os.path.join(folder, "yardstick")) as stick:
-        _saves(
-            sheaf, numbers, SETTLING
-        )  # begins a segment of the journal, evens out what the import left behind
-        for block in range(effort.blocks):
-            found.yardstick += stick.times(SETTLING // 2, first=2 * block * SETTLING)
-            saves += _saves(sheaf, numbers, SETTLING)
-            found.yardstick += stick.times(SETTLING // 2, first=(2 * block + 1) * SETTLING)
-        for _ in range(min(10, effort.questions)):
-            _saves(sheaf, numbers, 1)
-            after += measure(lambda _: sheaf.prompt(), 1)
-    found.ours["save"] = saves
-    found.ours["start, after a save"] = after
+def _ask_documents(site: Site, effort: Effort) -> None:
+    files, queries = _asked(site.found.size, effort.reads)
+    theirs, documents = Documents(site.source), site.found.documents
+    documents["catalog"] = measure(lambda _: theirs.rebuild(), effort.questions)
+    documents["start"] = measure(lambda _: theirs.start(), effort.questions)
+    documents["read"] = measure(lambda n: theirs.read(files[n]), effort.reads)
+    documents["list"] = measure(lambda _: theirs.files(), effort.questions)
+    documents["search"] = measure(lambda n: theirs.search(queries[n], TOP), effort.questions)
 
 
-def _saves(sheaf: Sheaf, numbers: Iterator[int], times: int) -> Sample:
-    made = [memory(number) for number in islice(numbers, times)]
-
-    def save(place: int) -> None:
-        one = made[place]
-        sheaf.remember(one.name, one.description, one.kind, one.content)
-
-    return measure(save, times, budget=600)
-
-
-def _documents(found: Figures, source: str, effort: Effort) -> None:
-    theirs = Documents(source)
-    random = Random(found.size)
-    numbers = [random.randrange(found.size) for _ in range(effort.reads)]
-    files = [memory(number).file for number in numbers]
-    queries = [query(number) for number in numbers]
-    made = [memory(found.size + number) for number in range(effort.questions)]
-    found.documents["catalog"] = measure(lambda _: theirs.rebuild(), effort.questions)
-    found.documents["start"] = measure(lambda _: theirs.start(), effort.questions)
-    found.documents["read"] = measure(lambda n: theirs.read(files[n]), effort.reads)
-    found.documents["list"] = measure(lambda _: theirs.files(), effort.questions)
-    found.documents["search"] = measure(lambda n: theirs.search(queries[n], TOP), effort.questions)
-    found.documents["save"] = measure(lambda n: theirs.save(made[n]), effort.questions)
-
-
-def _processes(found: Figures, settings: Settings, effort: Effort) -> None:
-    environment = installed(
-        os.path.join(settings.home, "bytecode"),
-        MEMSHEAF_HOME=settings.home,
-        MEMSHEAF_CACHE=settings.cache,
-        MEMSHEAF_SCOPE=SCOPE,
-    )
-    found.resident_mb = _resident(environment)
-    command = [os.path.join(os.path.dirname(sys.executable), "memsheaf"), "list"]
-    bare = [sys.executable, "-c", "pass"]
+def _processes(site: Site, effort: Effort) -> None:
+    environment, found = environment_of(site.settings, SCOPE), site.found
+    found.resident_mb = resident(environment)
     try:
-        shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        if shown.count("\n") < found.size:
-            raise ValueError(f"it printed {shown.count(chr(10))} lines")
-        found.python, found.command = measure_processes(
-            [bare, command], effort.processes, environment=environment
-        )
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        found.problems.append(f"`memsheaf list` was not measured: {_reason(error)}")
+        found.python, found.command = list_command(environment, found.size, effort.processes)
+    except Unmeasured as problem:
+        found.problems.append(f"`memsheaf list` was not measured: {problem}")
 
 
-def _reason(error: Exception) -> str:
-    """Why a command could not be measured, without a path of this machine."""
-    if isinstance(error, subprocess.CalledProcessError):
-        return f"it ended with status {error.returncode}"
-    return (error.strerror or "") if isinstance(error, OSError) else str(error)
+def _save(sites: Sequence[Site], stick: Yardstick, effort: Effort, say: Callable[[str], None]) -> None:
+    """Rounds over all sizes: the yardstick, a block of saves, the yardstick, the documents' saves."""
+    with ExitStack() as stack:
+        writers = [_Writer(site, stack.enter_context(site.open())) for site in sites]
+        for writer in writers:
+            writer.block()  # begins a segment of the journal, and evens out what the import left behind
+        for number in range(effort.rounds):
+            say(f"saving at every size, round {number + 1} of {effort.rounds}")
+            for writer in writers:
+                found = writer.site.found
+                found.yardstick += stick.times(SETTLING // 2)
+                found.add("save", ours=writer.block())
+                found.yardstick += stick.times(SETTLING // 2)
+                found.add("save", documents=writer.documents_block())
+        for writer in writers:
+            for _ in range(min(10, effort.questions)):
+                writer.save()
+                writer.site.found.add("start, after a save", ours=writer.prompt())
 
 
-_USE = """
-from memsheaf.sheaf import Sheaf
-with Sheaf.open("user") as sheaf:
-    sheaf.prompt(); sheaf.search("one word", limit=5); rows = sheaf.list(); sheaf.read(rows[0].path)
-# not ru_maxrss, which a child starts with at the size of the parent that made it
-try:
-    with open("/proc/self/status") as file:
-        print(next(line.split()[1] for line in file if line.startswith("VmHWM")))
-except OSError:
-    import resource, sys
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1))
-"""
+class _Writer:
+    """Saves memories that are not there yet, at one size, on both sides."""
 
+    def __init__(self, site: Site, sheaf: Sheaf) -> None:
+        self.site = site
+        self._sheaf = sheaf
+        self._documents = Documents(site.source)
+        self._numbers = count(site.found.size)
 
-def _resident(environment: dict[str, str]) -> float:
-    """The most memory that a process held which prompted, searched, listed and read, in MB."""
-    command = [sys.executable, "-c", _USE]
-    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    return int(shown) / 1024
+    def save(self, made: Made | None = None) -> None:
+        one = made or self._new()
+        self._sheaf.remember(one.name, one.description, one.kind, one.content)
+
+    def block(self) -> Sample:
+        made = [self._new() for _ in range(SETTLING)]
+        return measure(lambda n: self.save(made[n]), SETTLING, budget=600)
+
+    def documents_block(self) -> Sample:
+        made = [self._new() for _ in range(7)]
+        return measure(lambda n: self._documents.save(made[n]), len(made), at_least=1, budget=2)
+
+    def prompt(self) -> Sample:
+        return measure(lambda _: self._sheaf.prompt(), 1)
+
+    def _new(self) -> Made:
+        return memory(next(self._numbers))

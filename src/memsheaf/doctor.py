@@ -1,4 +1,4 @@
-"""What is not as it should be in a sheaf, and what to do about it. Looking changes nothing but the index."""
+"""What is not as it should be in a sheaf, and what to do about it. No memory is changed by looking."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _place(sheaf: Sheaf) -> Iterator[Finding]:
             "error",
             sheaf.root,
             f"it is on a network file system ({kind}), where locks do not hold",
-            "keep it on a local disk; share memory among machines through a database",
+            "keep it on a local disk",
         )
     if not os.access(sheaf.root, os.W_OK):
         yield Finding("error", sheaf.root, "this user may not write here", "check the owner and mode of the folder")

@@ -164,7 +164,7 @@ class VersionGone(MemsheafError):
 class Busy(MemsheafError):
     """Another process holds the lock, and did not let go in time."""
 
-    hint = "Try again; `memsheaf doctor` shows who is at work."
+    hint = "Try again in a moment; nothing was changed."
 
 
 class StoreFailed(MemsheafError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memsheaf.store import Commit
@@ -45,7 +45,10 @@ def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
             undone.add(commit.undoes)
             continue
         for revision in commit.revisions:
-            older = _lines(revision.old if revision.old is not None else texts.get(revision.before))
+            known = revision.old if revision.old is not None else texts.get(revision.before)
+            if known is None and revision.before:  # past retention: nobody knows what this commit brought
+                return _blamed(lines, owners)
+            older = _lines(known)
             kept: dict[int, int] = {}
             for block in SequenceMatcher(None, older, text, autojunk=False).get_matching_blocks():
                 for step in range(block.size):
@@ -54,6 +57,10 @@ def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
             for number in open_lines.values():
                 owners[number] = commit
             open_lines, text = kept, older
+    return _blamed(lines, owners)
+
+
+def _blamed(lines: Sequence[str], owners: Sequence[Commit | None]) -> list[Blamed]:
     return [
         Blamed(line, owner.id, owner.at, owner.by) if owner else Blamed(line, "", "", "")
         for line, owner in zip(lines, owners, strict=True)

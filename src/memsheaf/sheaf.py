@@ -291,17 +291,23 @@ class Sheaf:
         return islice(self.store.history(self._spelled(path) if path else None), limit)
 
     def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
-        """How a memory changed: between two versions, or by its last commit."""
+        """How a memory changed: from an older version to a newer one or to what it is now, or by its last commit.
+
+        Raises:
+            NotFound: there is no such memory, and never was.
+            VersionGone: the journal no longer holds a text that is needed.
+        """
         self.index.look(thorough=True)
         path = self._spelled(path)
+        if older:
+            texts = self._text_at(path, older), self._text_at(path, newer)
+            return history.diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
         last = next(self.store.history(path), None)
-        if not older and last is None:
+        if last is None:
             raise NotFound(path)
-        if not older and last is not None:
-            revision = last.revisions[0]
-            older, newer = revision.before, newer or revision.after
-        texts = [self._text_at(path, version) for version in (older, newer)]
-        return history.diff(path, *texts, labels=(older[:12] or "absent", newer[:12] or "now"))
+        step = last.revisions[0]
+        before, after = (self._text_at(path, version) if version else "" for version in (step.before, step.after))
+        return history.diff(path, before, after, labels=(step.before[:12] or "absent", step.after[:12] or "absent"))
 
     def blame(self, path: str) -> Sequence[history.Blamed]:
         """Which commit each line of a memory came with."""
@@ -454,10 +460,8 @@ class Sheaf:
         return commit
 
     def _text_at(self, path: str, version: Version) -> str:
-        if version == ABSENT:
-            found = self._find(path)
-            return found.text if found else ""
+        """The text a memory had at a version; without one, the text it has now."""
         found = self._find(path)
         if found and found.version.startswith(version):
             return found.text
-        return self.store.version(path, version).decode("utf-8", "replace")
+        return self.store.version(path, version).decode("utf-8", "replace") if version else ""

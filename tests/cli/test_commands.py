@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,3 +143,21 @@ def test_the_version_is_printed(run: Run) -> None:
 
 def test_an_option_that_is_not_there_is_refused_without_a_command_too(run: Run) -> None:
     assert run("--bogus")[0] == 2
+
+
+def test_a_list_starts_without_what_only_other_commands_need(
+    run: Run, tabs: str, environment: dict[str, str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "from memsheaf.cli import main; main(['list'])"],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert tabs in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "memsheaf.cli.reading" in imported
+    assert not imported & {"typing", "difflib", "subprocess", "tempfile", "shutil", "zipfile", "tarfile", "pathlib"}
+    assert not imported & {"memsheaf.cli.writing", "memsheaf.cli.past", "memsheaf.tools", "memsheaf.doctor"}

@@ -99,7 +99,7 @@ def test_completing_changes_nothing(
         (["show", "--scope=user", "fi"], ["files of user"]),
         (["show", "fi"], ["files of None"]),
         (["show", "a.md", ""], []),
-        (["list", "--scope=sc"], ["scopes of None"]),
+        (["list", "--scope=sc"], ["--scope=scopes of None"]),
     ],
 )
 def test_what_may_stand_there_depends_on_the_words_before(words: list[str], found: list[str]) -> None:

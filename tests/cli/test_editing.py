@@ -152,3 +152,13 @@ def test_the_draft_can_be_read_by_its_owner_alone(
     run("edit", tabs, more=editor(f"pathlib.Path({str(seen)!r}).write_text(oct(path.parent.stat().st_mode & 0o077))"))
 
     assert os.name != "posix" or seen.read_text() == "0o0"
+
+
+def test_a_memory_does_not_lose_its_header_in_the_editor(
+    run: Run, tabs: str, editor: Callable[[str], dict[str, str]], drafts: Path
+) -> None:
+    code, _, err = run("edit", tabs, more=editor("path.write_text('Only text.\\n')"))
+
+    assert code == 1
+    assert kept(drafts, err) == "Only text.\n"
+    assert "Use tabs." in run("show", tabs)[1]

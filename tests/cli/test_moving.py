@@ -95,3 +95,16 @@ def test_what_is_no_archive_is_refused(run: Run, tabs: str, tmp_path: Path, tree
     assert code == 1
     assert err.startswith("memsheaf: ")
     assert tree() == before
+
+
+def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / "link.md").symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text("secret")
+
+    code, out, _ = run("export", str(tmp_path / "out"))
+
+    assert code == 1
+    assert out.startswith("Exported 1 file to ")
+    assert "  left out link.md: " in out
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]

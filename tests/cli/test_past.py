@@ -164,3 +164,7 @@ def test_a_memory_that_changed_since_is_not_undone(run: Run, spaces: str, tree: 
 
     assert run("undo", first)[0] == 1
     assert tree() == before
+
+
+def test_a_diff_of_a_new_memory_shows_all_of_it(run: Run, tabs: str) -> None:
+    assert "+Use tabs." in run("diff", tabs)[1].splitlines()

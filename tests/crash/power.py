@@ -24,7 +24,7 @@ from victim import WORKS, Files, store_at
 
 from memsheaf.store import ABSENT, Change
 
-NEXT_BOOT = "another boot"
+NEXT_BOOT = "other"
 PAGE_SIZE = 4096
 CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)", re.DOTALL)
 PLACE = re.compile(r"(?:AT_FDCWD|\d+)<((?:\\x[0-9a-f]{2})*)>|\"((?:\\x[0-9a-f]{2})*)\"")
@@ -85,7 +85,11 @@ class Medium:
             node.now = node.now[: int(call.rpartition(",")[2])]
 
     def _rename(self, words: list[bytes], call: str, _: int) -> None:
-        self.now[_join(words[2:])] = self.now.pop(_join(words[:2]))
+        source, target = _join(words[:2]), _join(words[2:])
+        moved, displaced = self.now.pop(source), self.now.get(target)
+        self.now[target] = moved
+        if displaced and "RENAME_EXCHANGE" in call:
+            self.now[source] = displaced
 
     def _unlink(self, words: list[bytes], call: str, _: int) -> None:
         self.now.pop(_join(words), None)
@@ -244,9 +248,14 @@ def cut(work: str, place: str, victims: Victims, *, every: int = 1) -> Report:
             report.hit += 1
             report.acknowledged += medium.acknowledged
             found = _examine(os.path.join(copy, "user"), work, medium.acknowledged, before, old, new)
-            report.wrong += [f"{work}, {way}, after {line[:40]} ({number}): {wrong}" for wrong in found]
+            report.wrong += [f"{work}, {way}, after call {number} ({_name(line)}): {wrong}" for wrong in found]
             shutil.rmtree(copy)
     return report
+
+
+def _name(line: str) -> str:
+    found = CALL.match(line)
+    return found[1] if found else line
 
 
 def _examine(root: str, work: str, acknowledged: bool, before: Files, old: Told, new: Told) -> list[str]:
@@ -264,7 +273,7 @@ def _wrong(root: str, work: str, acknowledged: bool, before: Files, old: Told, n
         lost = sorted(path for path in {*files, *after} if files.get(path) != after.get(path))
         yield f"it was acknowledged, and is not there: {lost}"
     elif files not in (before, after):
-        yield f"half done: {files}"
+        yield f"half done: {str(files):.200}"
     if damaged := store.damaged():
         yield f"the journal is damaged at {damaged}"
     history = told(root)

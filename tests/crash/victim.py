@@ -34,6 +34,7 @@ EDITED = b"a, as a person left it\n"
 MEMORY = b"---\nname: %s\ndescription: d\ntype: user\nupdated: 2026-11-01\n---\ntext\n"
 TWO = {"user_one.md": MEMORY % b"one", "user_two.md": MEMORY % b"two"}
 THREE = MEMORY % b"three"
+LARGE = b"".join(b"%06d\n" % number for number in range(9000))
 PAGE = b"# Memory\n\n- a page of its own\n"
 
 
@@ -152,6 +153,7 @@ WORKS = {
     "first": Work(_commit({"a.md": b"a\n"}), {"a.md": b"a\n"}, _nothing),
     "create": Work(_commit({"deep/er/new.md": b"new\n"}), {**START, "deep/er/new.md": b"new\n"}, _some_files),
     "update": Work(_commit({"a.md": b"a, third\n"}), {**START, "a.md": b"a, third\n"}, _some_files),
+    "large": Work(_commit({"a.md": LARGE}), {**START, "a.md": LARGE}, _some_files),
     "delete": Work(_commit({"sub/b.md": None}), changed(START, {"sub/b.md": None}), _some_files),
     "batch": Work(_commit(BATCH), changed(START, BATCH), _some_files),
     "undo": Work(_with_store(lambda store: store.undo(by="agent")), FIRST, _some_files, repeatable=False),

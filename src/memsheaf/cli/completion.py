@@ -120,7 +120,9 @@ def candidates(words: Sequence[str], ask: Ask) -> list[str]:
         places = [a for a in arguments if not a.name.startswith("--")]
         at = len(_positional(rest, set(valued)))
         found = _values(places[at], rest, ask) if at < len(places) else []
-    return [word for word in found if word.startswith((current, ":"))]
+    option, sign, _ = words[-1].partition("=") if words else ("", "", "")
+    start = option + sign if option.startswith("--") and sign else ""  # the shell replaces the whole word
+    return [word if word[:1] == ":" else start + word for word in found if word.startswith((current, ":"))]
 
 
 def _joined(words: Sequence[str]) -> list[str]:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def export(call: Call) -> int:
     """Write every memory of a scope to a new archive or folder.
 
-    The same memories give the same bytes. The journal stays at home.
+    The same memories give the same bytes. A file that cannot be read whole is left out and named, and the
+    exit code is 1. The journal stays at home.
 
     examples:
       memsheaf export memories.zip
@@ -36,12 +37,16 @@ def export(call: Call) -> int:
     target = call.options.target
     with call.reading() as sheaf, call.console.waiting("exporting"):
         try:
-            count = sheaf.export(target)
+            done = sheaf.export(target)
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet.") from None
         except OSError as error:
             raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
-    return call.console.answer({"target": target, "files": count}, [f"Exported {plural(count, 'file')} to {target}"])
+    left_out = [{"path": path, "why": why} for path, why in done.left_out]
+    said = [f"Exported {plural(done.written, 'file')} to {target}"]
+    said += [f"  left out {path}: {why}" for path, why in done.left_out]
+    call.console.answer({"target": target, "files": done.written, "left_out": left_out}, said)
+    return 1 if left_out else 0
 
 
 @takes(

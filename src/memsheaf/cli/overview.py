@@ -10,7 +10,7 @@ EXIT_CODES = """\
 exit codes:
   0    done
   1    refused or failed, and said why; for `doctor` an error was found, for `erase` a trace,
-       for `import` something was refused
+       for `import` and `export` something was left out
   2    the line was written wrongly; nothing was done
   130  interrupted
 """

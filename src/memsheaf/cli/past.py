@@ -8,7 +8,7 @@ from itertools import islice
 
 from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, filled, takes, version, whole
-from memsheaf.errors import NoSuchCommit, NotFound
+from memsheaf.errors import NotFound
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -114,8 +114,6 @@ def undo(call: Call) -> int:
       memsheaf undo 3f2a9c1b04de
     """
     with call.changing() as sheaf:
-        if not os.path.isdir(sheaf.root):  # looking for something to undo must not make it
-            raise NoSuchCommit("nothing is left to undo")
         commit = sheaf.undo(call.options.commit or "")
     return call.console.answer(_commit_json(commit), [f"Undid {commit.undoes}:", *_changes(commit)])
 
@@ -163,7 +161,7 @@ def erase(call: Call) -> int:
             call.console.note("Nothing was erased.")
             return 1
     with call.changing() as sheaf:
-        if not os.path.isdir(sheaf.root):
+        if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
             raise NotFound(file)
         proof = sheaf.erase(file)
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "gone")

@@ -76,7 +76,9 @@ def init(call: Call) -> int:
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if before != root and (count := _count(before)):
         said.append(f"This project had {plural(count, 'memory', 'memories')} in {before};")
-        said.append(f"`memsheaf import {before}` brings them in.")
+        from shlex import quote
+
+        said.append(f"`memsheaf import {quote(before)}` brings them in.")
     if project_root(settings.places(here())) != root:
         said.append("The settings or the environment put this project's memory elsewhere, so it is not used yet.")
     return call.console.answer({"root": root, "made": made, "before": before if before != root else ""}, said)

@@ -162,10 +162,14 @@ def _layout(shown: Sequence[Line], tail: Sequence[str]) -> str:
 
 def _cut(count: int) -> str:
     return (
-        f"({count:,} more memories are not shown: memory_search finds them, memory_list shows them page by page; "
+        f"({_memories(count, 'more ')} not shown: memory_search finds them, memory_list lists all page by page; "
         "`memsheaf list` for people.)"
     )
 
 
 def _unconfirmed(count: int) -> str:
-    return f"({count:,} unconfirmed memories wait for a person: `memsheaf list --unconfirmed`.)"
+    return f"({_memories(count, 'unconfirmed ')} waiting for a person: `memsheaf list --unconfirmed`.)"
+
+
+def _memories(count: int, which: str) -> str:
+    return f"{count:,} {which}memory is" if count == 1 else f"{count:,} {which}memories are"

@@ -228,8 +228,8 @@ class Index:
         if suspects:
             with _writing(db):
                 self._notice_others(db)
+                self._ranking = self._watched = None
                 if self._examine(db, suspects):
-                    self._ranking = self._watched = None
                     self._journal(db)
                     self._publish_alone(db)
 
@@ -245,7 +245,8 @@ class Index:
         with _writing(db):
             changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
             self._verify(db)
-            self._ranking = self._watched = None
+            if changed or notes(db).facts["last"] != known.facts["last"]:
+                self._ranking = self._watched = None
             if not self._read_only:
                 changed |= self._journal(db)
                 self._publish_alone(db)

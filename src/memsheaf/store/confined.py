@@ -27,6 +27,7 @@ _FOLDER = _BASE | os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _LINKS = {errno.ELOOP, errno.EMLINK, errno.ENOTDIR}
 
 READ = _BASE | _NOFOLLOW | os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+FLUSH = READ if os.name == "posix" else _BASE | os.O_RDWR  # Windows flushes only what it may write
 CREATE = _BASE | _NOFOLLOW | os.O_WRONLY | os.O_CREAT | os.O_EXCL
 APPEND = _BASE | _NOFOLLOW | os.O_RDWR | os.O_APPEND
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
-from memsheaf.store.confined import READ, Folder, flush, read_all, read_file, stage, walk
+from memsheaf.store.confined import FLUSH, READ, Folder, flush, read_all, read_file, stage, walk
 from memsheaf.store.journal import Journal, draft_name, encode
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
@@ -58,11 +58,11 @@ class Desk:
                     theirs[revision.path] = None
         except OSError as error:
             self._take_back(commit, error)
-        self.finish(commit)
         if theirs:
             self._discard(drafts)
             self._answer(commit, theirs, f"edited while {commit.id} was being written: the edit stays")
             raise Changed(next(iter(theirs)))
+        self.finish(commit)
 
     def note(self, commit: Commit) -> None:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
@@ -283,15 +283,26 @@ class Desk:
             except FileExistsError:
                 return self._met(revision, read_patiently(folder, name, revision.path, self.patience))
             try:
-                displaced = read_patiently(self.history, draft, revision.path, self.patience)
+                met = self._met(revision, read_patiently(self.history, draft, revision.path, self.patience))
             except PathRefused:
                 self.history.rename(draft, folder, name)
                 raise
-        self.history.unlink(draft)
-        return self._met(revision, displaced)
+            if met is None:
+                self.history.unlink(draft)
+            elif revision.new is not None:
+                self.history.swap(draft, folder, name)
+            else:
+                with suppress(FileExistsError):
+                    self.history.rename_new(draft, folder, name)
+        return met
 
     def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
         """Replace a file where two cannot be exchanged: hold the old one open, and look at it afterwards."""
+        if os.name == "nt":  # an open file cannot be replaced there: the last look is the one before
+            met = self._met(revision, read_patiently(folder, name, revision.path, self.patience))
+            if met is None:
+                self.history.rename(draft, folder, name)
+            return met
         held = folder.open_file(name, READ)
         try:
             self.history.rename(draft, folder, name)
@@ -313,14 +324,14 @@ class Desk:
         mine = {r.path: Revision(r.path, r.after, r.before, r.new, r.old) for r in commit.revisions}
         back = tuple(revision for revision in {**mine, **theirs}.values() if revision)
         answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, back, undoes=commit.id)
-        self.note(answer)
+        self.note(answer)  # from here on the answer is what the next writer would complete
+        self.finish(commit)
         for revision in back:
             self._restore(revision)
         self.finish(answer)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
         """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
-        self.finish(commit)
         try:
             self._answer(commit, {}, f"taken back: {error.strerror}")
         except OSError:
@@ -333,7 +344,7 @@ class Desk:
         # what is gone, or no longer ours to open, has nothing of ours to flush
         with suppress(FileNotFoundError, PermissionError, PathRefused), walk(self.root, path) as (folder, name):
             try:
-                fd = folder.open_file(name, READ)
+                fd = folder.open_file(name, FLUSH)
                 try:
                     flush(fd)
                 finally:

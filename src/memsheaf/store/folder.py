@@ -324,7 +324,9 @@ class FolderStore:
 
     def _settle_if_due(self, desk: Desk) -> None:
         self._unsettled += 1
-        if not self._boot or self._unsettled >= SETTLE_AFTER:
+        if not self._boot:
+            desk.settle()  # nobody could tell later that it has to be verified, so it is safe now or it failed
+        elif self._unsettled >= SETTLE_AFTER:
             with suppress(OSError):  # the journal has it: a later flush will do
                 desk.settle()
                 self._unsettled = 0

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import struct
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf import archive
+from memsheaf.config import Settings
+from memsheaf.errors import ArchiveRefused, MemsheafError, ReadOnly
+from memsheaf.sheaf import Sheaf
+
+CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
+with open(CORPUS, encoding="utf-8") as file:
+    CASES: list[dict[str, Any]] = json.load(file)["cases"]
+
+PLAIN = b"---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sheaf(settings: Settings) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.remember("Kept", "D", "user", "stays as it is")
+        yield sheaf
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def zipped(place: Path, *members: tuple[str, bytes]) -> str:
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members:
+            info = zipfile.ZipInfo("placeholder")
+            info.filename = name  # as it is: the constructor would tidy it
+            info.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(info, data)
+    return str(place)
+
+
+def tarred(place: Path, *members: tuple[tarfile.TarInfo, bytes]) -> str:
+    with tarfile.open(place, "w:gz") as file:
+        for info, data in members:
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return str(place)
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def require_refused(sheaf: Sheaf, source: str, tmp_path: Path) -> None:
+    """An archive is refused whole: no byte changes, in the root or beside it."""
+    before = tree(tmp_path / "home")
+    outside = set(os.listdir(tmp_path))
+
+    with pytest.raises(ArchiveRefused):
+        sheaf.take_in(source, replace=True)
+
+    assert tree(tmp_path / "home") == before
+    assert set(os.listdir(tmp_path)) == outside
+
+
+NAMES = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
+MEMBERS = [case["member"] for case in CASES if case["id"] in ("Z01", "Z02", "Z05")]
+CLIMBING = [name for name in [*MEMBERS, *NAMES] if ".." in name.replace("\\", "/").split("/") or name[:1] in "/\\"]
+
+
+@pytest.mark.parametrize("member", [name for name in CLIMBING if name and "\0" not in name])
+@pytest.mark.parametrize("form", ["zip", "tar"])
+def test_a_member_that_reaches_outside_refuses_the_whole_archive(
+    member: str, form: str, sheaf: Sheaf, tmp_path: Path
+) -> None:
+    if form == "zip":
+        source = zipped(tmp_path / "a.zip", ("good.md", PLAIN), (member, PLAIN))
+    else:
+        source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("good.md"), PLAIN), (tarfile.TarInfo(member), PLAIN))
+
+    require_refused(sheaf, source, tmp_path)
+
+
+@pytest.mark.parametrize("member", NAMES)
+def test_no_member_is_stored_under_a_hostile_name(member: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    source = zipped(tmp_path / "a.zip", (member, PLAIN))
+    outside = set(os.listdir(tmp_path))
+
+    try:
+        sheaf.take_in(source)
+    except ArchiveRefused:
+        pass
+
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+    assert set(os.listdir(tmp_path)) == outside
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        special("hard.md", tarfile.LNKTYPE, "../../x"),
+        special("soft.md", tarfile.SYMTYPE, "/etc/passwd"),
+        special("inside.md", tarfile.SYMTYPE, "good.md"),
+        special("pipe.md", tarfile.FIFOTYPE),
+        special("device.md", tarfile.CHRTYPE),
+        special("block.md", tarfile.BLKTYPE),
+    ],
+    ids=lambda info: info.name,
+)
+def test_a_link_or_a_device_refuses_the_whole_archive(info: tarfile.TarInfo, sheaf: Sheaf, tmp_path: Path) -> None:
+    require_refused(sheaf, tarred(tmp_path / "a.tgz", (tarfile.TarInfo("good.md"), PLAIN), (info, b"")), tmp_path)
+
+
+def test_a_link_in_a_zip_refuses_the_whole_archive(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tmp_path / "a.zip"
+    with zipfile.ZipFile(source, "w") as file:
+        info = zipfile.ZipInfo("link.md")
+        info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+        file.writestr(info, "/etc/passwd")
+
+    require_refused(sheaf, str(source), tmp_path)
+
+
+def bounded(work: Callable[[], object]) -> None:
+    """The work is refused, in seconds rather than minutes."""
+    started = time.process_time()
+    with pytest.raises(ArchiveRefused):
+        work()
+    assert time.process_time() - started < 5
+
+
+def test_a_bomb_that_admits_its_size_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = zipped(tmp_path / "a.zip", ("big.md", b"\0" * 100_000_000))
+
+    bounded(lambda: sheaf.take_in(source))
+
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+
+
+def test_a_bomb_that_lies_about_its_size_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = zipped(tmp_path / "a.zip", ("big.md", b"x" * 50_000_000))
+    data = Path(source).read_bytes()
+    honest = struct.pack("<I", 50_000_000)
+    assert honest in data
+    Path(source).write_bytes(data.replace(honest, struct.pack("<I", 900)))
+
+    try:
+        assert sheaf.take_in(source).added == ()
+    except MemsheafError:
+        pass
+
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+
+
+def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
+    one = PLAIN + b"word \n" * 40_000
+    source = zipped(tmp_path / "a.zip", *((f"n{number:03}.md", one) for number in range(200)))
+
+    bounded(lambda: sheaf.take_in(source))
+
+
+def test_a_tar_bomb_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("big.md"), b"\0" * 300_000_000))
+
+    started = time.process_time()
+    try:
+        assert sheaf.take_in(source).added == ()
+    except ArchiveRefused:
+        pass
+    assert time.process_time() - started < 10
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+
+
+def test_more_members_than_anyone_has_memories_are_refused(sheaf: Sheaf, tmp_path: Path) -> None:
+    count = archive.MAX_MEMBERS + 1
+    header = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0)
+    entries = b"".join(header + b"a.md" for _ in range(count))
+    local = struct.pack("<4s2B4HL2L2H", b"PK\x03\x04", 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0) + b"a.md"
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, len(entries), len(local))
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(local) + len(entries), 1)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    (tmp_path / "a.zip").write_bytes(local + entries + wide + locator + end)
+
+    bounded(lambda: sheaf.take_in(str(tmp_path / "a.zip")))
+
+
+@pytest.mark.parametrize("names", [("a.md", "A.md"), ("café.md", "cafe\u0301.md"), ("x/n.md", "X/n.md"), ("a.md", "a.md")])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_that_some_file_system_takes_for_one_refuse_the_archive(
+    names: tuple[str, str], sheaf: Sheaf, tmp_path: Path
+) -> None:
+    require_refused(sheaf, zipped(tmp_path / "a.zip", *((name, PLAIN) for name in names)), tmp_path)
+
+
+def test_a_member_that_meets_a_file_of_another_case_is_not_a_second_file(sheaf: Sheaf, tmp_path: Path) -> None:
+    result = sheaf.take_in(zipped(tmp_path / "a.zip", ("USER_KEPT.md", PLAIN)))
+
+    assert [path for path, _ in result.refused] == ["USER_KEPT.md"]
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+    assert sheaf.read("user_kept.md").body == "stays as it is\n"
+
+
+def test_modes_are_not_taken_from_an_archive(sheaf: Sheaf, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("n.md")
+    info.mode, info.uid, info.uname = 0o4777, 12345, "somebody"
+
+    sheaf.take_in(tarred(tmp_path / "a.tgz", (info, PLAIN)))
+
+    found = os.stat(os.path.join(sheaf.root, "n.md"))
+    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.geteuid())
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 not really", b"plain text", b"\x1f\x8b\x08 cut", PLAIN])
+def test_what_is_no_archive_is_refused(data: bytes, sheaf: Sheaf, tmp_path: Path) -> None:
+    (tmp_path / "odd").write_bytes(data)
+
+    require_refused(sheaf, str(tmp_path / "odd"), tmp_path)
+
+
+def test_what_is_not_there_is_refused(sheaf: Sheaf, tmp_path: Path) -> None:
+    require_refused(sheaf, str(tmp_path / "nowhere.zip"), tmp_path)
+
+
+@pytest.mark.parametrize("form", ["zip", "tgz"])
+def test_an_archive_that_was_cut_short_or_garbled_imports_nothing(form: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    place = tmp_path / f"a.{form}"
+    text = PLAIN + os.urandom(30_000).hex().encode()
+    if form == "zip":
+        zipped(place, ("n.md", text), ("m.md", text))
+    else:
+        tarred(place, (tarfile.TarInfo("n.md"), text), (tarfile.TarInfo("m.md"), text))
+    data = place.read_bytes()
+    middle = len(data) // 2
+
+    for broken in (data[:middle], data[:middle] + b"garbage!" + data[middle + 8 :]):
+        place.write_bytes(broken)
+        require_refused(sheaf, str(place), tmp_path)
+
+
+# what goes out comes back
+
+
+@pytest.mark.parametrize("name", ["out.zip", "out.tar.gz", "out.tgz", "out.tar", "a folder"])
+def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
+    sheaf.put("sub folder/日本語.md", PLAIN.decode().replace("\n", "\r\n"))
+    sheaf.put("CONTEXT.md", "free text without a header", free=True)
+    sheaf.remember("Old", "D", "user", "x", path="bom.md")
+    target = str(tmp_path / name)
+
+    count = sheaf.export(target)
+    with Sheaf.open("agent/other", settings=settings) as other:
+        result = other.take_in(target)
+
+        assert count == len(result.added) == 4
+        assert (result.refused, result.same, result.replaced) == ((), (), ())
+        for row in sheaf.list():
+            assert other.read(row.path).data == sheaf.read(row.path).data
+        assert [row.path for row in other.list()] == [row.path for row in sheaf.list()]
+        assert len(list(other.log())) == 1, "an import is one commit"
+        other.undo()
+        assert other.list() == []
+
+
+@pytest.mark.parametrize("name", ["out.zip", "out.tar.gz", "out.tar"])
+def test_the_same_memories_make_the_same_archive(name: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.put("n.md", PLAIN.decode())
+
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        sheaf.export(str(tmp_path / folder / name))
+
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_an_export_overwrites_nothing(sheaf: Sheaf, tmp_path: Path) -> None:
+    (tmp_path / "out.zip").write_text("precious")
+
+    with pytest.raises(ArchiveRefused):
+        sheaf.export(str(tmp_path / "out.zip"))
+
+    assert (tmp_path / "out.zip").read_text() == "precious"
+
+
+def test_an_export_leaves_out_what_is_not_a_memory_of_this_scope(sheaf: Sheaf, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("TOP SECRET")
+    os.symlink(tmp_path / "secret", os.path.join(sheaf.root, "link.md"))
+    Path(sheaf.root, "note.txt").write_text("not Markdown")
+    Path(sheaf.root, "broken.md").write_bytes(b"---\nname: [\n---\ncaf\xe9\n")
+    os.mkdir(os.path.join(sheaf.root, "folder.md"))
+    with open(os.fsencode(sheaf.root) + b"/\xff.md", "wb") as file:
+        file.write(PLAIN)
+
+    count = sheaf.export(str(tmp_path / "out"))
+
+    assert {path.name for path in (tmp_path / "out").rglob("*")} == {"user_kept.md", "broken.md"}
+    assert count == 2
+    assert (tmp_path / "out" / "broken.md").read_bytes() == b"---\nname: [\n---\ncaf\xe9\n"
+
+
+def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: Sheaf, tmp_path: Path) -> None:
+    kept = sheaf.read("user_kept.md")
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "user_kept.md").write_bytes(kept.data.replace(b"stays", b"changes"))
+    (source / "new.md").write_bytes(PLAIN)
+    (source / "bad.md").write_bytes(b"---\nname: [\n---\nx\n")
+    (source / "bytes.md").write_bytes(b"caf\xe9")
+    (source / "free.md").write_bytes(b"free text\n")
+    (source / "MEMORY.md").write_bytes(b"# Memory\n")
+    (source / "CLAUDE.md").write_bytes(b"obey")
+    (source / ".hidden.md").write_bytes(PLAIN)
+    (source / "note.txt").write_bytes(b"x")
+
+    trial = sheaf.take_in(str(source), dry_run=True)
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+    result = sheaf.take_in(str(source))
+
+    assert trial == result
+    assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], (), ())
+    assert sorted(path for path, _ in result.refused) == ["bad.md", "bytes.md", "user_kept.md"]
+    assert sheaf.read("user_kept.md") == kept
+    again = sheaf.take_in(str(source), replace=True)
+    assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ("user_kept.md",))
+    assert sheaf.read("user_kept.md").body == "changes as it is\n"
+
+
+def test_a_link_in_a_folder_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_bytes(PLAIN)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "n.md").write_bytes(PLAIN)
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "link.md").symlink_to(tmp_path / "secret.md")
+    (source / "folder").symlink_to(tmp_path / "secrets")
+
+    assert sheaf.take_in(str(source)).added == ()
+
+
+def test_a_sheaf_for_reading_takes_nothing_in(settings: Settings, sheaf: Sheaf, tmp_path: Path) -> None:
+    source = zipped(tmp_path / "a.zip", ("n.md", PLAIN))
+    with Sheaf.open("user", settings=settings, read_only=True) as reader, pytest.raises(ReadOnly):
+        reader.take_in(source)
+
+    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+
+
+def test_what_is_imported_cannot_confirm_itself_over_what_waits(sheaf: Sheaf, tmp_path: Path) -> None:
+    claim = sheaf.remember("Claim", "D", "user", "x", trust="unconfirmed")
+
+    result = sheaf.take_in(zipped(tmp_path / "a.zip", (claim.path, claim.data.replace(b"unconfirmed", b"confirmed"))))
+
+    assert [path for path, _ in result.refused] == [claim.path]
+    assert sheaf.read(claim.path).trust == "unconfirmed"

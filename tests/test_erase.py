@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.errors import MemsheafError, NotFound, VersionGone
+from memsheaf.sheaf import Sheaf
+
+NAME = "Zanzibar holiday"
+DESCRIPTION = "Quixotic description of a trip"
+BODY = 'The door code is "4711-äöü" and\tnobody knows.\nSecond telling line: ünïcödé 日本語 👩‍💻'
+FIRST = "An earlier telling text that was replaced"
+PATH = "user_zanzibar-holiday.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sheaf(settings: Settings) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        yield sheaf
+
+
+def live(sheaf: Sheaf) -> None:
+    """A memory with a past: written, replaced, found, shown, removed and brought back."""
+    sheaf.remember("Neighbour", "Stays where it is", "user", "This text is not erased.")
+    sheaf.remember(NAME, DESCRIPTION, "user", FIRST)
+    sheaf.revise(PATH, FIRST, BODY)
+    assert sheaf.search("quixotic")
+    sheaf.prompt()
+    sheaf.forget(PATH)
+    sheaf.undo()
+    place = Path(sheaf.root, PATH)
+    place.write_text(place.read_text() + "An edit made outside, telling as well\n")
+    sheaf.list()
+
+
+def spellings(text: str) -> set[bytes]:
+    """A text as it may stand in any file: as it is, and as JSON spells it."""
+    return {text.encode(), json.dumps(text)[1:-1].encode(), json.dumps(text, ensure_ascii=False)[1:-1].encode()}
+
+
+def traces(folder: Path, *texts: str) -> list[str]:
+    """Every file under a folder, of whatever kind, that holds one of these texts or its own name."""
+    wanted = {spelt for text in texts for spelt in spellings(text)}
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and any(spelt in path.read_bytes() for spelt in wanted):
+            found.append(str(path.relative_to(folder)))
+        if path.name == PATH:
+            found.append(str(path.relative_to(folder)))
+    return found
+
+
+EVERYTHING = (NAME, DESCRIPTION, FIRST, "An edit made outside", PATH, "4711", "Zanzibar", "zanzibar", *BODY.split("\n"))
+
+
+def test_an_erased_memory_is_in_no_file_of_the_root_the_journal_or_the_index(sheaf: Sheaf, tmp_path: Path) -> None:
+    live(sheaf)
+    assert len(set(traces(tmp_path, *EVERYTHING))) >= 4, "file, journal, catalog and index hold it before"
+
+    proof = sheaf.erase(PATH)
+
+    assert traces(tmp_path, *EVERYTHING) == []
+    assert (proof.gone, proof.left, proof.elsewhere) == (True, (), ())
+    assert proof.path == PATH
+    assert proof.versions >= 3
+    assert (proof.files > 2, proof.bytes > 100) == (True, True)
+
+
+def test_nothing_answers_for_an_erased_memory(sheaf: Sheaf) -> None:
+    live(sheaf)
+    version = sheaf.read(PATH).version
+
+    sheaf.erase(PATH)
+
+    assert [row.path for row in sheaf.list()] == ["user_neighbour.md"]
+    assert (sheaf.search("quixotic"), sheaf.search("日本語"), list(sheaf.log(PATH))) == ([], [], [])
+    assert NAME not in sheaf.prompt()
+    assert NAME not in sheaf.catalog().text
+    for ask in (lambda: sheaf.read(PATH), lambda: sheaf.blame(PATH), lambda: sheaf.diff(PATH)):
+        with pytest.raises(NotFound):
+            ask()
+    with pytest.raises(VersionGone):
+        sheaf.restore(PATH, version)
+
+
+def test_undo_does_not_bring_an_erased_memory_back(sheaf: Sheaf, tmp_path: Path) -> None:
+    live(sheaf)
+    commits = [commit.id for commit in sheaf.log()]
+    sheaf.erase(PATH)
+
+    for commit in [*commits, *[""] * 8]:
+        try:
+            sheaf.undo(commit)
+        except MemsheafError:
+            continue
+
+    assert traces(tmp_path, *EVERYTHING) == []
+
+
+def test_a_new_session_does_not_bring_it_back_either(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        live(sheaf)
+        sheaf.erase(PATH)
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.remember("Later", "D", "user", "x")
+        sheaf.search("telling")
+        sheaf.list()
+
+    assert traces(tmp_path, *EVERYTHING) == []
+
+
+def test_other_memories_of_the_same_commit_survive_with_their_history(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name, text in ((PATH, BODY), ("user_other.md", "The other text"), ("user_third.md", "The third")):
+        (source / name).write_text(f"---\nname: {name}\ndescription: About {name}\ntype: user\n---\n{text}\n")
+    sheaf.take_in(str(source))
+    for path in source.iterdir():
+        path.unlink()
+    before = sheaf.read("user_other.md")
+
+    assert sheaf.erase(PATH).gone
+
+    assert traces(tmp_path, *BODY.split("\n"), PATH) == []
+    assert sheaf.read("user_other.md") == before
+    assert [[step.path for step in commit.revisions] for commit in sheaf.log("user_other.md")] == [["user_other.md"]]
+    sheaf.forget("user_other.md")
+    sheaf.undo()
+    assert sheaf.read("user_other.md") == before
+
+
+def test_a_forgotten_memory_can_still_be_erased(sheaf: Sheaf, tmp_path: Path) -> None:
+    live(sheaf)
+    sheaf.forget(PATH)
+
+    assert sheaf.erase(PATH).gone
+
+    assert traces(tmp_path, *EVERYTHING) == []
+
+
+def test_a_memory_that_nobody_journalled_can_be_erased(sheaf: Sheaf, tmp_path: Path) -> None:
+    os.makedirs(sheaf.root)
+    Path(sheaf.root, PATH).write_bytes(b"---\nname: [broken\n---\nLatin caf\xe9 telling bytes\n")
+
+    assert sheaf.erase(PATH).gone
+
+    assert traces(tmp_path, PATH, "telling bytes", "broken") == []
+
+
+def test_erasing_again_finds_nothing(sheaf: Sheaf) -> None:
+    live(sheaf)
+    sheaf.erase(PATH)
+
+    for path in (PATH, "user_never-was.md"):
+        with pytest.raises(NotFound):
+            sheaf.erase(path)
+
+    assert [row.name for row in sheaf.list()] == ["Neighbour"]
+
+
+def test_the_proof_says_so_when_another_memory_says_the_same(sheaf: Sheaf) -> None:
+    live(sheaf)
+    sheaf.remember("Twin", "D", "user", FIRST)
+
+    proof = sheaf.erase(PATH)
+
+    assert proof.elsewhere == ("user_twin.md",)
+    assert sheaf.read("user_twin.md").body == FIRST + "\n"
+
+
+def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Former", "D", "user", FIRST)
+    os.rename(os.path.join(sheaf.root, "user_former.md"), os.path.join(sheaf.root, PATH))
+    sheaf.list()
+
+    proof = sheaf.erase(PATH)
+
+    assert traces(tmp_path, FIRST) == [] or not proof.gone or proof.elsewhere
+
+
+def test_erasing_leaves_other_scopes_alone(settings: Settings) -> None:
+    with Sheaf.open("agent/one", settings=settings) as one, Sheaf.open("agent/two", settings=settings) as two:
+        for sheaf in (one, two):
+            sheaf.remember(NAME, DESCRIPTION, "user", BODY)
+
+        one.erase(PATH)
+
+        assert two.read(PATH).body == BODY + "\n"
+
+
+def test_a_memory_in_a_folder_with_blanks_in_its_name_is_erased_as_well(sheaf: Sheaf, tmp_path: Path) -> None:
+    path = "trip notes/zanzibar (old).md"
+    sheaf.remember(NAME, DESCRIPTION, "user", BODY, path=path)
+    sheaf.search("door")
+
+    assert sheaf.erase(path).gone
+
+    assert traces(tmp_path, NAME, DESCRIPTION, "zanzibar (old)", *BODY.split("\n")) == []
+
+
+def test_a_second_reader_with_the_index_open_does_not_keep_it(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        live(sheaf)
+        with Sheaf.open("user", settings=settings, read_only=True) as reader:
+            assert reader.search("quixotic")
+            sheaf.erase(PATH)
+            assert reader.search("quixotic") == []
+            assert NAME not in reader.prompt()
+
+    assert traces(tmp_path, *EVERYTHING) == []

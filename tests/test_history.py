@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.errors import Changed, Exists, MemsheafError, NoSuchCommit, NotFound, VersionGone
+from memsheaf.history import Blamed, blame, diff
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Commit, Revision, version_of
+
+NOON = 1_773_489_600.0  # 2026-03-14
+DAY = 86_400.0
+PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\n"
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sheaf(settings: Settings, clock: Clock) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        yield sheaf
+
+
+def write(sheaf: Sheaf, path: str, data: bytes) -> None:
+    os.makedirs(sheaf.root, exist_ok=True)
+    Path(sheaf.root, path).write_bytes(data)
+
+
+def data_of(sheaf: Sheaf, path: str) -> bytes:
+    return Path(sheaf.root, path).read_bytes()
+
+
+ODD = [
+    PLAIN.encode() + b"body\n",
+    PLAIN.replace("\n", "\r\n").encode() + b"b\r\n",
+    b"\xef\xbb\xbf" + PLAIN.encode() + b"no end",
+    b"---\nname: [broken\n---\n",
+    b"caf\xe9 \xff\xfe",
+    b"a\0b\nc",
+    "日本語 👩‍💻 \u2028 \u0085".encode(),
+    b"x" * 300_000,
+]
+
+
+@pytest.mark.parametrize("data", ODD, ids=range(len(ODD)))
+def test_what_was_forgotten_comes_back_byte_for_byte(data: bytes, sheaf: Sheaf) -> None:
+    write(sheaf, "n.md", data)
+    sheaf.list()
+
+    sheaf.forget("n.md", why="not needed")
+    assert not os.path.exists(os.path.join(sheaf.root, "n.md"))
+    assert sheaf.list() == []
+    with pytest.raises(NotFound):
+        sheaf.read("n.md")
+    sheaf.undo()
+
+    assert data_of(sheaf, "n.md") == data
+    assert [row.path for row in sheaf.list()] == ["n.md"]
+
+
+def test_forgetting_what_is_not_there_or_changed_since_is_refused(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+    write(sheaf, memory.path, memory.data.replace(b"vim", b"helix"))
+
+    with pytest.raises(Changed):
+        sheaf.forget(memory.path, expect=memory.version)
+    with pytest.raises(NotFound):
+        sheaf.forget("user_other.md")
+
+    assert sheaf.read(memory.path).body == "helix\n"
+
+
+def test_undoing_again_goes_one_step_further_back(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+    sheaf.revise(memory.path, "vim", "helix")
+    sheaf.revise(memory.path, "helix", "emacs")
+
+    sheaf.undo()
+    assert sheaf.read(memory.path).body == "helix\n"
+    sheaf.undo()
+    assert sheaf.read(memory.path) == memory
+    sheaf.undo()
+    assert sheaf.list() == []
+    with pytest.raises(NoSuchCommit):
+        sheaf.undo()
+
+
+def test_an_undo_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+    after = sheaf.revise(memory.path, "vim", "helix")
+
+    taken_back = sheaf.undo()
+    sheaf.undo(taken_back.id)
+
+    assert sheaf.read(memory.path) == after
+
+
+def test_a_commit_in_the_middle_can_be_undone_when_nothing_touched_it_since(sheaf: Sheaf) -> None:
+    first = sheaf.remember("First", "D", "user", "one")
+    sheaf.remember("Second", "D", "user", "two")
+    target = next(sheaf.log(first.path))
+
+    sheaf.undo(target.id)
+
+    assert [row.name for row in sheaf.list()] == ["Second"]
+
+
+def test_undoing_what_was_changed_again_since_changes_nothing(sheaf: Sheaf) -> None:
+    first = sheaf.remember("First", "D", "user", "one")
+    target = next(sheaf.log(first.path))
+    sheaf.revise(first.path, "one", "two")
+
+    with pytest.raises(Changed):
+        sheaf.undo(target.id)
+    write(sheaf, first.path, first.data.replace(b"one", b"three"))
+    with pytest.raises(Changed):
+        sheaf.undo(target.id)
+
+    assert sheaf.read(first.path).body == "three\n"
+
+
+@pytest.mark.parametrize("commit", ["nonsense", "zzz", "-1"])
+def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
+    sheaf.remember("First", "D", "user", "one")
+
+    with pytest.raises(NoSuchCommit):
+        sheaf.undo(commit)
+
+    assert len(sheaf.list()) == 1
+
+
+def test_an_edit_made_outside_can_be_undone_too(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("First", "D", "user", "one")
+    write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
+
+    sheaf.undo()
+
+    assert sheaf.read(memory.path) == memory
+
+
+def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("First", "D", "user", "one")
+    os.unlink(os.path.join(sheaf.root, memory.path))
+
+    sheaf.undo()
+
+    assert data_of(sheaf, memory.path) == memory.data
+
+
+def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None:
+    first = sheaf.remember("Editor", "D", "user", "vim")
+    sheaf.revise(first.path, "vim", "helix")
+    write(sheaf, first.path, b"scribbled over by hand")
+
+    sheaf.restore(first.path, first.version)
+    assert data_of(sheaf, first.path) == first.data
+    sheaf.undo()
+    assert data_of(sheaf, first.path) == b"scribbled over by hand"
+    sheaf.forget(first.path)
+    sheaf.restore(first.path, first.version[:12])
+    assert data_of(sheaf, first.path) == first.data
+
+
+@pytest.mark.parametrize("version", ["", "0" * 64, "zzz"])
+def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf) -> None:
+    first = sheaf.remember("Editor", "D", "user", "vim")
+    sheaf.revise(first.path, "vim", "helix")
+
+    with pytest.raises(VersionGone):
+        sheaf.restore(first.path, version)
+
+    assert sheaf.read(first.path).body == "helix\n"
+
+
+def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> None:
+    first = sheaf.remember("First", "D", "user", "one")
+    other = sheaf.remember("Other", "D", "user", "two")
+
+    with pytest.raises(VersionGone):
+        sheaf.restore(first.path, other.version)
+
+
+def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, clock: Clock) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+    clock.now += DAY
+    write(sheaf, memory.path, memory.data.replace(b"vim", b"helix"))
+    write(sheaf, "other.md", b"free")
+    sheaf.list()
+    clock.now += DAY
+    sheaf.forget(memory.path, why="wrong")
+
+    commits = list(sheaf.log(memory.path))
+
+    assert [(commit.by, commit.why, commit.at[:10]) for commit in commits] == [
+        ("agent", "wrong", "2026-03-16"),
+        ("outside", "", "2026-03-15"),
+        ("agent", "remember Editor", "2026-03-14"),
+    ]
+    assert [[step.path for step in commit.revisions] for commit in commits] == [[memory.path]] * 3
+    steps = [commit.revisions[0] for commit in commits]
+    assert [step.before for step in steps] == [step.after for step in steps[1:]] + [ABSENT]
+    assert list(sheaf.log(limit=1))[0].id == commits[0].id
+    assert len(list(sheaf.log())) == 3
+    assert list(sheaf.log("user_unknown.md")) == []
+
+
+def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
+    sheaf.remember("Editor", "D", "user", "vim")
+    before = [commit.id for commit in sheaf.log()]
+
+    sheaf.list()
+    sheaf.prompt()
+    sheaf.search("vim")
+    sheaf.blame("user_editor.md")
+    sheaf.diff("user_editor.md")
+
+    assert [commit.id for commit in sheaf.log()] == before
+
+
+def test_a_change_that_changes_nothing_is_no_commit(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+
+    sheaf.put(memory.path, memory.text, expect=memory.version)
+    sheaf.remember("Editor", "D", "user", "vim", replace=True)
+
+    assert len(list(sheaf.log())) == 1
+
+
+def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
+    first = sheaf.remember("Editor", "D", "user", "vim\nstays")
+    second = sheaf.revise(first.path, "vim", "helix")
+    write(sheaf, first.path, second.data.replace(b"helix", b"emacs"))
+
+    last = sheaf.diff(first.path).split("\n")
+    assert ("-helix" in last, "+emacs" in last, " stays" in last) == (True, True, True)
+    between = sheaf.diff(first.path, first.version, second.version).split("\n")
+    assert ("-vim" in between, "+helix" in between) == (True, True)
+    since = sheaf.diff(first.path, first.version).split("\n")
+    assert ("-vim" in since, "+emacs" in since) == (True, True)
+    assert sheaf.diff(first.path, second.version, second.version) == ""
+
+
+def test_the_difference_of_a_new_and_of_a_removed_memory_is_its_whole_text(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+    assert "+vim" in sheaf.diff(memory.path).split("\n")
+
+    sheaf.forget(memory.path)
+
+    gone = sheaf.diff(memory.path).split("\n")
+    assert ("-vim" in gone, "-name: Editor" in gone) == (True, True)
+
+
+def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "vim")
+
+    with pytest.raises(NotFound):
+        sheaf.diff("user_unknown.md")
+    with pytest.raises(VersionGone):
+        sheaf.diff(memory.path, "0" * 64)
+
+
+def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Settings) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "one\ntwo\nthree")
+    with Sheaf.open("user", settings=settings, by="user", clock=lambda: NOON) as person:
+        person.revise(memory.path, "two", "TWO")
+    write(sheaf, memory.path, data_of(sheaf, memory.path).replace(b"three\n", b"three\nfour\n"))
+
+    owners = {blamed.line: blamed.by for blamed in sheaf.blame(memory.path)}
+    commits = {blamed.line: blamed.commit for blamed in sheaf.blame(memory.path)}
+
+    assert owners == {
+        "---": "agent", "name: Editor": "agent", "description: D": "agent", "type: user": "agent",
+        "created: 2026-03-14": "agent", "updated: 2026-03-14": "agent", "source: agent": "agent",
+        "one": "agent", "TWO": "user", "three": "agent", "four": "outside",
+    }  # fmt: skip
+    log = {commit.by: commit.id for commit in sheaf.log(memory.path)}
+    assert (commits["one"], commits["TWO"], commits["four"]) == (log["agent"], log["user"], log["outside"])
+    assert "\n".join(blamed.line for blamed in sheaf.blame(memory.path)) + "\n" == sheaf.read(memory.path).text
+
+
+def test_blame_looks_through_a_removal_that_was_undone(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Editor", "D", "user", "one")
+    made = next(sheaf.log(memory.path))
+    sheaf.forget(memory.path)
+    sheaf.undo()
+
+    assert {blamed.commit for blamed in sheaf.blame(memory.path)} == {made.id}
+
+
+def commit(identity: str, old: bytes | None, new: bytes | None, *, kept: bool = True) -> Commit:
+    step = Revision("n.md", version_of(old), version_of(new), old if kept else None, new if kept else None)
+    return Commit(identity, "2026-03-14T00:00:00.000Z", identity, "", (step,))
+
+
+def test_a_line_older_than_the_journal_is_nobodys() -> None:
+    lines = blame("old\nnew\n", [commit("b", b"old\n", b"old\nnew\n")])
+
+    assert lines == [Blamed("old", "", "", ""), Blamed("new", "b", "2026-03-14T00:00:00.000Z", "b")]
+
+
+def test_a_line_whose_older_text_is_past_retention_is_not_put_on_a_later_commit() -> None:
+    newest = commit("c", b"old\nb\n", b"old\nb\nc\n")
+    trimmed = commit("b", b"old\n", b"old\nb\n", kept=False)
+
+    owners = {blamed.line: blamed.commit for blamed in blame("old\nb\nc\n", [newest, trimmed])}
+
+    assert owners["c"] == "c"
+    assert owners["old"] == ""
+
+
+def test_a_line_that_moved_stays_with_who_wrote_one_of_its_copies() -> None:
+    commits = [commit("b", b"x\ny\n", b"y\nx\ny\n"), commit("a", None, b"x\ny\n")]
+
+    assert [blamed.commit for blamed in blame("y\nx\ny\n", commits)] == ["b", "a", "a"]
+
+
+def test_equal_texts_have_no_difference() -> None:
+    assert diff("n.md", "same\n", "same\n") == ""
+
+
+def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
+    sheaf.remember("Editor", "D", "user", "vim")
+    before = {path: path.read_bytes() for path in Path(sheaf.root).rglob("*") if path.is_file()}
+
+    for act in (
+        lambda: sheaf.remember("Editor", "D", "user", "x"),
+        lambda: sheaf.revise("user_editor.md", "absent", "x"),
+        lambda: sheaf.restore("user_editor.md", "0" * 64),
+        lambda: sheaf.undo("0" * 12),
+        lambda: sheaf.forget("user_other.md"),
+        lambda: sheaf.put("user_editor.md", PLAIN + "x\n"),
+    ):
+        with pytest.raises(MemsheafError) as caught:
+            act()
+        assert isinstance(caught.value, Exists) or caught.value.hint
+
+    assert {path: path.read_bytes() for path in Path(sheaf.root).rglob("*") if path.is_file()} == before
+
+
+def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there_stays(
+    settings: Settings, clock: Clock
+) -> None:
+    clock.now = time.time()  # retention is seen to once a day of the file system's clock
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        first = sheaf.remember("Editor", "D", "user", "vim")
+        sheaf.revise(first.path, "vim", "helix")
+    clock.now += 40 * DAY
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        sheaf.remember("Other", "D", "user", "x")
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        with pytest.raises(VersionGone):
+            sheaf.restore(first.path, first.version)
+        assert sheaf.read(first.path).body == "helix\n"
+        assert len(list(sheaf.log(first.path))) == 2, "the log itself stays"
+
+
+def test_what_was_removed_today_can_be_brought_back_however_old_it_was(settings: Settings, clock: Clock) -> None:
+    clock.now = time.time()  # retention is seen to once a day of the file system's clock
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        memory = sheaf.remember("Editor", "D", "user", "vim")
+    clock.now += 40 * DAY
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        os.unlink(os.path.join(sheaf.root, memory.path))
+        sheaf.list()
+    clock.now += 2 * DAY
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        sheaf.remember("Other", "D", "user", "x")
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        sheaf.restore(memory.path, memory.version)
+        assert data_of(sheaf, memory.path) == memory.data
