@@ -199,7 +199,9 @@ def test_more_members_than_anyone_has_memories_are_refused(sheaf: Sheaf, tmp_pat
     bounded(lambda: sheaf.take_in(str(tmp_path / "a.zip")))
 
 
-@pytest.mark.parametrize("names", [("a.md", "A.md"), ("café.md", "cafe\u0301.md"), ("x/n.md", "X/n.md"), ("a.md", "a.md")])
+@pytest.mark.parametrize(
+    "names", [("a.md", "A.md"), ("café.md", "cafe\u0301.md"), ("x/n.md", "X/n.md"), ("a.md", "a.md")]
+)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_members_that_some_file_system_takes_for_one_refuse_the_archive(
     names: tuple[str, str], sheaf: Sheaf, tmp_path: Path
@@ -262,7 +264,7 @@ def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Se
     sheaf.remember("Old", "D", "user", "x", path="bom.md")
     target = str(tmp_path / name)
 
-    count = sheaf.export(target)
+    count = sheaf.export(target).written
     with Sheaf.open("agent/other", settings=settings) as other:
         result = other.take_in(target)
 
@@ -305,10 +307,11 @@ def test_an_export_leaves_out_what_is_not_a_memory_of_this_scope(sheaf: Sheaf, t
     with open(os.fsencode(sheaf.root) + b"/\xff.md", "wb") as file:
         file.write(PLAIN)
 
-    count = sheaf.export(str(tmp_path / "out"))
+    result = sheaf.export(str(tmp_path / "out"))
 
     assert {path.name for path in (tmp_path / "out").rglob("*")} == {"user_kept.md", "broken.md"}
-    assert count == 2
+    assert result.written == 2
+    assert [path for path, _ in result.left_out] == ["\\xff.md", "folder.md", "link.md"]
     assert (tmp_path / "out" / "broken.md").read_bytes() == b"---\nname: [\n---\ncaf\xe9\n"
 
 

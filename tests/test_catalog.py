@@ -142,7 +142,9 @@ def expanded(payload: str) -> str:
     return "A" * 200_000 if "x 200000" in payload else payload
 
 
-@pytest.mark.parametrize("case", [c for c in INJECTIONS if c["field"] in ("name", "description")], ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", [c for c in INJECTIONS if c["field"] in ("name", "description")], ids=lambda c: c["id"]
+)
 def test_a_hostile_name_or_description_is_one_short_line_of_text(case: dict[str, Any], sheaf: Sheaf) -> None:
     hostile = json.dumps(expanded(case["payload"]), ensure_ascii=False)
     fields = {"name": '"Plain"', "description": '"Plain"', case["field"]: hostile}
@@ -183,7 +185,9 @@ def lines_of(sizes: list[tuple[str, bool, str]]) -> list[Line]:
     return sorted(lines)
 
 
-ENTRY = st.tuples(st.sampled_from(list(SECTIONS)), st.booleans(), st.sampled_from(["x", "日本語" * 20, "👩‍💻" * 30, "é" * 150]))
+ENTRY = st.tuples(
+    st.sampled_from(list(SECTIONS)), st.booleans(), st.sampled_from(["x", "日本語" * 20, "👩‍💻" * 30, "é" * 150])
+)
 
 
 @given(

@@ -60,7 +60,17 @@ def traces(folder: Path, *texts: str) -> list[str]:
     return found
 
 
-EVERYTHING = (NAME, DESCRIPTION, FIRST, "An edit made outside", PATH, "4711", "Zanzibar", "zanzibar", *BODY.split("\n"))
+EVERYTHING = (
+    NAME,
+    DESCRIPTION,
+    FIRST,
+    "An edit made outside",
+    PATH,
+    "4711",
+    "Zanzibar",
+    "zanzibar",
+    *BODY.split("\n"),
+)
 
 
 def test_an_erased_memory_is_in_no_file_of_the_root_the_journal_or_the_index(sheaf: Sheaf, tmp_path: Path) -> None:

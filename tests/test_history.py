@@ -337,6 +337,16 @@ def test_a_line_that_moved_stays_with_who_wrote_one_of_its_copies() -> None:
     assert [blamed.commit for blamed in blame("y\nx\ny\n", commits)] == ["b", "a", "a"]
 
 
+def test_a_line_that_a_person_saved_while_we_wrote_is_theirs() -> None:
+    ours = commit("ours", b"a\n", b"a\nours\n")
+    step = Revision("n.md", version_of(b"a\nours\n"), version_of(b"a\ntheirs\n"), b"a\nours\n", b"a\ntheirs\n")
+    theirs = Commit("theirs", "2026-03-14T00:00:00.000Z", "outside", "", (step,), undoes="ours")
+
+    lines = blame("a\ntheirs\n", [theirs, ours, commit("first", None, b"a\n")])
+
+    assert [(blamed.line, blamed.commit) for blamed in lines] == [("a", "first"), ("theirs", "theirs")]
+
+
 def test_equal_texts_have_no_difference() -> None:
     assert diff("n.md", "same\n", "same\n") == ""
 

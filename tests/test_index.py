@@ -363,7 +363,14 @@ def test_many_writers_lose_nothing_and_agree_in_the_end(shared: bool, settings: 
     )
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", start, settings.home, settings.cache if shared else str(tmp_path / f"c{n}"), f"w{n}"]
+            [
+                sys.executable,
+                "-c",
+                start,
+                settings.home,
+                settings.cache if shared else str(tmp_path / f"c{n}"),
+                f"w{n}",
+            ]
         )
         for n in range(3)
     ]

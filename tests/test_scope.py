@@ -72,7 +72,9 @@ def test_a_hostile_name_names_no_scope(case: dict[str, Any], layer: str, tmp_pat
         root_of(tmp_path, home, Scope(layer, case["input"]))
 
 
-@pytest.mark.parametrize("name", ["con", "NUL", "com1", "lpt9", "a" * 65, "é", "ａ", "a_b", "a.b", "a b", "a\\b", "~"])
+@pytest.mark.parametrize(
+    "name", ["con", "NUL", "com1", "lpt9", "a" * 65, "é", "ａ", "a_b", "a.b", "a b", "a\\b", "~"]
+)
 def test_a_name_that_some_system_reads_otherwise_is_refused(name: str) -> None:
     with pytest.raises(ScopeRefused):
         Scope.parse(f"agent/{name}")
@@ -88,7 +90,9 @@ def test_a_scope_made_by_hand_may_not_invent_a_layer(layer: str, tmp_path: Path,
 
 def test_upper_and_lower_case_name_one_agent(tmp_path: Path, home: Path) -> None:
     assert Scope.parse("agent/Researcher") == Scope.parse("agent/researcher")
-    assert root_of(tmp_path, home, Scope("agent", "Researcher")) == root_of(tmp_path, home, Scope("agent", "researcher"))
+    assert root_of(tmp_path, home, Scope("agent", "Researcher")) == root_of(
+        tmp_path, home, Scope("agent", "researcher")
+    )
 
 
 def test_every_scope_has_a_folder_of_its_own(tmp_path: Path, home: Path) -> None:
@@ -113,7 +117,9 @@ def test_worktrees_of_one_repository_share_a_project(tmp_path: Path, home: Path)
     assert root_of(tmp_path / "other place" / "a tree" / "deep down", home) == shared
     assert root_of(main / "inside tree", home) == shared
     for layer in ("task", "session"):
-        there, here = (root_of(place, home, Scope(layer, "x")) for place in (tmp_path / "other place" / "a tree", main))
+        there, here = (
+            root_of(place, home, Scope(layer, "x")) for place in (tmp_path / "other place" / "a tree", main)
+        )
         assert there == here
 
 
@@ -207,7 +213,9 @@ def test_a_forged_worktree_folder_does_not_share_the_memory_it_names(tmp_path: P
 
 
 @pytest.mark.parametrize("content", [b"", b"gitdir: \n", b"gitdir: \0\n", b"\xff\xfe", b"gitdir: ../.git\n" * 9000])
-def test_a_git_file_that_says_nothing_useful_is_a_project_of_its_own(content: bytes, tmp_path: Path, home: Path) -> None:
+def test_a_git_file_that_says_nothing_useful_is_a_project_of_its_own(
+    content: bytes, tmp_path: Path, home: Path
+) -> None:
     repository(tmp_path / "app")
     (tmp_path / "app" / "odd").mkdir()
     (tmp_path / "app" / "odd" / ".git").write_bytes(content)
@@ -274,7 +282,9 @@ def test_the_caller_comes_before_the_user_who_comes_before_the_repository_which_
     assert found().startswith(str(home / "projects" / "app-"))
 
 
-def test_a_folder_chosen_by_the_user_holds_for_what_is_below_it_and_nothing_beside_it(tmp_path: Path, home: Path) -> None:
+def test_a_folder_chosen_by_the_user_holds_for_what_is_below_it_and_nothing_beside_it(
+    tmp_path: Path, home: Path
+) -> None:
     for name in ("code/app/src", "code/app-evil"):
         (tmp_path / name).mkdir(parents=True)
     chosen = ((str(tmp_path / "code" / "app"), str(tmp_path / "notes")),)

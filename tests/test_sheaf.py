@@ -491,7 +491,13 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
             sheaf.blame(path)
         except MemsheafError:
             assert sheaf.index.rows("path = ?", path)[0].problem
-    for ask in (sheaf.catalog, sheaf.page, sheaf.prompt, lambda: sheaf.search("body text"), lambda: list(sheaf.log())):
+    for ask in (
+        sheaf.catalog,
+        sheaf.page,
+        sheaf.prompt,
+        lambda: sheaf.search("body text"),
+        lambda: list(sheaf.log()),
+    ):
         ask()
     doctor.examine(sheaf)
     return paths
@@ -547,7 +553,9 @@ def test_a_header_that_is_not_understood_is_never_rewritten(sheaf: Sheaf) -> Non
     assert Path(place).read_bytes() == BROKEN
 
 
-@pytest.mark.parametrize("data", [BROKEN, b"caf\xe9", b"\0" * 512, b"x" * 300_000], ids=["bad", "bytes", "zero", "large"])
+@pytest.mark.parametrize(
+    "data", [BROKEN, b"caf\xe9", b"\0" * 512, b"x" * 300_000], ids=["bad", "bytes", "zero", "large"]
+)
 def test_replacing_by_name_does_not_rewrite_what_is_not_understood(data: bytes, sheaf: Sheaf) -> None:
     place = put_outside(sheaf, "user_n.md", data)
 
@@ -599,7 +607,9 @@ def test_a_file_from_before_all_time_hides_nothing(sheaf: Sheaf) -> None:
 
 
 @pytest.mark.parametrize("name", ["link.md", "folder.md", "pipe.md", "loop.md", "dead.md"])
-def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(name: str, sheaf: Sheaf, tmp_path: Path) -> None:
+def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
+    name: str, sheaf: Sheaf, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside.md"
     outside.write_text(PLAIN.replace("body", "TOP SECRET"))
     sheaf.remember("Sound", "Description", "user", "body")
@@ -721,7 +731,9 @@ def test_a_plain_name_of_any_script_can_be_used(case: dict[str, Any], sheaf: She
     assert [row.path for row in sheaf.list()] == [case["input"]]
 
 
-@pytest.mark.parametrize("name", ["MEMORY.md", "memory.md", "tasks/x.md", "sessions/a/x.md", ".history/x.md", "AGENTS.md"])
+@pytest.mark.parametrize(
+    "name", ["MEMORY.md", "memory.md", "tasks/x.md", "sessions/a/x.md", ".history/x.md", "AGENTS.md"]
+)
 def test_what_belongs_to_others_is_not_a_memory(name: str, sheaf: Sheaf) -> None:
     sheaf.remember("Sound", "Description", "user", "body")
     before = tree(sheaf.root)
@@ -828,7 +840,12 @@ def test_the_prompt_is_the_same_bytes_while_nothing_changes(sheaf: Sheaf, settin
     sheaf.search("body")
     clock.now += 40 * DAY
     assert sheaf.prompt() == first
-    assert in_another_process(settings, "import sys; sys.stdout.reconfigure(encoding='utf-8'); print(sheaf.prompt(), end='')") == first
+    assert (
+        in_another_process(
+            settings, "import sys; sys.stdout.reconfigure(encoding='utf-8'); print(sheaf.prompt(), end='')"
+        )
+        == first
+    )
     with Sheaf.open("agent/tester", settings=settings, read_only=True) as reader:
         assert reader.prompt() == first
     sheaf.index.delete()
@@ -906,7 +923,9 @@ def test_context_cannot_close_the_envelope_it_stands_in(sheaf: Sheaf) -> None:
 
 
 def test_context_that_nobody_confirmed_is_not_loaded(sheaf: Sheaf) -> None:
-    put_outside(sheaf, "CONTEXT.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed").replace("body", "EVIL"))
+    put_outside(
+        sheaf, "CONTEXT.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed").replace("body", "EVIL")
+    )
 
     assert "EVIL" not in sheaf.prompt()
 
@@ -926,7 +945,13 @@ def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> No
     sheaf.remember("日程", "会議の予定", "project", "毎週金曜日に会議があります")
     sheaf.remember("Other", "Nothing", "user", "Unrelated.")
 
-    for query, name in [("deployment", "Deployment"), ("SHIP", "Deployment"), ("pipelines", "Deployment"), ("金曜日", "日程"), ("会議", "日程")]:
+    for query, name in [
+        ("deployment", "Deployment"),
+        ("SHIP", "Deployment"),
+        ("pipelines", "Deployment"),
+        ("金曜日", "日程"),
+        ("会議", "日程"),
+    ]:
         assert [row.name for row in sheaf.search(query)] == [name]
     assert sheaf.search("absent") == []
     assert sheaf.search("") == []

@@ -93,10 +93,17 @@ def test_aliases_are_taken_and_not_advertised(tools: Tools) -> None:
 
     for alias in ("memory_type", "old_str", "new_str", "memory_replace"):
         assert alias not in advertised
-    assert tools.call(
-        "memory_write", {"filename": "n.md", "name": "N", "description": "d", "memory_type": "user", "content": "one"}
-    ) == "Memory saved: n.md"
-    assert tools.call("memory_replace", {"filename": "n.md", "old_str": "one", "new_str": "two"}) == "Memory updated: n.md"
+    assert (
+        tools.call(
+            "memory_write",
+            {"filename": "n.md", "name": "N", "description": "d", "memory_type": "user", "content": "one"},
+        )
+        == "Memory saved: n.md"
+    )
+    assert (
+        tools.call("memory_replace", {"filename": "n.md", "old_str": "one", "new_str": "two"})
+        == "Memory updated: n.md"
+    )
     assert "two" in tools.call("memory_read", {"filename": "n.md"})
 
 
@@ -358,7 +365,9 @@ def test_a_model_cannot_confirm_what_waits_for_a_person(tools: Tools, sheaf: She
 # hostile names and arguments
 
 
-@pytest.mark.parametrize("case", [c for c in NAMES if c["expect"] == "reject"], ids=lambda c: f"{c['id']} {c['note']}")
+@pytest.mark.parametrize(
+    "case", [c for c in NAMES if c["expect"] == "reject"], ids=lambda c: f"{c['id']} {c['note']}"
+)
 def test_no_tool_follows_a_hostile_name(case: dict[str, Any], tools: Tools, sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.put("n.md", PLAIN)
     (tmp_path / "home" / "secret.md").write_text(PLAIN)
@@ -397,7 +406,9 @@ def test_arguments_that_are_no_object_are_an_answer(arguments: Any, tools: Tools
         assert isinstance(tools.call(name, arguments), str)
 
 
-@pytest.mark.parametrize("number", ["²", "--5", "-", "१", "1_000", " 7 ", "+1", "1e3", "٣", "", "0x10", 10**30, -(10**30)])
+@pytest.mark.parametrize(
+    "number", ["²", "--5", "-", "१", "1_000", " 7 ", "+1", "1e3", "٣", "", "0x10", 10**30, -(10**30)]
+)
 def test_a_number_that_is_none_is_an_answer(number: object, tools: Tools, sheaf: Sheaf) -> None:
     sheaf.put("n.md", PLAIN)
 
@@ -414,10 +425,14 @@ def test_a_number_that_is_none_is_an_answer(number: object, tools: Tools, sheaf:
 
 ARGUMENTS = ("filename", "name", "description", "type", "memory_type", "content", "old_text", "old_str", "new_text",
              "new_str", "count", "line", "text", "target", "page", "query", "limit", "kind")  # fmt: skip
-WORDS = st.sampled_from(["n.md", "body", "user", "index", "files", "other", "", "---\n", "\ud800", "MEMORY.md", "CONTEXT.md"])
+WORDS = st.sampled_from(
+    ["n.md", "body", "user", "index", "files", "other", "", "---\n", "\ud800", "MEMORY.md", "CONTEXT.md"]
+)
 ANY_TEXT = st.text(st.characters(), max_size=40)  # lone surrogates, too: JSON can spell them
 SCALARS = st.none() | st.booleans() | st.integers() | st.integers(-3, 12) | st.floats() | WORDS | ANY_TEXT
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3))
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3)
+)
 CALLS = st.lists(
     st.tuples(
         st.sampled_from([*EIGHT, "memory_replace"]) | ANY_TEXT,

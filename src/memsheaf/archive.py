@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from memsheaf.errors import ArchiveRefused, PathRefused
+from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
 from memsheaf.memory import LIMIT
 
@@ -55,22 +56,43 @@ def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
 
     Raises:
         ArchiveRefused: the target exists already.
+        StoreFailed: it cannot be written; nothing of it is left behind.
     """
     if os.path.lexists(target):
         raise ArchiveRefused(f"{target!r} exists already")
     ordered = sorted(files)
-    if target.endswith(".zip"):
-        _write_zip(target, ordered)
-    elif target.endswith((".tar.gz", ".tgz", ".tar")):
-        _write_tar(target, ordered)
-    else:
-        for path, data in ordered:
-            place = os.path.join(target, *path.split("/"))
-            os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-            with open(place, "xb") as file:
-                file.write(data)
-        os.makedirs(target, 0o700, exist_ok=True)
+    part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
+    try:
+        if target.endswith(".zip"):
+            _write_zip(part, ordered)
+        elif target.endswith((".tar.gz", ".tgz", ".tar")):
+            _write_tar(part, ordered, packed=not target.endswith(".tar"))
+        else:
+            _write_folder(part, ordered)
+        os.rename(part, target)
+    except OSError as error:
+        _remove(part)
+        raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
     return len(ordered)
+
+
+def _write_folder(target: str, files: list[tuple[str, bytes]]) -> None:
+    os.mkdir(target, 0o700)
+    for path, data in files:
+        place = os.path.join(target, *path.split("/"))
+        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        with open(place, "xb") as file:
+            file.write(data)
+
+
+def _remove(part: str) -> None:
+    import shutil
+
+    if os.path.isdir(part):
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(part)
 
 
 def _admitted(name: str) -> str:
@@ -176,7 +198,7 @@ def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
             archive.writestr(info, data)
 
 
-def _write_tar(target: str, files: list[tuple[str, bytes]]) -> None:
+def _write_tar(target: str, files: list[tuple[str, bytes]], *, packed: bool) -> None:
     import gzip
     import tarfile
     from io import BytesIO
@@ -187,6 +209,5 @@ def _write_tar(target: str, files: list[tuple[str, bytes]]) -> None:
             info = tarfile.TarInfo(path)
             info.size, info.mode = len(data), 0o600
             archive.addfile(info, BytesIO(data))
-    packed = content.getvalue() if target.endswith(".tar") else gzip.compress(content.getvalue(), mtime=0)
     with open(target, "xb") as file:
-        file.write(packed)
+        file.write(gzip.compress(content.getvalue(), mtime=0) if packed else content.getvalue())

@@ -26,7 +26,7 @@ from victim import BATCH, PAGE, START, WORKS, Files, change_to, changed, store_a
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.store import ABSENT, Change, Revision
 from memsheaf.store.folder import FolderStore
 
 FAULTS = {"kill": "signal=KILL", "full": "error=ENOSPC", "broken": "error=EIO"}
@@ -208,16 +208,18 @@ def strike(work: str, kind: str, place: str, victims: Victims, *, every: int = 1
     return report
 
 
-Told = list[tuple[str, tuple[object, ...]]]
+Told = list[tuple[str, tuple[Revision, ...]]]
 
 
 def told(root: str) -> Told:
-    """The journal as it tells what happened, without ids and times."""
-    return [_told(commit) for commit in FolderStore(root).history()]
-
-
-def _told(commit: Commit) -> tuple[str, tuple[object, ...]]:
-    return commit.by, commit.revisions
+    """The journal as it tells what happened, without ids and times, and without what it took back at once."""
+    commits = list(FolderStore(root).history())
+    taken_back = {commit.undoes for commit in commits if commit.by == "outside"} - {""}
+    return [
+        (commit.by, commit.revisions)
+        for commit in commits
+        if commit.id not in taken_back and commit.undoes not in taken_back
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ class Witness:
     def _history(self, root: str, files: Files, outcome: Outcome) -> Iterator[str]:
         history = told(root)
         if self.work == "erase":
-            kept = [story for story in history if any(r.path != "a.md" for r in story[1])]  # type: ignore[attr-defined]
+            kept = [story for story in history if any(r.path != "a.md" for r in story[1])]
             if len(kept) < len([story for story in self.new if story[1]]):
                 yield "the history of another memory was lost"
             return

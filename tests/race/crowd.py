@@ -222,8 +222,6 @@ def editors(place: str, processes: int, count: int) -> None:
         )
         assert len(marks) == processes * count
         assert not marks - kept, sorted(marks - kept)
-        if os.environ.get("DBG"):
-            import shutil; shutil.copytree(place,"/tmp/torture/ed",dirs_exist_ok=True); r=sheaf.index.rows("path = ?",PATH)[0]; print(r.version[:8], sheaf.store.read(PATH).version[:8], next(sheaf.store.history(PATH)).revisions[0].after[:8], MARK.findall(sheaf.read(PATH).text)[-5:])
         assert not saves - kept, sorted(saves - kept)
         _require_agreement(sheaf)
 

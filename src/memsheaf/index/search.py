@@ -62,7 +62,7 @@ _KNOWN = "mtime, ctime, size, inode, id, version, pending"
 
 def database_for(root: str, cache: str) -> str:
     """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    return os.path.join(cache, sha256(os.path.realpath(root).encode()).hexdigest()[:24] + ".sqlite")
+    return os.path.join(cache, sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24] + ".sqlite")
 
 
 class Index:

@@ -136,15 +136,18 @@ class FolderStore:
         """Give an older text by its version, or the beginning of it.
 
         Raises:
-            VersionGone: retention passed, or it was erased, or it never was.
+            VersionGone: retention passed, or it was erased, or it never was, or several begin like this.
         """
+        found: dict[Version, bytes] = {}
         for commit in self.history(path) if version else ():
             for revision in commit.revisions:
-                if revision.new is not None and revision.after.startswith(version):
-                    return revision.new
-                if revision.old is not None and revision.before.startswith(version):
-                    return revision.old
-        raise VersionGone(f"the journal holds no version {version[:12]} of {path!r}")
+                for name, text in ((revision.after, revision.new), (revision.before, revision.old)):
+                    if text is not None and name.startswith(version):
+                        found[name] = text
+        if len(found) == 1:
+            return found.popitem()[1]
+        known = f"{len(found)} versions" if found else "no version"
+        raise VersionGone(f"the journal holds {known} {version[:12]!r} of {path!r}")
 
     def damaged(self) -> list[str]:
         """The journal lines that can no longer be read."""
@@ -203,6 +206,8 @@ class FolderStore:
             NotFound: neither the folder nor the journal knows it.
         """
         path = self._spelling(path)
+        if self.stamps([""])[""] is None:
+            raise NotFound(path)
         with self._desk() as desk:
             desk.sweep(self._clock())
             texts = desk.forget(path)

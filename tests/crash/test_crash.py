@@ -1,0 +1,178 @@
+"""Whatever happens to a process or to the power, a commit is whole or absent, and an acknowledged one is there.
+
+The faults are real ones: `strike.py` and `power.py`, beside this file, kill the process or fail its system calls
+with strace. Where strace cannot trace, these tests fail: not looking proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsheaf.store import ABSENT, Change, version_of
+from memsheaf.store.folder import FolderStore
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COUNTS = re.compile(r"aimed +(\d+) +hit +(\d+) +acknowledged +(\d+)")
+
+
+def counts(script: str, *options: str) -> tuple[int, int, int]:
+    """Run a script that must find nothing wrong: faults aimed, faults that hit, commits acknowledged."""
+    command = [sys.executable, os.path.join(HERE, script), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [tuple(map(int, numbers)) for numbers in COUNTS.findall(done.stdout)]
+    aimed, hit, acknowledged = map(sum, zip(*found, strict=True))
+    return aimed, hit, acknowledged
+
+
+@pytest.mark.parametrize(
+    "works",
+    [("first", "create", "update"), ("delete", "undo", "adopt", "publish"), ("batch", "rotate"), ("settle", "recover")],
+    ids="-".join,
+)
+def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str, ...]) -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "2", *works)
+
+    assert hit == aimed > 80
+
+
+def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "9", "remember")
+
+    assert hit == aimed > 40
+
+
+@pytest.mark.parametrize("fault", ["full", "broken"])
+def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(fault: str) -> None:
+    aimed, hit, acknowledged = counts("strike.py", "--fault", fault, "--every", "4", "create", "update", "batch")
+
+    assert hit == aimed > 60
+    assert acknowledged < aimed
+
+
+@pytest.mark.parametrize("works", [("first", "update"), ("batch",), ("settle", "large"), ("rotate", "erase")], ids="-".join)
+def test_after_a_power_cut_every_acknowledged_commit_is_there(works: tuple[str, ...]) -> None:
+    aimed, _, acknowledged = counts("power.py", "--every", "8", *works)
+
+    assert aimed > 80
+    assert acknowledged > 10
+
+
+@pytest.mark.long
+def test_every_fault_at_every_call_of_every_work() -> None:
+    aimed, hit, _ = counts("strike.py")
+    print(f"{hit} faults hit, of {aimed}")
+
+    assert hit == aimed > 3000
+
+
+@pytest.mark.long
+def test_every_power_cut_at_every_call_of_every_work() -> None:
+    aimed, _, acknowledged = counts("power.py")
+    print(f"{aimed} power cuts, {acknowledged} of them after the acknowledgement")
+
+    assert aimed > 5000
+
+
+TEXTS = (b"first\n", b"second, and longer than the first\n", b"third\n" * 1000)
+DAMAGES = {
+    "kept": lambda old, new: new,
+    "missing": lambda old, new: None,
+    "empty": lambda old, new: b"",
+    "zeros": lambda old, new: bytes(len(new)),
+    "old": lambda old, new: old,
+}
+
+
+@given(
+    damages=st.lists(st.sampled_from(sorted(DAMAGES)), min_size=4, max_size=4),
+    writes=st.lists(st.tuples(st.integers(0, 3), st.sampled_from((*TEXTS, None))), min_size=1, max_size=9),
+    torn=st.sampled_from([b"", b'{"commit": "0123', b"\0" * 300, b'{"done": "5f']),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_files_that_were_never_flushed_are_put_back_from_the_journal(
+    tmp_path_factory: pytest.TempPathFactory,
+    damages: list[str],
+    writes: list[tuple[int, bytes | None]],
+    torn: bytes,
+) -> None:
+    root = str(tmp_path_factory.mktemp("power"))
+    store = FolderStore(root, boot="one", patience=0)
+    now: dict[str, bytes] = {}
+    was: dict[str, bytes | None] = {}
+    for number, data in writes:
+        path = f"folder/{number}.md"
+        store.commit([Change(path, data, version_of(now.get(path)))], by="agent")
+        if now.get(path) != data:
+            was[path] = now.pop(path, None)
+        if data is not None:
+            now[path] = data
+
+    for number, damage in enumerate(damages):
+        path = f"folder/{number}.md"
+        if path in now:
+            _replace(root, path, DAMAGES[damage](was[path], now[path]))
+        elif path in was and damage == "old":
+            _replace(root, path, was[path])
+    with open(os.path.join(root, ".history", "journal-000001.jsonl"), "ab") as file:
+        file.write(torn)
+
+    reopened = FolderStore(root, boot="two", patience=0)
+    reopened.recover()
+
+    assert {entry.path: reopened.read(entry.path).data for entry in reopened.scan() if entry.path[-1:] == "d"} == now
+    assert reopened.damaged() == []
+
+
+def _replace(root: str, path: str, data: bytes | None) -> None:
+    place = os.path.join(root, path)
+    if os.path.exists(place):
+        os.unlink(place)
+    if data is not None:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(data)
+
+
+def test_what_a_person_saved_before_the_power_cut_is_not_overwritten(tmp_path: object) -> None:
+    root = str(tmp_path)
+    FolderStore(root, boot="one").commit([Change("a.md", b"ours\n", ABSENT)], by="agent")
+    _replace(root, "a.md", b"a person's\n")
+
+    reopened = FolderStore(root, boot="two")
+    reopened.recover()
+    reopened.commit([Change("b.md", b"next\n", ABSENT)], by="agent")
+
+    assert reopened.read("a.md").data == b"a person's\n"
+
+
+def test_what_a_person_saved_after_a_crash_is_not_overwritten_by_completing_the_commit(tmp_path: object) -> None:
+    root = str(tmp_path)
+    store = FolderStore(root, boot="one")
+    store.commit([Change("a.md", b"old a\n", ABSENT), Change("b.md", b"old b\n", ABSENT)], by="agent")
+    changes = [Change(path, b"new\n", version_of(b"old %c\n" % path[:1].encode())) for path in ("a.md", "b.md")]
+    store.commit(changes, by="agent")
+    _cut_off_the_last_line(root)
+    _replace(root, "a.md", b"a person's\n")
+    _replace(root, "b.md", b"old b\n")
+
+    FolderStore(root, boot="one").recover()
+
+    assert FolderStore(root).read("a.md").data == b"a person's\n"
+    assert FolderStore(root).read("b.md").data == b"new\n"
+
+
+def _cut_off_the_last_line(root: str) -> None:
+    """As if the writer had died before it marked its commit as done."""
+    journal = os.path.join(root, ".history", "journal-000001.jsonl")
+    with open(journal, "rb") as file:
+        lines = file.read().splitlines(keepends=True)
+    with open(journal, "wb") as file:
+        file.writelines(lines[:-1])

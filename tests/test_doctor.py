@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.doctor import NETWORK, examine, file_system
+from memsheaf.sheaf import Sheaf
+
+PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
+
+
+@pytest.fixture
+def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    with Sheaf.open("user", settings=settings) as sheaf:
+        yield sheaf
+
+
+def write(sheaf: Sheaf, path: str, data: bytes | str) -> None:
+    os.makedirs(sheaf.root, exist_ok=True)
+    Path(sheaf.root, path).write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def found(sheaf: Sheaf) -> list[tuple[str, str]]:
+    return [(finding.level, finding.path) for finding in examine(sheaf)]
+
+
+def test_a_scope_without_a_memory_is_not_ill(sheaf: Sheaf) -> None:
+    assert found(sheaf) == [("info", sheaf.root)]
+    assert not os.path.exists(sheaf.root)
+
+
+def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
+    sheaf.remember("First", "D", "user", "x")
+    sheaf.put("CONTEXT.md", "free text", free=True)
+    sheaf.revise("user_first.md", "x", "y")
+
+    assert examine(sheaf) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "level", "said"),
+    [
+        ("bad.md", "---\nname: [\n---\nx\n", "error", "line"),
+        ("open.md", "---\nname: n\nno end\n", "error", "closing"),
+        ("empty.md", "", "error", "empty"),
+        ("bytes.md", b"caf\xe9", "error", "UTF-8"),
+        ("zero.md", b"\0" * 512, "error", "zero"),
+        ("large.md", "x" * 300_000, "error", "larger"),
+        ("huge.md", "x" * 1_500_000, "error", "larger"),
+        ("con.md", PLAIN, "error", "name"),
+        ("CLAUDE.md", PLAIN, "error", "name"),
+        ("n.sync-conflict-20260305-101010-ABCDEFG.md", PLAIN, "warning", "copy"),
+        ("n (conflicted copy).md", PLAIN, "warning", "copy"),
+        ("odd.md", PLAIN.replace("user", "recipe"), "warning", "recipe"),
+        ("typeless.md", PLAIN.replace("type: user\n", ""), "warning", "type"),
+        ("merge.md", PLAIN + "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "warning", "conflict"),
+        ("hash.md", PLAIN.replace("name: n", "name: issue #42"), "warning", "comment"),
+        ("claim.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"), "info", "not confirmed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.endswith(".md") else "",
+)
+def test_each_kind_of_problem_is_found_and_comes_with_advice(
+    path: str, data: bytes | str, level: str, said: str, sheaf: Sheaf
+) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    write(sheaf, path, data)
+
+    findings = examine(sheaf)
+
+    assert [(finding.level, finding.path) for finding in findings] == [(level, path)]
+    assert said in findings[0].problem
+    assert findings[0].advice
+
+
+@pytest.mark.parametrize("kind", ["link", "dead link", "folder", "pipe"])
+def test_what_is_not_a_plain_file_is_found(kind: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    place = Path(sheaf.root, "odd.md")
+    match kind:
+        case "link":
+            (tmp_path / "target.md").write_text(PLAIN)
+            place.symlink_to(tmp_path / "target.md")
+        case "dead link":
+            place.symlink_to(tmp_path / "nowhere")
+        case "folder":
+            place.mkdir()
+        case _:
+            os.mkfifo(place)
+
+    assert found(sheaf) == [("error", "odd.md")]
+
+
+def test_a_name_that_is_not_text_is_found_and_printable(sheaf: Sheaf) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    with open(os.fsencode(sheaf.root) + b"/a\x1b\xff.md", "wb") as file:
+        file.write(PLAIN.encode())
+
+    findings = examine(sheaf)
+
+    assert len(findings) == 1
+    assert (findings[0].path + findings[0].problem + findings[0].advice).isprintable()
+
+
+def test_a_line_of_the_journal_that_rotted_is_found_and_the_rest_still_works(sheaf: Sheaf) -> None:
+    first = sheaf.remember("First", "D", "user", "rotten text")
+    sheaf.remember("Second", "D", "user", "x")
+    journal = Path(sheaf.root, ".history", "journal-000001.jsonl")
+    journal.write_bytes(journal.read_bytes().replace(b"rotten text", b"rotted text"))
+
+    findings = examine(sheaf)
+
+    assert [(finding.level, finding.path) for finding in findings] == [("warning", ".history/journal-000001.jsonl:1")]
+    assert sheaf.read(first.path).body == "rotten text\n"
+    assert [commit.why for commit in sheaf.log("user_second.md")] == ["remember Second"]
+
+
+def test_a_folder_that_everybody_may_write_to_is_found(sheaf: Sheaf) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    os.chmod(sheaf.root, 0o777)
+
+    findings = examine(sheaf)
+
+    assert [(finding.level, finding.path) for finding in findings] == [("warning", sheaf.root)]
+    os.chmod(sheaf.root, 0o700)
+    assert examine(sheaf) == []
+
+
+def test_the_worst_comes_first(sheaf: Sheaf) -> None:
+    write(sheaf, "a.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"))
+    write(sheaf, "b.md", PLAIN.replace("user", "recipe"))
+    write(sheaf, "c.md", "---\nname: [\n---\n")
+    write(sheaf, "d.md", "---\nname: [\n---\n")
+
+    assert found(sheaf) == [("error", "c.md"), ("error", "d.md"), ("warning", "b.md"), ("info", "a.md")]
+
+
+def test_looking_changes_no_memory(sheaf: Sheaf) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    write(sheaf, "bad.md", "---\nname: [\n---\n")
+    before = {path: path.read_bytes() for path in Path(sheaf.root).glob("*.md") if path.name != "MEMORY.md"}
+
+    examine(sheaf)
+
+    assert {path: path.read_bytes() for path in before} == before
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+tmpfs /home/me/fast tmpfs rw 0 0
+//box/share /mnt/my\\040share cifs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/x", "ext4"),
+        ("/home/me/.memsheaf", "nfs4"),
+        ("/home", "nfs4"),
+        ("/home/me/fast/x", "tmpfs"),
+        ("/homestead", "ext4"),
+        ("/mnt/my share/memory", "cifs"),
+    ],
+)
+def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(path: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "mounts").write_text(MOUNTS)
+
+    assert file_system(path, str(tmp_path / "mounts")) == kind
+
+
+def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:
+    assert file_system("/var/x", str(tmp_path / "absent")) == ""
+    assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK
