@@ -186,6 +186,7 @@ def _save(sites: Sequence[Site], stick: Yardstick, effort: Effort, say: Callable
             say(f"saving at every size, round {number + 1} of {effort.rounds}")
             for writer in writers:
                 found = writer.site.found
+                os.sync()  # the documents' saves leave unflushed what the yardstick's flush would then carry
                 found.yardstick += stick.times(SETTLING // 2)
                 found.add("save", ours=writer.block())
                 found.yardstick += stick.times(SETTLING // 2)

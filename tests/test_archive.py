@@ -9,6 +9,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from memsheaf import archive
 from memsheaf.config import Settings
-from memsheaf.errors import ArchiveRefused, MemsheafError, ReadOnly
+from memsheaf.errors import ArchiveRefused, ReadOnly
 from memsheaf.sheaf import Sheaf
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
@@ -101,10 +102,8 @@ def test_no_member_is_stored_under_a_hostile_name(member: str, sheaf: Sheaf, tmp
     source = zipped(tmp_path / "a.zip", (member, PLAIN))
     outside = set(os.listdir(tmp_path))
 
-    try:
+    with suppress(ArchiveRefused):
         sheaf.take_in(source)
-    except ArchiveRefused:
-        pass
 
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
     assert set(os.listdir(tmp_path)) == outside
@@ -159,10 +158,8 @@ def test_a_bomb_that_lies_about_its_size_is_not_unpacked(sheaf: Sheaf, tmp_path:
     assert honest in data
     Path(source).write_bytes(data.replace(honest, struct.pack("<I", 900)))
 
-    try:
+    with suppress(ArchiveRefused):
         assert sheaf.take_in(source).added == ()
-    except MemsheafError:
-        pass
 
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 
@@ -178,10 +175,8 @@ def test_a_tar_bomb_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
     source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("big.md"), b"\0" * 300_000_000))
 
     started = time.process_time()
-    try:
+    with suppress(ArchiveRefused):
         assert sheaf.take_in(source).added == ()
-    except ArchiveRefused:
-        pass
     assert time.process_time() - started < 10
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 

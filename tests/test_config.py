@@ -68,7 +68,7 @@ def test_a_value_that_cannot_be_used_is_named_instead_of_guessed(toml: str | byt
 
 
 def test_an_unknown_setting_is_told_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="retension_days.*retention_days"):
+    with pytest.raises(BadSettings, match=r"retension_days.*retention_days"):
         loaded(tmp_path, "retension_days = 3")
 
 

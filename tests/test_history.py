@@ -222,7 +222,7 @@ def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, cloc
     assert [[step.path for step in commit.revisions] for commit in commits] == [[memory.path]] * 3
     steps = [commit.revisions[0] for commit in commits]
     assert [step.before for step in steps] == [step.after for step in steps[1:]] + [ABSENT]
-    assert list(sheaf.log(limit=1))[0].id == commits[0].id
+    assert [commit.id for commit in sheaf.log(limit=1)] == [commits[0].id]
     assert len(list(sheaf.log())) == 3
     assert list(sheaf.log("user_unknown.md")) == []
 

@@ -55,8 +55,9 @@ def test_a_scope_reads_back_as_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "/", "//", " ", "all", "*", "agent", "agent/", "/agent", "user/", "user/x", "project/", "project/x", "agent//x",
-     "session/a/b", " user", "user ", "USER", "agents/x", "agent/\x00", "agent/x\n", "team/.", "team/..", "task/-x"],
+    ["", "/", "//", " ", "all", "*", "agent", "agent/", "/agent", "user/", "user/x", "project/", "project/x",
+     "agent//x", "session/a/b", " user", "user ", "USER", "agents/x", "agent/\x00", "agent/x\n", "team/.",
+     "team/..", "task/-x"],
 )  # fmt: skip
 def test_what_is_not_a_scope_is_refused_and_never_means_everything(text: str) -> None:
     with pytest.raises(ScopeRefused):

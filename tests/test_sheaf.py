@@ -233,8 +233,8 @@ def test_replacing_what_changed_since_it_was_seen_is_refused(sheaf: Sheaf) -> No
 
 def test_every_field_that_was_given_is_read_back(sheaf: Sheaf) -> None:
     memory = sheaf.remember(
-        "N: with #colon", "'D' \"quoted\" \\ [x]", "project", "b", path="notes/n.md", trust="unconfirmed", pinned=True,
-        conversation="1f3a#12", citations=[".editorconfig:3@9f2c", "a: b"], expires="2026-12-31",
+        "N: with #colon", "'D' \"quoted\" \\ [x]", "project", "b", path="notes/n.md", trust="unconfirmed",
+        pinned=True, conversation="1f3a#12", citations=[".editorconfig:3@9f2c", "a: b"], expires="2026-12-31",
         supersedes=["old.md"], reason="because - so",
     )  # fmt: skip
 
@@ -959,8 +959,8 @@ def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> No
 
 @pytest.mark.parametrize(
     "query",
-    ['"', "'", "*", "NEAR(a b)", "a AND", "-x", "name:", "(((", "\0", "a\0b", "\ud800", "%", "--pre=/bin/sh", "{}", "^a",
-     "[a-z]*(((((a+)+)+)+)+)$", "日本 " * 3000, "word " * 6000, "x" * 100_000, "日" * 100_000],
+    ['"', "'", "*", "NEAR(a b)", "a AND", "-x", "name:", "(((", "\0", "a\0b", "\ud800", "%", "--pre=/bin/sh", "{}",
+     "^a", "[a-z]*(((((a+)+)+)+)+)$", "日本 " * 3000, "word " * 6000, "x" * 100_000, "日" * 100_000],
     ids=range(20),
 )  # fmt: skip
 def test_a_query_is_text_and_nothing_else(query: str, sheaf: Sheaf) -> None:

@@ -438,7 +438,8 @@ class Sheaf:
     ) -> Commit:
         self._require_writable()
         self.index.ready()
-        self.index.notice(change.path for change in changes if change.expect != ABSENT)
+        if present := [change.path for change in changes if change.expect != ABSENT]:
+            self.index.notice(present)
         for change in changes:
             if change.expect == ABSENT and (others := set(self.index.same_file(change.path)) - {change.path}):
                 raise Exists(others.pop(), f"{change.path!r} would be the same file on some systems")

@@ -190,15 +190,16 @@ def by_chance(seed: int) -> Callable[[Medium], Image]:
         for name in sorted({*medium.now, *medium.kept}):
             if chance.random() < 0.5:
                 _copy(medium.now, names, name)
-        pick = chance.choice
-        return {
-            path: node.now if node.now is None else pick((node.now, node.kept or b"", bytes(len(node.now))))
-            if node.kept is None
-            else pick((node.now, node.kept))
-            for path, node in names.items()
-        }
+        return {path: chance.choice(_contents(node)) for path, node in names.items()}
 
     return lose
+
+
+def _contents(node: Node) -> list[bytes | None]:
+    """What may be found in a file after a power cut."""
+    if node.now is None:
+        return [None]
+    return [node.now, b"", bytes(len(node.now))] if node.kept is None else [node.now, node.kept]
 
 
 LOSSES = {
@@ -273,7 +274,7 @@ def _wrong(root: str, work: str, acknowledged: bool, before: Files, old: Told, n
         lost = sorted(path for path in {*files, *after} if files.get(path) != after.get(path))
         yield f"it was acknowledged, and is not there: {lost}"
     elif files not in (before, after):
-        yield f"half done: {str(files):.200}"
+        yield f"half done: {files!s:.200}"
     if damaged := store.damaged():
         yield f"the journal is damaged at {damaged}"
     history = told(root)

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +35,12 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize(
     "works",
-    [("first", "create", "update"), ("delete", "undo", "adopt", "publish"), ("batch", "rotate"), ("settle", "recover")],
+    [
+        ("first", "create", "update"),
+        ("delete", "undo", "adopt", "publish"),
+        ("batch", "rotate"),
+        ("settle", "recover"),
+    ],
     ids="-".join,
 )
 def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str, ...]) -> None:
@@ -57,7 +63,9 @@ def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(fault
     assert acknowledged < aimed
 
 
-@pytest.mark.parametrize("works", [("first", "update"), ("batch",), ("settle", "large"), ("rotate", "erase")], ids="-".join)
+@pytest.mark.parametrize(
+    "works", [("first", "update"), ("batch",), ("settle", "large"), ("rotate", "erase")], ids="-".join
+)
 def test_after_a_power_cut_every_acknowledged_commit_is_there(works: tuple[str, ...]) -> None:
     aimed, _, acknowledged = counts("power.py", "--every", "8", *works)
 
@@ -82,7 +90,7 @@ def test_every_power_cut_at_every_call_of_every_work() -> None:
 
 
 TEXTS = (b"first\n", b"second, and longer than the first\n", b"third\n" * 1000)
-DAMAGES = {
+DAMAGES: dict[str, Callable[[bytes | None, bytes], bytes | None]] = {
     "kept": lambda old, new: new,
     "missing": lambda old, new: None,
     "empty": lambda old, new: b"",

@@ -217,8 +217,9 @@ def editors(place: str, processes: int, count: int) -> None:
                     kept.update(MARK.findall((data or b"").decode()))
         outside = sum(commit.by == "outside" for commit in sheaf.log())
         print(
-            f"{len(marks)} updates acknowledged, {len(marks - kept)} not in the journal; {len(saves)} saves of editors, "
-            f"{len(saves - kept)} not in the journal; {outside} journalled as outside; {reads[0]} whole reads"
+            f"{len(marks)} updates acknowledged, {len(marks - kept)} not in the journal; "
+            f"{len(saves)} saves of editors, {len(saves - kept)} not in the journal; "
+            f"{outside} journalled as outside; {reads[0]} whole reads"
         )
         assert len(marks) == processes * count
         assert not marks - kept, sorted(marks - kept)
@@ -289,14 +290,18 @@ def _require_agreement(sheaf: Sheaf) -> None:
     assert sheaf.catalog().text == page
 
 
-SHOWS = {"updates": (updates, 8, 50), "editors": (editors, 8, 50), "memories": (memories, 8, 25), "looks": (looks, 2, 50)}
+SHOWS = {
+    "updates": (updates, 8, 50),
+    "editors": (editors, 8, 50),
+    "memories": (memories, 8, 25),
+    "looks": (looks, 2, 50),
+}
 
 
 def main() -> None:
     """Play one role, or stage one show."""
     if sys.argv[1] == "--role":
-        _, _, role, place, who, count = sys.argv
-        ROLES[role](place, who, int(count))
+        ROLES[sys.argv[2]](sys.argv[3], sys.argv[4], int(sys.argv[5]))
         return
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("show", choices=SHOWS)

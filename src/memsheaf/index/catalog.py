@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from memsheaf.guard.text import for_prompt, link_text, one_line
 from memsheaf.memory import KINDS, Memory
@@ -34,6 +35,10 @@ Rank = tuple[bool, int, int, str]
 
 Line = tuple[Rank, str, str, int]
 """One memory as the catalog shows it: rank, section ("" for unknown types), text, bytes with the line end."""
+
+
+Groups = dict[str, list[tuple[str, str]]]
+"""For each section the path and the text of its lines, in the order of the paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +73,69 @@ def target(path: str) -> str:
 
 
 class Ranking:
-    """The best-ranked lines, kept in order, so that one change costs the same however many there are."""
+    """The best-ranked lines in order, and how far down they are shown.
+
+    One change moves one line in and perhaps one out, so a save costs the same however many memories there are.
+    `page` gives what `render` gives for the same lines.
+    """
 
     def __init__(self, lines: Iterable[Line], *, complete: bool) -> None:
         self.lines = sorted(lines)
         self.complete = complete
         self._by_path = {line[0][3]: line for line in self.lines}
+        self._groups: Groups = {section: [] for section in SECTIONS}
+        self._shown = 0
+        self._count = 0
+        self._size = 0
 
     def replace(self, path: str, line: Line | None) -> bool:
         """Put the line of a path in its place, or take it out; False when the best are no longer known."""
         old = self._by_path.pop(path, None)
         if old is not None:
-            del self.lines[bisect_left(self.lines, old)]
+            at = bisect_left(self.lines, old)
+            if at < self._shown:
+                self._hide(old)
+            del self.lines[at]
         if line is not None and (self.complete or (self.lines and line < self.lines[-1])):
-            insort(self.lines, line)
+            at = bisect_left(self.lines, line)
+            if at < self._shown:
+                self._show(line)
+            self.lines.insert(at, line)
             self._by_path[path] = line
         # of the pins only so many are kept: the one that moves up is not among them
         return self.complete or old is None or old[0][0]
+
+    def page(self, total: int, waiting: int) -> Page:
+        """The catalog, when there are so many in all and so many unconfirmed."""
+        many_pins = len(self.lines) > MAX_PINNED and not self.lines[MAX_PINNED][0][0]
+        if total <= MAX_LINES or many_pins:
+            return render(self.lines, total, waiting=waiting)
+        tail = [_unconfirmed(waiting)] if waiting else []
+        count, size = _room([_cut(total), *tail], MAX_LINES, MAX_BYTES)
+        while self._shown and (self._count > count or self._size > size):
+            self._hide(self.lines[self._shown - 1])
+        for line in islice(self.lines, self._shown, None):
+            more, larger = _cost(line, new=not self._groups[line[1]])
+            if self._count + more > count or self._size + larger > size:
+                break
+            self._show(line)
+        return Page(_layout(self._groups, [_cut(total - self._shown), *tail]), self._shown, total)
+
+    def _show(self, line: Line) -> None:
+        (_, _, _, path), section, text, _ = line
+        self._spend(_cost(line, new=not self._groups[section]), 1)
+        insort(self._groups[section], (path, text))
+
+    def _hide(self, line: Line) -> None:
+        (_, _, _, path), section, text, _ = line
+        group = self._groups[section]
+        del group[bisect_left(group, (path, text))]
+        self._spend(_cost(line, new=not group), -1)
+
+    def _spend(self, cost: tuple[int, int], sign: int) -> None:
+        self._shown += sign
+        self._count += sign * cost[0]
+        self._size += sign * cost[1]
 
 
 def render(
@@ -102,7 +153,7 @@ def render(
         # as many digits as the largest count: whatever is cut in the end, there is room to say so
         shown = _fitting(lines, [_cut(total), *tail], max_lines, max_bytes)
         tail.insert(0, _cut(total - len(shown)))
-    return Page(_layout(shown, tail), len(shown), total)
+    return Page(_layout(_grouped(shown), tail), len(shown), total)
 
 
 def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, size: int) -> Page:
@@ -118,45 +169,50 @@ def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, si
 
 def _fitting(lines: Iterable[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> list[Line]:
     """The first lines that fit beside the headings, the blank lines and the tail."""
-    count = max_lines - 1 - 2 * len(tail)
-    room = max_bytes - len("# Memory\n") - sum(len(text.encode()) + 2 for text in tail)
+    count, size = _room(tail, max_lines, max_bytes)
     shown: list[Line] = []
     sections: set[str] = set()
     pinned = 0
     for line in lines:
-        (unpinned, _, _, _), section, _, size = line
-        count -= 1
-        room -= size
-        if section not in sections:
-            sections.add(section)
-            count -= 2
-            room -= len(SECTIONS[section]) + 5  # "\n## ", "\n"
-        if not unpinned:
+        if not line[0][0]:
             pinned += 1
             if pinned > MAX_PINNED:
-                count += 1
-                room += size
                 continue
-        if count < 0 or room < 0:
+        more, larger = _cost(line, new=line[1] not in sections)
+        count, size = count - more, size - larger
+        if count < 0 or size < 0:
             break
+        sections.add(line[1])
         shown.append(line)
     return shown
 
 
-def _layout(shown: Sequence[Line], tail: Sequence[str]) -> str:
-    if not shown and not tail:
-        return EMPTY
-    groups: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
+def _room(tail: Sequence[str], max_lines: int, max_bytes: int) -> tuple[int, int]:
+    """The lines and bytes that the title and the tail leave."""
+    return max_lines - 1 - 2 * len(tail), max_bytes - len("# Memory\n") - sum(len(text.encode()) + 2 for text in tail)
+
+
+def _cost(line: Line, *, new: bool) -> tuple[int, int]:
+    """The lines and bytes that an entry takes; the first of its section brings a blank line and a heading."""
+    return (3, line[3] + len(SECTIONS[line[1]]) + 5) if new else (1, line[3])
+
+
+def _grouped(shown: Iterable[Line]) -> Groups:
+    groups: Groups = {section: [] for section in SECTIONS}
     for (_, _, _, path), section, text, _ in shown:
-        groups[section].append((path, text))
+        insort(groups[section], (path, text))
+    return groups
+
+
+def _layout(groups: Groups, tail: Sequence[str]) -> str:
     out = ["# Memory"]
     for section, lines in groups.items():
         if lines:
-            lines.sort()
-            out += ["", f"## {SECTIONS[section]}"]
+            out.append(f"\n## {SECTIONS[section]}")
             out += [text for _, text in lines]
-    for text in tail:
-        out += ["", text]
+    if len(out) == 1 and not tail:
+        return EMPTY
+    out += [f"\n{text}" for text in tail]
     return "\n".join(out) + "\n"
 
 

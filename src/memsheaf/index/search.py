@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
-from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, render, section_of
+from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, section_of
 from memsheaf.index.table import (
     LISTED,
     RANK,
@@ -148,7 +148,7 @@ class Index:
 
     def catalog(self) -> Page:
         """The catalog as MEMORY.md holds it."""
-        return self._healing(self._render)
+        return self._healing(self._rendered)
 
     def search(self, query: str, limit: int) -> list[Row]:
         """Memories that hold words of the query, best first."""
@@ -418,8 +418,11 @@ class Index:
         self._published = data
         set_marks(db, stamps)
 
-    def _render(self, db: sqlite3.Connection) -> Page:
+    def _rendered(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
+        return self._render(db)
+
+    def _render(self, db: sqlite3.Connection) -> Page:
         tally = notes(db).tally
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
@@ -428,7 +431,7 @@ class Index:
             rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()
             rows += db.execute(f"{start} 0 ORDER BY {RANK} LIMIT ?", (KEPT,)).fetchall()
             ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
-        return render(ranking.lines, tally[LISTED], waiting=tally[WAITING])
+        return ranking.page(tally[LISTED], tally[WAITING])
 
     def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Row]:
         self._take_in_words(db)

@@ -13,11 +13,16 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
 from memsheaf.errors import Busy, PathRefused
+
+# Known to type checkers under this name, so that opening a store does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HAS_DIR_FD = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 
@@ -155,6 +160,13 @@ class Folder:
         if self._fd is not None:
             flush(self._fd)
 
+    def sync_everything(self) -> bool:
+        """Flush the whole file system this is on, at once; False where that cannot be asked for."""
+        libc = _libc()
+        if libc is None or self._fd is None or not hasattr(libc, "syncfs"):
+            return False
+        return bool(libc.syncfs(self._fd) == 0)
+
     def _open_folder(self, name: str, path: str) -> int | None:
         if self._fd is not None:
             return os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd)
@@ -184,19 +196,18 @@ _NOREPLACE, _EXCHANGE = 1, 2
 
 
 @cache
-def _renameat2() -> Callable[..., int] | None:
-    """Linux's rename with flags, which Python does not offer; None elsewhere."""
+def _libc() -> Any:
+    """Linux's C library, for the two calls that Python does not offer; None elsewhere."""
     if sys.platform != "linux":
         return None
     import ctypes
 
-    found: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    return found
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _rename(fd: int, name: str, to: int, new: str, flag: int) -> bool:
     """Rename with a flag; False where the system or the file system does not know it."""
-    call = _renameat2()
+    call = getattr(_libc(), "renameat2", None)
     if call is None:
         return False
     if call(fd, os.fsencode(name), to, os.fsencode(new), flag) == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from memsheaf.store.confined import FLUSH, READ, Folder, flush, read_all, read_f
 from memsheaf.store.journal import Journal, draft_name, encode
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
-MANY = 16  # from here on, one sync of everything is cheaper than a flush for each file
+MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,7 @@ class Desk:
         """Flush every file that the journal does not call safe yet, then call it so."""
         commits, _ = self.journal.unsafe()
         paths = {revision.path for commit in commits for revision in commit.revisions}
-        if len(paths) > MANY and hasattr(os, "sync"):
-            os.sync()
-        else:
+        if len(paths) <= MANY or not self.root.sync_everything():
             for path in paths:
                 self._flush(path)
         if commits:
@@ -198,8 +196,11 @@ class Desk:
             TextRefused: it is too large for the journal, so it may not be changed.
         """
         try:
-            with walk(self.root, path) as (folder, name):
-                data = read_patiently(folder, name, path, self.patience)
+            if "/" not in path:
+                data = read_patiently(self.root, path, path, self.patience)
+            else:
+                with walk(self.root, path) as (folder, name):
+                    data = read_patiently(folder, name, path, self.patience)
         except FileNotFoundError:
             return None
         if len(data) > READ_LIMIT:
@@ -246,7 +247,8 @@ class Desk:
             for revision in commit.revisions:
                 drafts.append(draft_name() if revision.new is not None else "")
                 if revision.new is not None:
-                    stage(self.history, drafts[-1], revision.new, mode=self._mode(revision.path))
+                    mode = 0o600 if revision.before == ABSENT else self._mode(revision.path)
+                    stage(self.history, drafts[-1], revision.new, mode=mode)
         except OSError:
             self._discard(drafts)
             raise
@@ -306,9 +308,12 @@ class Desk:
         held = folder.open_file(name, READ)
         try:
             self.history.rename(draft, folder, name)
-            for data in _attempts(lambda: read_all(held, READ_LIMIT), self.patience):
+            data = read_all(held, READ_LIMIT)
+            for _ in range(3):
                 if data or revision.old == b"":
                     break
+                time.sleep(self.patience)
+                data = read_all(held, READ_LIMIT)
         finally:
             os.close(held)
         return self._met(revision, data)
@@ -361,16 +366,12 @@ def _without_retired(revision: Revision, heads: Mapping[str, Revision]) -> Revis
 def read_patiently(folder: Folder, name: str, path: str, patience: float) -> bytes:
     """Read a file; when it is empty, again: an editor truncates before it writes, and empty never means gone."""
     try:
-        for data in _attempts(lambda: read_file(folder, name, READ_LIMIT + 1), patience):
+        data = read_file(folder, name, READ_LIMIT + 1)
+        for _ in range(3):
             if data:
                 break
+            time.sleep(patience)
+            data = read_file(folder, name, READ_LIMIT + 1)
     except PermissionError:
         raise StoreFailed(f"{path!r} may not be read by this user") from None
     return data
-
-
-def _attempts(read: Callable[[], bytes], patience: float) -> Iterator[bytes]:
-    yield read()
-    for _ in range(3):
-        time.sleep(patience)
-        yield read()
