@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from benchmarks.measure import Sample
 from benchmarks.sizes import Figures
@@ -63,7 +64,7 @@ def as_markdown(report: Report) -> str:
         _verdicts(report.verdicts),
         "## CPU milliseconds, median",
         _operations(report.sizes),
-        "## Saves against the yardstick, wall milliseconds",
+        "## Saves against the yardstick, wall time",
         _walls(report.sizes),
         "## Processes",
         _processes(report),
@@ -95,6 +96,14 @@ def _size(found: Figures) -> dict[str, object]:
         "memsheaf": {name: _numbers(sample) for name, sample in found.ours.items()},
         "documents": {name: _numbers(sample) for name, sample in found.documents.items()},
         "yardstick": _numbers(found.yardstick),
+        "rounds": [
+            {
+                "yardstick_ms": _round(each.yardstick.wall_ms),
+                "median_ratio": _round(each.median_ratio),
+                "mean_ratio": _round(each.mean_ratio),
+            }
+            for each in found.rounds
+        ],
         "bulk_per_second": _round(found.bulk_per_second),
         "resident_mb": _round(found.resident_mb),
         "list_command": _numbers(found.command) if found.command else None,
@@ -146,14 +155,26 @@ def _operations(sizes: Sequence[Figures]) -> str:
 
 def _walls(sizes: Sequence[Figures]) -> str:
     def row(found: Figures) -> Sequence[str]:
-        bare, save = found.yardstick, found.ours["save"]
-        medians = (bare.wall_ms, save.wall_ms, save.wall_ms / bare.wall_ms)
-        means = (bare.wall_mean_ms, save.wall_mean_ms, save.wall_mean_ms / bare.wall_mean_ms)
-        return [f"{found.size:,}", *map(_short, (*medians, *means, save.wall_worst_ms))]
+        sticks = [each.yardstick.wall_ms for each in found.rounds]
+        usual = [each.median_ratio for each in found.rounds]
+        mean = [each.mean_ratio for each in found.rounds]
+        worst = _short(found.ours["save"].wall_worst_ms)
+        return [f"{found.size:,}", _spread(sticks), _spread(usual), _spread(mean), worst]
 
-    head = ["memories", "yardstick, median", "save, median", "ratio"]
-    head += ["yardstick, mean", "save, mean", "ratio", "worst save"]
-    return _table(head, map(row, sizes))
+    head = [
+        "memories",
+        "yardstick, ms",
+        "save, yardsticks, median",
+        "save, yardsticks, mean",
+        "worst save, ms",
+    ]
+    return "Each is the middle of the rounds, with the lowest and the highest.\n\n" + _table(
+        head, map(row, sizes)
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{_short(median(values))} ({_short(min(values))} to {_short(max(values))})"
 
 
 def _processes(report: Report) -> str:

@@ -37,6 +37,24 @@ class Effort:
 QUICK = Effort(reads=40, questions=5, rounds=1, processes=3)
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A block of saves, and the yardstick right before and after it."""
+
+    yardstick: Sample
+    saves: Sample
+
+    @property
+    def median_ratio(self) -> float:
+        """How many yardsticks a usual save waits."""
+        return self.saves.wall_ms / self.yardstick.wall_ms
+
+    @property
+    def mean_ratio(self) -> float:
+        """How many yardsticks a save waits when the flush that one in 64 makes is spread over all."""
+        return self.saves.wall_mean_ms / self.yardstick.wall_mean_ms
+
+
 @dataclass(slots=True)
 class Figures:
     """What was measured at one size. A command that could not be run is None, and `problems` says why."""
@@ -44,12 +62,17 @@ class Figures:
     size: int
     ours: dict[str, Sample] = field(default_factory=dict)
     documents: dict[str, Sample] = field(default_factory=dict)
-    yardstick: Sample = NOTHING
+    rounds: list[Round] = field(default_factory=list)
     bulk_per_second: float = 0.0
     resident_mb: float = 0.0
     python: Sample = NOTHING
     command: Sample | None = None
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def yardstick(self) -> Sample:
+        """The yardstick over all rounds."""
+        return sum((each.yardstick for each in self.rounds), NOTHING)
 
     def add(self, name: str, *, ours: Sample = NOTHING, documents: Sample = NOTHING) -> None:
         """Add repetitions to an operation of either side."""
@@ -186,11 +209,11 @@ def _save(sites: Sequence[Site], stick: Yardstick, effort: Effort, say: Callable
             say(f"saving at every size, round {number + 1} of {effort.rounds}")
             for writer in writers:
                 found = writer.site.found
-                os.sync()  # the documents' saves leave unflushed what the yardstick's flush would then carry
-                found.yardstick += stick.times(SETTLING // 2)
-                found.add("save", ours=writer.block())
-                found.yardstick += stick.times(SETTLING // 2)
-                found.add("save", documents=writer.documents_block())
+                os.sync()  # so that no flush on the clock carries what the documents' saves left behind
+                before = stick.times(SETTLING // 2)
+                saves = writer.block()
+                found.rounds.append(Round(before + stick.times(SETTLING // 2), saves))
+                found.add("save", ours=saves, documents=writer.documents_block())
         for writer in writers:
             for _ in range(min(10, effort.questions)):
                 writer.save()

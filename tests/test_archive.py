@@ -172,12 +172,12 @@ def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -
 
 
 def test_a_tar_bomb_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
-    source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("big.md"), b"\0" * 300_000_000))
+    source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("big.md"), b"\0" * 120_000_000))
 
     started = time.process_time()
     with suppress(ArchiveRefused):
         assert sheaf.take_in(source).added == ()
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 5
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 
 

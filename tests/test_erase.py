@@ -188,6 +188,30 @@ def test_the_proof_says_so_when_another_memory_says_the_same(sheaf: Sheaf) -> No
     assert sheaf.read("user_twin.md").body == FIRST + "\n"
 
 
+@pytest.mark.parametrize("name", ["note.txt", "backup.md~", ".hidden.md", ".history/derived-0123", "sub/copy.bak"])
+def test_the_proof_names_what_still_holds_the_text(name: str, sheaf: Sheaf) -> None:
+    live(sheaf)
+    place = Path(sheaf.root, name)
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"somebody copied this: {FIRST}\n")
+
+    proof = sheaf.erase(PATH)
+
+    assert (proof.gone, proof.left) == (False, (name,))
+    assert place.exists(), "it is not ours to remove"
+
+
+def test_the_proof_looks_into_lines_of_the_journal_that_cannot_be_read(sheaf: Sheaf) -> None:
+    live(sheaf)
+    journal = Path(sheaf.root, ".history", "journal-000001.jsonl")
+    rotten = json.dumps({"commit": "x", "text": FIRST}).encode() + b"\n"
+    journal.write_bytes(rotten + journal.read_bytes())
+
+    proof = sheaf.erase(PATH)
+
+    assert FIRST.encode() not in journal.read_bytes() or not proof.gone
+
+
 def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.remember("Former", "D", "user", FIRST)
     os.rename(os.path.join(sheaf.root, "user_former.md"), os.path.join(sheaf.root, PATH))

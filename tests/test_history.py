@@ -152,11 +152,11 @@ def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
     assert len(sheaf.list()) == 1
 
 
-def test_an_edit_made_outside_can_be_undone_too(sheaf: Sheaf) -> None:
+def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
     memory = sheaf.remember("First", "D", "user", "one")
     write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
 
-    sheaf.undo()
+    sheaf.undo(next(sheaf.log(memory.path)).id)
 
     assert sheaf.read(memory.path) == memory
 
@@ -165,9 +165,18 @@ def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
     memory = sheaf.remember("First", "D", "user", "one")
     os.unlink(os.path.join(sheaf.root, memory.path))
 
-    sheaf.undo()
+    sheaf.undo(next(sheaf.log(memory.path)).id)
 
     assert data_of(sheaf, memory.path) == memory.data
+
+
+def test_undo_takes_back_the_last_command_and_not_what_a_person_did_in_an_editor(sheaf: Sheaf) -> None:
+    sheaf.remember("First", "D", "user", "one")
+    write(sheaf, "notes.md", b"written in an editor just now")
+
+    sheaf.undo()
+
+    assert [row.path for row in sheaf.list()] == ["notes.md"]
 
 
 def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None:
@@ -329,6 +338,16 @@ def test_a_line_whose_older_text_is_past_retention_is_not_put_on_a_later_commit(
 
     assert owners["c"] == "c"
     assert owners["old"] == ""
+
+
+def test_lines_keep_their_commits_while_others_are_put_before_them() -> None:
+    texts = [b"one\n", b"two\none\n", b"three\ntwo\none\n", b"three\nfour\none\n"]
+    steps = zip("abcd", [None, *texts], texts, strict=False)
+    commits = [commit(name, old, new) for name, old, new in steps][::-1]
+
+    lines = blame("three\nfour\none\n", commits)
+
+    assert [(blamed.line, blamed.commit) for blamed in lines] == [("three", "c"), ("four", "d"), ("one", "a")]
 
 
 def test_a_line_that_moved_stays_with_who_wrote_one_of_its_copies() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,8 @@ def test_the_index_lives_in_the_cache_and_not_beside_the_files(sheaf: Sheaf, set
 # noticing
 
 
-def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(later: Sheaf) -> None:
+@pytest.mark.parametrize("thorough", [True, False])
+def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(thorough: bool, later: Sheaf) -> None:
     place = write(later, "n.md", PLAIN)
     os.utime(place, (1e9, 1e9))
     later.list()
@@ -218,6 +220,7 @@ def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(later: Sheaf
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert (os.stat(place).st_size, os.stat(place).st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert later.index.look(thorough=thorough)
     assert "— e" in later.catalog().text
     assert [commit.by for commit in later.log("n.md")] == ["outside", "outside"]
 
@@ -383,6 +386,21 @@ def test_many_writers_lose_nothing_and_agree_in_the_end(shared: bool, settings: 
         assert [commit.by for commit in sheaf.log()] == ["agent"] * 24
 
 
+def test_threads_may_share_a_sheaf(sheaf: Sheaf) -> None:
+    def work(name: str) -> int:
+        for number in range(6):
+            sheaf.remember(f"{name} {number}", "D", "user", f"words of {name}")
+            sheaf.prompt()
+        return len(sheaf.search(f"words {name}", limit=50))
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, ["one", "two", "three", "four"]))
+
+    assert min(found) >= 6
+    assert sheaf.catalog().total == 24
+    assert [commit.by for commit in sheaf.log()] == ["agent"] * 24
+
+
 def test_a_sheaf_for_reading_journals_nothing_and_a_later_one_does(settings: Settings, sheaf: Sheaf) -> None:
     memory = sheaf.remember("First", "D", "user", "first")
     write(sheaf, memory.path, memory.text.replace("first", "second"))
@@ -398,3 +416,32 @@ def test_a_sheaf_for_reading_journals_nothing_and_a_later_one_does(settings: Set
         steps: list[Any] = [(commit.by, sorted(r.path for r in commit.revisions)) for commit in writer.log()]
 
     assert steps == [("outside", ["new.md", memory.path]), ("agent", [memory.path])]
+
+
+def test_what_a_reader_noticed_first_is_journalled_by_the_next_look_of_a_writer(
+    settings: Settings, later: Sheaf
+) -> None:
+    memory = later.remember("First", "D", "user", "first")
+    later.list()
+    later.catalog()
+    write(later, memory.path, memory.text.replace("first", "other"))
+
+    now = time.time() + 60
+    with Sheaf.open("user", settings=settings, read_only=True, clock=lambda: now) as reader:
+        assert reader.search("other")
+    later.catalog()
+
+    assert [commit.by for commit in later.store.history(memory.path)] == ["outside", "agent"]
+
+
+def test_a_file_that_went_while_nobody_looked_is_journalled_though_the_index_went_too(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        memory = sheaf.remember("First", "D", "user", "first")
+        sheaf.remember("Second", "D", "user", "second")
+    os.unlink(os.path.join(sheaf.root, memory.path))
+    remove(database_for(sheaf.root, settings.cache))
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
+        sheaf.undo(next(sheaf.log(memory.path)).id)
+        assert sheaf.read(memory.path) == memory

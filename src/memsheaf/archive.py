@@ -44,7 +44,10 @@ def read(source: str) -> Iterator[tuple[str, bytes]]:
         if other := seen.get(fold(path)):
             raise ArchiveRefused(f"{other!r} and {path!r} are one file on some file systems")
         seen[fold(path)] = path
-        data = load()
+        try:
+            data = load()
+        except _broken() as error:
+            raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
         if total > MAX_TOTAL:
             raise ArchiveRefused(f"more than {MAX_TOTAL >> 20} MiB of text")
@@ -95,6 +98,15 @@ def _remove(part: str) -> None:
             os.unlink(part)
 
 
+def _broken() -> tuple[type[Exception], ...]:
+    """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
+    import tarfile
+    import zipfile
+    import zlib
+
+    return zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError
+
+
 def _admitted(name: str) -> str:
     """The path a member is stored at, "" when it is nothing for us."""
     base = name.rpartition("/")[2]
@@ -136,14 +148,7 @@ def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
             yield from _from_tar(source)
         else:
             raise ArchiveRefused(f"{source!r} is not a folder, a zip or a tar archive")
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        NotImplementedError,
-    ) as error:
+    except _broken() as error:
         raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
 
 
@@ -158,6 +163,8 @@ def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
         if unpacked > MAX_TOTAL or unpacked > max(1 << 20, MAX_RATIO * packed):
             raise ArchiveRefused(f"it would unpack to {unpacked:,} bytes")
         for member in members:
+            if not member.filename:
+                raise ArchiveRefused("a member has no name")
             if member.is_dir():
                 continue
             if stat.S_ISLNK(member.external_attr >> 16):
@@ -182,7 +189,10 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
             def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
                 file = archive.extractfile(member)
-                return file.read(LIMIT + 1) if file else b""
+                data = file.read(LIMIT + 1) if file else b""
+                if len(data) < min(member.size, LIMIT + 1):
+                    raise EOFError("it was cut short")
+                return data
 
             yield member.name, load
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
     except OSError:
         return ""
     real = os.path.realpath(path)
+    lines = [[re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), part) for part in line] for line in lines]
     held = [
         (point, kind) for _, point, kind, *_ in lines if real == point or real.startswith(point.rstrip("/") + "/")
     ]

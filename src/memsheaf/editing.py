@@ -69,6 +69,27 @@ def redated(was: Memory, text: str, today: str) -> Memory:
     return checked(was.path, edited(text, fields={"updated": today}), was, free=False)
 
 
+def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
+    """The memory with the source and the trust its channel gives it: only a person lifts a doubt.
+
+    Raises:
+        TextRefused: an unconfirmed memory would become a file without a header.
+    """
+    if by == "user" or (was is None and memory.page.get("source") in ("", by)):
+        return memory
+    if memory.state != "ok":
+        if was is not None and was.trust == "unconfirmed":
+            raise TextRefused(f"{memory.path!r} is unconfirmed: a person has to confirm or forget it first")
+        return memory
+    wanted: dict[str, str | None] = {"source": by}
+    if was is not None:
+        wanted = {"trust": was.page.get("trust") or None}
+        if memory.source != by:
+            wanted["source"] = was.source or None
+    text = edited(memory.text, fields=wanted)
+    return memory if text == memory.text else check(memory.path, text, kinds=(*KINDS, memory.kind))
+
+
 def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
     """The memory, or with `free` the free file, that a text makes; a type it had already may stay.
 

@@ -37,12 +37,13 @@ def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     lines = text = _lines(present.encode())
     owners: list[Commit | None] = [None] * len(lines)
     open_lines = {number: number for number in range(len(lines))}  # line of the version at hand -> present line
+    begun = {commit.id: {r.path: r.before for r in commit.revisions} for commit in past}
     undone: set[str] = set()
     for commit in past:
         if commit.id in undone:
             continue
-        if commit.undoes:  # it and what it undid changed nothing together
-            undone.add(commit.undoes)
+        if commit.undoes and begun.get(commit.undoes) == {r.path: r.after for r in commit.revisions}:
+            undone.add(commit.undoes)  # together they changed nothing
             continue
         for revision in commit.revisions:
             known = revision.old if revision.old is not None else texts.get(revision.before)

@@ -10,7 +10,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from memsheaf import archive, config, history
-from memsheaf.editing import checked, checked_import, inserted, merged, placed, redated, revised
+from memsheaf.editing import checked, checked_import, inserted, merged, placed, redated, revised, vouched
 from memsheaf.errors import (
     BadHeader,
     Changed,
@@ -28,8 +28,8 @@ from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.proof import Proof, examine
 from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
-from memsheaf.store.desk import READ_LIMIT
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.placing import READ_LIMIT
 
 PAGE = 150
 
@@ -237,7 +237,7 @@ class Sheaf:
         if expect is not None and expect != found.version:
             raise Changed(found.path)
         text = merged(found, fresh) if found.state == "ok" else fresh.text
-        return self._store_one(check(found.path, text), found.version, f"replace {name}")
+        return self._store_one(check(found.path, text), found.version, f"replace {name}", was=found)
 
     def revise(self, path: str, old: str, new: str, *, count: int = 1, expect: Version | None = None) -> Memory:
         """Replace a piece of text that occurs exactly `count` times.
@@ -247,7 +247,7 @@ class Sheaf:
         """
         memory = self._for_change(path, expect)
         changed = redated(memory, revised(memory, old, new, count=count), self._today())
-        return self._store_one(changed, memory.version, "update")
+        return self._store_one(changed, memory.version, "update", was=memory)
 
     def insert(self, path: str, line: int, text: str, *, expect: Version | None = None) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
@@ -257,7 +257,7 @@ class Sheaf:
         """
         memory = self._for_change(path, expect)
         changed = redated(memory, inserted(memory, line, text), self._today())
-        return self._store_one(changed, memory.version, "insert")
+        return self._store_one(changed, memory.version, "insert", was=memory)
 
     def put(self, path: str, text: str, *, expect: Version = ABSENT, free: bool = False, why: str = "") -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
@@ -270,7 +270,7 @@ class Sheaf:
             raise Exists(found.path)
         target = found.path if found else check_path(path)
         memory = checked(target, text, found, free=free)
-        return self._store_one(memory, expect, why or ("edit" if found else "add"))
+        return self._store_one(memory, expect, why or ("edit" if found else "add"), was=found)
 
     def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
@@ -316,13 +316,16 @@ class Sheaf:
         return history.blame(memory.text, self.store.history(memory.path))
 
     def undo(self, commit: str = "") -> Commit:
-        """Take back a commit, the last one that stands unless one is named. Undo an undo by its id.
+        """Take back a commit: the one named, or the last of ours that stands. Undo an undo by its id.
+
+        What a person did outside is taken back only when it is named.
 
         Raises:
             NoSuchCommit, Changed, VersionGone.
         """
         self._require_writable()
         self.index.look(thorough=True)
+        commit = commit or self.store.last_standing(except_by="outside").id
         return self._follow(lambda: self.store.undo(commit, by=self.by), [CATALOG])
 
     def restore(self, path: str, version: Version) -> Commit:
@@ -424,7 +427,8 @@ class Sheaf:
             raise Changed(memory.path)
         return memory
 
-    def _store_one(self, memory: Memory, expect: Version, why: str) -> Memory:
+    def _store_one(self, memory: Memory, expect: Version, why: str, *, was: Memory | None = None) -> Memory:
+        memory = vouched(memory, was, self.by)
         self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory})
         return memory
 

@@ -6,6 +6,7 @@ what to do next; nothing is ever raised at a model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -63,7 +64,9 @@ def memory_view(
         return _files(desk.sheaf.list(), page, "(no memory files yet)")
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, files, {', '.join(KINDS)} or other")
-    return desk.sheaf.page(page, kind="" if target == "index" else target).text
+    if target == "index":  # after the catalog, which shows the best, comes the list of all
+        return desk.sheaf.page(page - 1).text
+    return desk.sheaf.page(page, kind=target).text
 
 
 def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]) -> str:
@@ -153,6 +156,7 @@ def memory_search(
 TOOLS: tuple[Callable[..., str], ...] = (
     memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
 )  # fmt: skip
+_NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
 
 
@@ -260,7 +264,7 @@ def _arguments(tool: Callable[..., str], given: Mapping[str, object]) -> dict[st
         if value is None:
             continue
         wanted = int if known[name]["type"] == "integer" else str
-        if wanted is int and isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 12:
+        if wanted is int and isinstance(value, str) and _NUMBER.fullmatch(value):
             value = int(value)
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")

@@ -23,7 +23,7 @@ def words(name: str) -> str:
 def stable(*, scope: str, catalog: str, context: str, tools: bool) -> str:
     """The section for a system prompt: how to use memory, the catalog, and CONTEXT.md in full."""
     protocol = words("protocol" if tools else "passive")
-    shown = for_prompt(catalog.removeprefix("# Memory\n").strip("\n"))
+    shown = catalog.removeprefix("# Memory\n").strip("\n")  # its lines are neutral already
     text = protocol.replace("{scope}", scope).replace("{catalog}", shown)
     return text + _persistent(context) if context.strip() else text
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 
-from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
+from memsheaf.errors import MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, section_of
 from memsheaf.index.table import (
@@ -197,20 +197,24 @@ class Index:
             self._data_version, self._ranking, self._watched = version, None, None
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it; with a database that is damaged start over, and where none can be kept do without."""
+        """Do it; with a database that is damaged start over, and where none can be had do without."""
         with self._guard:
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
-                    raise Busy("another process has kept the index for more than 30 seconds") from None
+                    return work(self._alone())
                 self.delete()
             try:
                 return work(self._connection())
             except sqlite3.OperationalError:
-                self.close()
-                self._db = connect(":memory:")
-                return work(self._db)
+                return work(self._alone())
+
+    def _alone(self) -> sqlite3.Connection:
+        """An index of this process's own: the shared one is kept by another, or there is no place for it."""
+        self.close()
+        self._db = connect(":memory:")
+        return self._db
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
         return self._healing(lambda db: [_row(found) for found in db.execute(sql, values)])

@@ -13,6 +13,7 @@ from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 
 SCHEMA = 1
+PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
 
@@ -95,7 +96,7 @@ def connect(database: str) -> sqlite3.Connection:
     Raises:
         sqlite3.DatabaseError: it is damaged; delete it and try again.
     """
-    db = sqlite3.connect(database, timeout=30, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(database, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

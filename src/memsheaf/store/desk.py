@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import stat
-import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
-from memsheaf.memory import LIMIT
+from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
-from memsheaf.store.confined import FLUSH, READ, Folder, flush, read_all, read_file, stage, walk
+from memsheaf.store.confined import FLUSH, Folder, flush, read_file, walk
 from memsheaf.store.journal import Journal, draft_name, encode
+from memsheaf.store.placing import READ_LIMIT, Placing
 
-READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
+PAGE = 4096
+_STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
@@ -39,8 +38,10 @@ class Desk:
 
     def carry_out(self, commit: Commit) -> None:
         """Stage, decide, place. Raises Changed when a person saved the same file in that very moment."""
-        drafts = self._stage(commit)
+        drafts = [_draft(commit, number) for number in range(len(commit.revisions))]
         try:
+            for revision, draft in zip(commit.revisions, drafts, strict=True):
+                self._placing.stage(revision, draft)
             if self.journal.full():
                 self.settle()
                 self.journal.seal()
@@ -52,7 +53,7 @@ class Desk:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 try:
-                    if met := self._place(revision, draft):
+                    if met := self._placing.place(revision, draft):
                         theirs[revision.path] = met
                 except PathRefused:  # a link was put in the way: that path is left alone
                     theirs[revision.path] = None
@@ -60,7 +61,7 @@ class Desk:
             self._take_back(commit, error)
         if theirs:
             self._discard(drafts)
-            self._answer(commit, theirs, f"edited while {commit.id} was being written: the edit stays")
+            self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(next(iter(theirs)))
         self.finish(commit)
 
@@ -173,11 +174,31 @@ class Desk:
             return
         commits, boot = self.journal.unsafe()
         rebooted = not boot or boot != self.boot
+        rescued = self._rescued(commits[-1]) if tail.state == "open" and commits else ()
         self._redo(commits if rebooted else commits[-1:], rebooted=rebooted)
         if tail.state == "open":
             self.finish(commits[-1] if commits else Commit("", "", "", "", ()))
+        if rescued:
+            self._put(Commit(os.urandom(6).hex(), commits[-1].at, "outside", _STAYS.format(commits[-1].id), rescued))
         if rebooted:
             self.settle()
+
+    def _rescued(self, commit: Commit) -> tuple[Revision, ...]:
+        """What a person had saved and a commit displaced, when its process died before it could look."""
+        found = []
+        for number, step in enumerate(commit.revisions):
+            with suppress(FileNotFoundError, PathRefused):
+                data = read_file(self.history, _draft(commit, number), READ_LIMIT)
+                if data and version_of(data) not in (step.before, step.after):
+                    found.append(Revision(step.path, step.after, version_of(data), step.new, data))
+        return tuple(found)
+
+    def _put(self, commit: Commit) -> None:
+        """Journal a commit and put it in place, as far as the files still are as it expects them."""
+        self.note(commit)
+        for revision in commit.revisions:
+            self._apply(revision)
+        self.finish(commit)
 
     def sweep(self, now: float) -> None:
         """Remove drafts that no commit owns: their writer died before it decided."""
@@ -188,24 +209,12 @@ class Desk:
                     self.history.unlink(entry.name)
 
     def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none.
+        """The text at `path` now, None when there is none. Raises as `Placing.present`."""
+        return self._placing.present(path)
 
-        Raises:
-            PathRefused: a step of it is a link, or it is not a plain file.
-            StoreFailed: it may not be read.
-            TextRefused: it is too large for the journal, so it may not be changed.
-        """
-        try:
-            if "/" not in path:
-                data = read_patiently(self.root, path, path, self.patience)
-            else:
-                with walk(self.root, path) as (folder, name):
-                    data = read_patiently(folder, name, path, self.patience)
-        except FileNotFoundError:
-            return None
-        if len(data) > READ_LIMIT:
-            raise TextRefused(f"{path!r} is larger than {READ_LIMIT >> 10} KiB; it can only be changed by hand")
-        return data
+    @property
+    def _placing(self) -> Placing:
+        return Placing(self.root, self.history, self.patience)
 
     def _redo(self, commits: list[Commit], *, rebooted: bool) -> None:
         """Bring each path to its last version, unless it holds a text that is not ours to replace."""
@@ -220,119 +229,37 @@ class Desk:
                 present = self.present(path)
             except MemsheafError:
                 continue  # a link, unreadable, or too large: not ours to replace
-            # a power cut leaves new files missing, empty or full of NUL bytes
-            lost = rebooted and not (present or b"").strip(b"\0")
-            if version_of(present) != revision.after and (lost or version_of(present) in ours[path]):
-                self._restore(revision)
+            lost = rebooted and _is_torn(present, revision.new or b"")
+            if lost or version_of(present) in ours[path]:
+                self._apply(Revision(path, version_of(present), revision.after, present, revision.new))
 
-    def _restore(self, revision: Revision) -> None:
-        if revision.new is None and revision.after != ABSENT:
-            return  # past retention: what is there is all there is
-        with suppress(MemsheafError):
-            if version_of(self.present(revision.path)) == revision.after:
-                return
+    def _apply(self, revision: Revision) -> None:
+        """Bring a file from one version to another, provided it is at the first by then."""
+        if revision.before == revision.after or (revision.new is None and revision.after != ABSENT):
+            return  # there already; or past retention, when what is there is all there is
         draft = draft_name()
-        if revision.new is not None:
-            stage(self.history, draft, revision.new, mode=self._mode(revision.path))
-        with walk(self.root, revision.path, create=True) as (folder, name):
-            if revision.new is not None:
-                self.history.rename(draft, folder, name)
-            else:
-                with suppress(FileNotFoundError):
-                    folder.unlink(name)
-
-    def _stage(self, commit: Commit) -> list[str]:
-        drafts: list[str] = []
+        self._placing.stage(revision, draft)
         try:
-            for revision in commit.revisions:
-                drafts.append(draft_name() if revision.new is not None else "")
-                if revision.new is not None:
-                    mode = 0o600 if revision.before == ABSENT else self._mode(revision.path)
-                    stage(self.history, drafts[-1], revision.new, mode=mode)
-        except OSError:
-            self._discard(drafts)
-            raise
-        return drafts
+            self._placing.place(revision, draft)
+        except PathRefused:
+            pass  # a link: not ours to replace
+        finally:
+            self._discard([draft])
 
     def _discard(self, drafts: list[str]) -> None:
-        for draft in filter(None, drafts):
-            with suppress(OSError):
-                self.history.unlink(draft)
-
-    def _mode(self, path: str) -> int:
-        """What the file there allows, for the text that takes its place."""
-        try:
-            with walk(self.root, path) as (folder, name):
-                return stat.S_IMODE(folder.stat(name).st_mode) & 0o777
-        except (FileNotFoundError, PathRefused):
-            return 0o600
-
-    def _place(self, revision: Revision, draft: str) -> Revision | None:
-        """Put a draft in place. If another text was there by then, say which, and see that nothing of it is lost."""
-        with walk(self.root, revision.path, create=True) as (folder, name):
-            try:
-                if revision.new is None:
-                    draft = draft_name()
-                    folder.rename(name, self.history, draft)
-                elif revision.before == ABSENT:
-                    self.history.rename_new(draft, folder, name)
-                    return None
-                elif not self.history.swap(draft, folder, name):
-                    return self._replace(revision, draft, folder, name)
-            except FileNotFoundError:
-                # somebody removed it in this moment
-                return None if revision.new is None else Revision(revision.path, revision.after, ABSENT, revision.new)
-            except FileExistsError:
-                return self._met(revision, read_patiently(folder, name, revision.path, self.patience))
-            try:
-                met = self._met(revision, read_patiently(self.history, draft, revision.path, self.patience))
-            except PathRefused:
-                self.history.rename(draft, folder, name)
-                raise
-            if met is None:
-                self.history.unlink(draft)
-            elif revision.new is not None:
-                self.history.swap(draft, folder, name)
-            else:
-                with suppress(FileExistsError):
-                    self.history.rename_new(draft, folder, name)
-        return met
-
-    def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
-        """Replace a file where two cannot be exchanged: hold the old one open, and look at it afterwards."""
-        if os.name == "nt":  # an open file cannot be replaced there: the last look is the one before
-            met = self._met(revision, read_patiently(folder, name, revision.path, self.patience))
-            if met is None:
-                self.history.rename(draft, folder, name)
-            return met
-        held = folder.open_file(name, READ)
-        try:
-            self.history.rename(draft, folder, name)
-            data = read_all(held, READ_LIMIT)
-            for _ in range(3):
-                if data or revision.old == b"":
-                    break
-                time.sleep(self.patience)
-                data = read_all(held, READ_LIMIT)
-        finally:
-            os.close(held)
-        return self._met(revision, data)
-
-    def _met(self, revision: Revision, found: bytes) -> Revision | None:
-        """The step from our text to another's, if the text we met was not the one we had checked."""
-        if version_of(found) == revision.before:
-            return None
-        return Revision(revision.path, revision.after, version_of(found), revision.new, found)
+        for draft in drafts:
+            self._placing.discard(draft)
 
     def _answer(self, commit: Commit, theirs: Mapping[str, Revision | None], why: str) -> None:
-        """Take a commit back, as a commit: put back what others had saved, and what was there before ours."""
+        """Take a commit back, as a commit: what others saved is in place; the rest returns to what it was."""
         mine = {r.path: Revision(r.path, r.after, r.before, r.new, r.old) for r in commit.revisions}
         back = tuple(revision for revision in {**mine, **theirs}.values() if revision)
         answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, back, undoes=commit.id)
         self.note(answer)  # from here on the answer is what the next writer would complete
         self.finish(commit)
         for revision in back:
-            self._restore(revision)
+            if revision.path not in theirs:
+                self._apply(revision)
         self.finish(answer)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
@@ -340,9 +267,8 @@ class Desk:
         try:
             self._answer(commit, {}, f"taken back: {error.strerror}")
         except OSError:
-            raise StoreFailed(
-                f"{error.strerror}, after the change was decided; the next writer completes it"
-            ) from error
+            message = f"{error.strerror}, after the change was decided; the next writer completes it"
+            raise StoreFailed(message) from error
         raise error
 
     def _flush(self, path: str) -> None:
@@ -363,15 +289,22 @@ def _without_retired(revision: Revision, heads: Mapping[str, Revision]) -> Revis
     return replace(revision, old=None, new=revision.new if current else None)
 
 
-def read_patiently(folder: Folder, name: str, path: str, patience: float) -> bytes:
-    """Read a file; when it is empty, again: an editor truncates before it writes, and empty never means gone."""
-    try:
-        data = read_file(folder, name, READ_LIMIT + 1)
-        for _ in range(3):
-            if data:
-                break
-            time.sleep(patience)
-            data = read_file(folder, name, READ_LIMIT + 1)
-    except PermissionError:
-        raise StoreFailed(f"{path!r} may not be read by this user") from None
-    return data
+def _draft(commit: Commit, number: int) -> str:
+    """The draft of a commit's text; by its name a crashed commit finds it again."""
+    return f"draft-{commit.id}-{number}"
+
+
+def _is_torn(present: bytes | None, whole: bytes) -> bool:
+    """Whether a file looks as a power cut leaves one: missing, empty, or with pages that never arrived.
+
+    >>> _is_torn(b"", b"text"), _is_torn(bytes(4096), b"x" * 5000), _is_torn(b"edited", b"text")
+    (True, True, False)
+    """
+    if not (present or b"").strip(b"\0"):
+        return True
+    data = present or b""
+    if data == whole or (len(data) % PAGE and len(data) != len(whole)):
+        return False
+    starts = range(0, len(data), PAGE)
+    pages = ((data[at : at + PAGE], whole[at : at + PAGE]) for at in starts)
+    return all(page == meant[: len(page)] or not page.strip(b"\0") for page, meant in pages)

@@ -24,8 +24,9 @@ from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, li
 from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock, read_file, stage, walk
-from memsheaf.store.desk import READ_LIMIT, Desk, read_patiently
+from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal
+from memsheaf.store.placing import READ_LIMIT, read_patiently
 
 HISTORY = ".history"
 DEPTH = 4
@@ -132,6 +133,16 @@ class FolderStore:
             return found[0]
         raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
 
+    def last_standing(self, *, except_by: str = "") -> Commit:
+        """The newest commit that was not undone, nor is an undo. Raises NoSuchCommit when there is none left."""
+        undone: set[str] = set()
+        for commit in self.history():
+            if commit.undoes:
+                undone.add(commit.undoes)
+            elif commit.id not in undone and commit.revisions and commit.by != except_by:
+                return commit
+        raise NoSuchCommit("nothing is left to undo")
+
     def version(self, path: str, version: Version) -> bytes:
         """Give an older text by its version, or the beginning of it.
 
@@ -195,7 +206,7 @@ class FolderStore:
             Changed: a text was changed again since.
             VersionGone: the older text is past retention.
         """
-        target = self.find(commit_id) if commit_id else self._last_standing()
+        target = self.find(commit_id) if commit_id else self.last_standing()
         changes = [Change(r.path, self._before(r), r.after) for r in target.revisions]
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 
@@ -356,13 +367,14 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
         with history:
-            journal = Journal(history)
             try:
-                yield journal
+                journal = Journal(history)
+                try:
+                    yield journal
+                finally:
+                    journal.close()
             except OSError as error:
                 raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
-            finally:
-                journal.close()
 
     @contextmanager
     def _desk(self) -> Iterator[Desk]:
@@ -387,15 +399,6 @@ class FolderStore:
                     journal.close()
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
-
-    def _last_standing(self) -> Commit:
-        undone: set[str] = set()
-        for commit in self.history():
-            if commit.undoes:
-                undone.add(commit.undoes)
-            elif commit.id not in undone and commit.revisions:
-                return commit
-        raise NoSuchCommit("nothing is left to undo")
 
     def _before(self, revision: Revision) -> bytes | None:
         if revision.before == ABSENT or revision.old is not None:

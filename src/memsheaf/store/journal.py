@@ -31,7 +31,7 @@ SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 _ENDLESS = 1 << 40
 _TAIL = 160  # longer than any mark
-_DONE = re.compile(rb'\{"done": "([0-9a-f]*)", "boot": "([0-9a-zA-Z-]*)"\}\n')
+_DONE = re.compile(rb'\{"done": "([0-9a-f]*)", "boot": "([^"\\\\]*)"\}\n')
 
 
 @dataclass(frozen=True, slots=True)

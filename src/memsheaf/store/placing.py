@@ -1,0 +1,160 @@
+"""Putting one text in place, and seeing what it displaced.
+
+Between the check of a version and the rename there is time for a person to save. So the draft and the file
+change places in one step, and what came out is looked at: if it is not the text that was checked, it is put
+back, and the caller is told. Where a system cannot exchange two files, the old one is held open instead.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from memsheaf.errors import PathRefused, StoreFailed, TextRefused
+from memsheaf.memory import LIMIT
+from memsheaf.store import ABSENT, Revision, version_of
+from memsheaf.store.confined import READ, Folder, read_all, read_file, stage, walk
+
+READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """An open root and its `.history`, where drafts wait."""
+
+    root: Folder
+    history: Folder
+    patience: float
+
+    def present(self, path: str) -> bytes | None:
+        """The text at `path` now, None when there is none.
+
+        Raises:
+            PathRefused: a step of it is a link, or it is not a plain file.
+            StoreFailed: it may not be read.
+            TextRefused: it is too large for the journal, so it may not be changed.
+        """
+        try:
+            if "/" not in path:
+                data = read_patiently(self.root, path, path, self.patience)
+            else:
+                with walk(self.root, path) as (folder, name):
+                    data = read_patiently(folder, name, path, self.patience)
+        except FileNotFoundError:
+            return None
+        if len(data) > READ_LIMIT:
+            raise TextRefused(f"{path!r} is larger than {READ_LIMIT >> 10} KiB; it can only be changed by hand")
+        return data
+
+    def stage(self, revision: Revision, draft: str) -> None:
+        """Write what a revision brings as a draft, with the mode of the file it will replace."""
+        if revision.new is not None:
+            stage(self.history, draft, revision.new, mode=self._mode(revision))
+
+    def place(self, revision: Revision, draft: str) -> Revision | None:
+        """Put a draft in place, provided the file still is at `before`.
+
+        Otherwise give the step from our text to the one that was met: it is in place, and ours is not.
+        """
+        with walk(self.root, revision.path, create=revision.new is not None) as (folder, name):
+            try:
+                if revision.new is None:
+                    folder.rename(name, self.history, draft)
+                elif revision.before == ABSENT:
+                    self.history.rename_new(draft, folder, name)
+                    return None
+                elif not self.history.swap(draft, folder, name):
+                    return self._replace(revision, draft, folder, name)
+            except FileNotFoundError:  # somebody removed it in this moment
+                gone = Revision(revision.path, revision.after, ABSENT, revision.new)
+                return None if revision.new is None else gone
+            except FileExistsError:  # somebody made it in this moment
+                return _met(revision, read_patiently(folder, name, revision.path, self.patience))
+            return self._look_at_displaced(revision, draft, folder, name)
+
+    def discard(self, draft: str) -> None:
+        """Remove a draft, if it is there."""
+        with suppress(OSError):
+            self.history.unlink(draft)
+
+    def _look_at_displaced(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
+        try:
+            met = _met(revision, read_patiently(self.history, draft, revision.path, self.patience))
+        except PathRefused:
+            self.history.rename(draft, folder, name)  # a link, or a folder: not ours to judge
+            raise
+        if met is None:
+            self.history.unlink(draft)
+        elif revision.new is None:
+            with suppress(FileExistsError):  # saved once more: the newest stays
+                self.history.rename_new(draft, folder, name)
+        else:
+            self._put_back(revision, draft, folder, name)
+        return met
+
+    def _put_back(self, revision: Revision, draft: str, folder: Folder, name: str) -> None:
+        """Exchange once more; if yet another save came out instead of our text, that one is the newest."""
+        self.history.swap(draft, folder, name)
+        out = read_patiently(self.history, draft, revision.path, self.patience)
+        if version_of(out) != revision.after:
+            self.history.swap(draft, folder, name)
+
+    def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
+        """Replace a file where two cannot be exchanged: look just before, and again at what was held open."""
+        met = _met(revision, read_patiently(folder, name, revision.path, self.patience))
+        if met is not None:
+            return met
+        if os.name == "nt":  # there an open file cannot be replaced
+            self.history.rename(draft, folder, name)
+            return None
+        held = folder.open_file(name, READ)
+        try:
+            self.history.rename(draft, folder, name)
+            data = read_all(held, READ_LIMIT)
+            for _ in range(ATTEMPTS):
+                if data or revision.old == b"":
+                    break
+                time.sleep(self.patience)
+                data = read_all(held, READ_LIMIT)
+        finally:
+            os.close(held)
+        met = _met(revision, data)
+        if met is not None:
+            stage(self.history, draft, data)
+            self.history.rename(draft, folder, name)
+        return met
+
+    def _mode(self, revision: Revision) -> int:
+        """What the file there allows, for the text that takes its place."""
+        if revision.before == ABSENT:
+            return 0o600
+        try:
+            with walk(self.root, revision.path) as (folder, name):
+                return stat.S_IMODE(folder.stat(name).st_mode) & 0o777
+        except (FileNotFoundError, PathRefused):
+            return 0o600
+
+
+def read_patiently(folder: Folder, name: str, path: str, patience: float) -> bytes:
+    """Read a file; when it is empty, again: an editor truncates before it writes, and empty never means gone."""
+    try:
+        data = read_file(folder, name, READ_LIMIT + 1)
+        for _ in range(ATTEMPTS):
+            if data:
+                break
+            time.sleep(patience)
+            data = read_file(folder, name, READ_LIMIT + 1)
+    except PermissionError:
+        raise StoreFailed(f"{path!r} may not be read by this user") from None
+    return data
+
+
+def _met(revision: Revision, found: bytes) -> Revision | None:
+    """The step from our text to another's, if the text we met is not the one we had checked."""
+    if version_of(found) == revision.before:
+        return None
+    return Revision(revision.path, revision.after, version_of(found), revision.new, found)
