@@ -142,6 +142,17 @@ def test_undoing_what_was_changed_again_since_changes_nothing(sheaf: Sheaf) -> N
     assert sheaf.read(first.path).body == "three\n"
 
 
+def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: Sheaf) -> None:
+    sheaf.put("Notes.md", PLAIN + "one\n")
+    gone = sheaf.forget("Notes.md")
+    sheaf.put("notes.md", PLAIN + "two\n")
+
+    with pytest.raises(MemsheafError):
+        sheaf.undo(gone.id)
+
+    assert [row.path for row in sheaf.list()] == ["notes.md"]
+
+
 @pytest.mark.parametrize("commit", ["nonsense", "zzz", "-1"])
 def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
     sheaf.remember("First", "D", "user", "one")

@@ -194,6 +194,17 @@ def test_two_paths_that_some_file_system_takes_for_one_are_one(first: str, secon
     assert sheaf.read(first).body == "body\n"
 
 
+def test_a_third_spelling_is_not_added_to_two_that_are_there(sheaf: Sheaf) -> None:
+    put_outside(sheaf, "Notes.md", PLAIN)
+    put_outside(sheaf, "NOTES.md", PLAIN)
+    sheaf.list()
+
+    with pytest.raises(Exists):
+        sheaf.put("notes.md", PLAIN)
+
+    assert [row.path for row in sheaf.list()] == ["NOTES.md", "Notes.md"]
+
+
 def test_a_file_that_lies_there_unseen_is_not_overwritten(sheaf: Sheaf) -> None:
     sheaf.list()
     put_outside(sheaf, "user_editor.md", PLAIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -325,8 +325,9 @@ class Sheaf:
         """
         self._require_writable()
         self.index.look(thorough=True)
-        commit = commit or self.store.last_standing(except_by="outside").id
-        return self._follow(lambda: self.store.undo(commit, by=self.by), [CATALOG])
+        target = self.store.find(commit) if commit else self.store.last_standing(except_by="outside")
+        self._refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+        return self._follow(lambda: self.store.undo(target.id, by=self.by), [CATALOG])
 
     def restore(self, path: str, version: Version) -> Commit:
         """Bring a memory back to an older version, whatever it is now.
@@ -444,14 +445,18 @@ class Sheaf:
         self.index.ready()
         if present := [change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
-        for change in changes:
-            if change.expect == ABSENT and (others := set(self.index.same_file(change.path)) - {change.path}):
-                raise Exists(others.pop(), f"{change.path!r} would be the same file on some systems")
+        self._refuse_twins(change.path for change in changes if change.expect == ABSENT)
         return self._follow(
             lambda: self.store.commit(changes, by=by or self.by, why=why),
             [change.path for change in changes],
             parsed,
         )
+
+    def _refuse_twins(self, paths: Iterable[str]) -> None:
+        """Raise Exists for a path that is one file with another where case or composition do not count."""
+        for path in paths:
+            if others := set(self.index.same_file(path)) - {path}:
+                raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
 
     def _follow(
         self,

@@ -447,6 +447,16 @@ def test_an_undo_is_undone_by_its_id(store: FolderStore) -> None:
     assert store.read("a.md").data == b"two"
 
 
+def test_a_commit_whose_undo_was_undone_stands_and_is_undone_next(store: FolderStore) -> None:
+    put(store, "a.md", b"one")
+    put(store, "a.md", b"two")
+    store.undo(store.undo(by="user").id, by="user")
+
+    store.undo(by="user")
+
+    assert store.read("a.md").data == b"one"
+
+
 def test_undo_by_id_takes_back_an_older_commit_of_another_path(store: FolderStore) -> None:
     older = put(store, "a.md", b"one")
     put(store, "b.md", b"two")

@@ -71,9 +71,8 @@ class Story(RuleBasedStateMachine):
 
     def text(self, path: str, by: str) -> bytes:
         """A memory that nobody has written before, always of the same length."""
-        return b"---\nname: %s\ndescription: d\ntype: user\n---\n%s %06d\n" % (
-            path[-4:-3].encode(), by.encode(), next(self.numbers)
-        )  # fmt: skip
+        name = path[-4]
+        return f"---\nname: {name}\ndescription: all about {name}\ntype: user\n---\n{by:6} {next(self.numbers):06}\n".encode()
 
     def head(self, path: str) -> bytes | None:
         for told in reversed(self.story):
@@ -252,7 +251,7 @@ class Story(RuleBasedStateMachine):
         """The same length, the same inode, the same modification time."""
         if path not in self.files:
             return
-        before, data = os.stat(self.at(path)), self.text(path, "hidden"[:4])
+        before, data = os.stat(self.at(path)), self.text(path, "hidden")
         with open(self.at(path), "r+b") as file:
             file.truncate(0)
             file.write(data)

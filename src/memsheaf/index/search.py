@@ -344,9 +344,9 @@ class Index:
         """Call verified what is new and was read late enough that its stamp is telling."""
         now = self._clock()
         verified = notes(db).facts.get("verified", 0)
-        news = db.execute("SELECT id, mtime FROM entry WHERE id > ? ORDER BY id", (verified,)).fetchall()
-        for number, mtime in news:
-            if _is_racy((mtime, 0, 0, 0), now):
+        news = db.execute("SELECT id, mtime, ctime FROM entry WHERE id > ? ORDER BY id", (verified,)).fetchall()
+        for number, *times in news:
+            if _is_racy((*times, 0, 0), now):
                 break
             verified = number
         set_facts(db, verified=verified)
@@ -500,5 +500,6 @@ def _alphanumeric(term: str) -> list[str]:
 
 def _is_racy(stamp: Stamp, now: float) -> bool:
     """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s."""
-    coarse = stamp[0] % 1_000_000 == 0
-    return now - stamp[0] / 1e9 < (2.0 if coarse else 0.05)
+    latest = max(stamp[:2])  # a tool may set the first back, never the second
+    coarse = latest % 1_000_000 == 0
+    return now - latest / 1e9 < (2.0 if coarse else 0.05)

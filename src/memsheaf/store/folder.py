@@ -137,9 +137,11 @@ class FolderStore:
         """The newest commit that was not undone, nor is an undo. Raises NoSuchCommit when there is none left."""
         undone: set[str] = set()
         for commit in self.history():
+            if commit.id in undone:
+                continue
             if commit.undoes:
                 undone.add(commit.undoes)
-            elif commit.id not in undone and commit.revisions and commit.by != except_by:
+            elif commit.revisions and commit.by != except_by:
                 return commit
         raise NoSuchCommit("nothing is left to undo")
 
