@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import stat
 import struct
 import tarfile
@@ -233,20 +234,38 @@ def test_what_is_not_there_is_refused(sheaf: Sheaf, tmp_path: Path) -> None:
     require_refused(sheaf, str(tmp_path / "nowhere.zip"), tmp_path)
 
 
-@pytest.mark.parametrize("form", ["zip", "tgz"])
-def test_an_archive_that_was_cut_short_or_garbled_imports_nothing(form: str, sheaf: Sheaf, tmp_path: Path) -> None:
+def packed(form: str, tmp_path: Path) -> tuple[Path, list[tuple[str, bytes]]]:
+    """An archive of two memories that hardly compress, and what is in it."""
     place = tmp_path / f"a.{form}"
-    text = PLAIN + os.urandom(30_000).hex().encode()
+    chance = random.Random(7)
+    members = [(name, PLAIN + chance.randbytes(9_000).hex().encode()) for name in ("m.md", "n.md")]
     if form == "zip":
-        zipped(place, ("n.md", text), ("m.md", text))
+        zipped(place, *members)
     else:
-        tarred(place, (tarfile.TarInfo("n.md"), text), (tarfile.TarInfo("m.md"), text))
-    data = place.read_bytes()
-    middle = len(data) // 2
+        tarred(place, *((tarfile.TarInfo(name), data) for name, data in members))
+    return place, members
 
-    for broken in (data[:middle], data[:middle] + b"garbage!" + data[middle + 8 :]):
-        place.write_bytes(broken)
+
+@pytest.mark.parametrize("form", ["zip", "tgz"])
+def test_an_archive_that_was_cut_short_imports_nothing(form: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    place, _ = packed(form, tmp_path)
+    data = place.read_bytes()
+
+    for part in (0.3, 0.6, 0.9):
+        place.write_bytes(data[: int(len(data) * part)])
         require_refused(sheaf, str(place), tmp_path)
+
+
+@pytest.mark.parametrize("form", ["zip", "tgz"])
+def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path) -> None:
+    place, members = packed(form, tmp_path)
+    data = place.read_bytes()
+
+    for position in range(0, len(data), len(data) // 150):
+        place.write_bytes(data[:position] + bytes([data[position] ^ 0x10]) + data[position + 1 :])
+        with suppress(ArchiveRefused):
+            found = dict(archive.read(str(place)))
+            assert set(found.values()) <= {text for _, text in members}, position
 
 
 # what goes out comes back
@@ -282,6 +301,16 @@ def test_the_same_memories_make_the_same_archive(name: str, sheaf: Sheaf, tmp_pa
         sheaf.export(str(tmp_path / folder / name))
 
     assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_what_was_exported_is_for_its_owner_alone(sheaf: Sheaf, tmp_path: Path) -> None:
+    for name in ("out.zip", "out.tar"):
+        sheaf.export(str(tmp_path / name))
+
+    with zipfile.ZipFile(tmp_path / "out.zip") as file:
+        assert {member.external_attr >> 16 for member in file.infolist()} == {0o600}
+    with tarfile.open(tmp_path / "out.tar") as other:
+        assert {member.mode for member in other} == {0o600}
 
 
 def test_an_export_overwrites_nothing(sheaf: Sheaf, tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ EVERYTHING = (
     FIRST,
     "An edit made outside",
     PATH,
-    "4711",
     "Zanzibar",
     "zanzibar",
     *BODY.split("\n"),

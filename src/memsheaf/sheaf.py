@@ -144,8 +144,10 @@ class Sheaf:
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
         """Memories that hold words of the query, best first."""
-        self.index.look(thorough=True)
-        return self.index.search(query, limit)
+        self.index.look()
+        found = self.index.search(query, limit)
+        # an answer is never stale: what was found is looked at
+        return self.index.search(query, limit) if self.index.notice(row.path for row in found) else found
 
     def catalog(self) -> Page:
         """What MEMORY.md holds: one line a memory, within its budget."""

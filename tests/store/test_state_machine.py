@@ -278,7 +278,9 @@ class Story(RuleBasedStateMachine):
         rows = self.sheaf.list()
 
         self.take_over_outside(expected)
-        assert {row.path: row.version for row in rows} == {path: version_of(data) for path, data in self.files.items()}
+        assert {row.path: row.version for row in rows} == {
+            path: version_of(data) for path, data in self.files.items()
+        }
         page = self.sheaf.catalog()
         assert all(f"]({path})" in page.text for path in self.files)
         assert page.shown == page.total == len(self.files)

@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
-SCAN_ON_OPEN = 5_000
+SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 KEPT = 2 * (MAX_LINES + MAX_PINNED)
-ADOPTED_AT_ONCE = 1_000
 QUERY_LIMIT = 2_000
 MOST_TERMS = 32
 
@@ -91,8 +90,8 @@ class Index:
         """Notice what changed since the last look, journal it, and bring the catalog up to date.
 
         A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
-        large one. It examines everything when `thorough`, on first use (up to 5,000 files), when a file came or
-        went, and from time to time: so often that it takes one hundredth of the time.
+        large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
+        files), and from time to time: so often that it takes one hundredth of the time.
         """
         return self._healing(lambda db: self._look(db, thorough))
 
@@ -110,9 +109,9 @@ class Index:
         if not self._looked:
             self.look()
 
-    def notice(self, paths: Iterable[str]) -> None:
+    def notice(self, paths: Iterable[str]) -> bool:
         """Look at just these files: what a person did to them goes in the journal before what we do."""
-        self._healing(lambda db: self._notice(db, list(paths)))
+        return self._healing(lambda db: self._notice(db, list(paths)))
 
     def folders_of(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The present stamps of the folders that hold these paths."""
@@ -219,9 +218,9 @@ class Index:
     def _ask(self, sql: str, *values: object) -> list[Row]:
         return self._healing(lambda db: [_row(found) for found in db.execute(sql, values)])
 
-    def _notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> None:
+    def _notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> bool:
         if self._read_only or not paths:
-            return
+            return False
         stamps = self._store.stamps(paths)
         verified = notes(db).facts.get("verified", 0)
         suspects = []
@@ -229,19 +228,23 @@ class Index:
             row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
             if not row or row[4] > verified or row[:4] != stamps[path]:
                 suspects.append(path)
-        if suspects:
-            with _writing(db):
-                self._notice_others(db)
-                self._ranking = self._watched = None
-                if self._examine(db, suspects):
-                    self._journal(db)
-                    self._publish_alone(db)
+        if not suspects:
+            return False
+        with _writing(db):
+            self._notice_others(db)
+            self._ranking = self._watched = None
+            changed = self._examine(db, suspects)
+            if changed:
+                self._journal(db)
+                self._publish_alone(db)
+        return changed
 
     def _look(self, db: sqlite3.Connection, thorough: bool) -> bool:
         self._notice_others(db)
         known = notes(db)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
+        thorough = (thorough or not self._looked) and sum(known.tally) <= SCAN_AT_WILL
         suspects = None if thorough or self._sweep_is_due(known) else self._suspects(db, known)
         if suspects == [] or (suspects == [CATALOG] and self._read_only):
             self._looked = True
@@ -266,7 +269,7 @@ class Index:
         return True
 
     def _sweep_is_due(self, known: Notes) -> bool:
-        if "swept" not in known.facts or (not self._looked and sum(known.tally) <= SCAN_ON_OPEN):
+        if "swept" not in known.facts:
             return True
         pause = max(SWEEP_SHARE * known.facts["cost"], 500_000_000)
         return self._clock() * 1e9 - known.facts["swept"] > pause
@@ -365,8 +368,8 @@ class Index:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         try:
-            for start in range(0, len(waiting), ADOPTED_AT_ONCE):
-                self._store.adopt(waiting[start : start + ADOPTED_AT_ONCE])
+            if waiting:
+                self._store.adopt(waiting)
         except (StoreFailed, PathRefused):
             return False  # a disk that is full or read-only hides nothing; they stay pending
         if waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -42,9 +42,6 @@ class Desk:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 self._placing.stage(revision, draft)
-            if self.journal.full():
-                self.settle()
-                self.journal.seal()
             self.note(commit)
         except OSError:
             self._discard(drafts)
@@ -65,6 +62,12 @@ class Desk:
             raise Changed(next(iter(theirs)))
         self.finish(commit)
 
+    def make_room(self) -> None:
+        """Begin another segment of the journal when this one is large."""
+        if self.journal.full():
+            self.settle()
+            self.journal.seal()
+
     def note(self, commit: Commit) -> None:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
         self.journal.append(encode(commit, self.boot), durable=True)
@@ -84,14 +87,15 @@ class Desk:
         if commits:
             self.journal.append(f'{{"safe": "{commits[-1].id}"}}\n'.encode(), durable=False)
 
-    def outside(self, paths: Collection[str] | None) -> list[Revision]:
+    def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
         """The steps that others made: from where the journal left each path to what is there now.
 
         The journal is asked, not the caller: whoever lost track can do no harm.
         """
         heads = self.journal.heads(paths)
-        steps = (self._step(path, heads.get(path)) for path in sorted(heads if paths is None else paths))
-        return [step for step in steps if step]
+        for path in sorted(heads if paths is None else paths):
+            if step := self._step(path, heads.get(path)):
+                yield step
 
     def _step(self, path: str, head: Revision | None) -> Revision | None:
         try:

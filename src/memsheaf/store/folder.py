@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 
 from memsheaf.errors import NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
@@ -31,6 +32,7 @@ from memsheaf.store.placing import READ_LIMIT, read_patiently
 HISTORY = ".history"
 DEPTH = 4
 SETTLE_AFTER = 64
+ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
 PRUNED = "pruned"  # its time tells when retention was last seen to
 
@@ -189,15 +191,15 @@ class FolderStore:
         """Journal what others did to these paths, or with None to all that the journal knows.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
-        touched costs nothing and changes nothing.
+        touched changes nothing. Gives the last commit, None when there was nothing to say.
         """
+        commit = None
         with self._desk() as desk:
-            revisions = desk.outside(paths)
-            if not revisions:
-                return None
-            commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", tuple(revisions))
-            desk.note(commit)
-            desk.finish(commit)
+            steps = desk.outside(None if paths is None else set(paths))
+            while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
+                commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
+                desk.note(commit)
+                desk.finish(commit)
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -392,6 +394,7 @@ class FolderStore:
                 try:
                     journal.open_to_append()
                     desk.recover()
+                    desk.make_room()
                     if not self._swept:
                         desk.sweep(self._clock())
                         self._swept = True

@@ -1,0 +1,42 @@
+"""The checks of the fuzz drivers, on inputs made of the pieces that matter; the drivers go further."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DRIVERS = ("frontmatter", "names", "catalog")
+LOADED = {name: runpy.run_path(os.path.join(HERE, f"fuzz_{name}.py")) for name in DRIVERS}
+EXAMPLES = {"frontmatter": 1000, "names": 1500, "catalog": 60}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_promises_hold_for_inputs_made_of_the_pieces_that_matter(driver: str) -> None:
+    pieces = st.one_of(
+        st.sampled_from(LOADED[driver]["WORDS"]), st.binary(max_size=4), st.text(max_size=4).map(str.encode)
+    )
+
+    @given(st.lists(pieces, max_size=14).map(b"".join))
+    @settings(max_examples=EXAMPLES[driver], deadline=None, derandomize=True)
+    def run(data: bytes) -> None:
+        LOADED[driver]["check"](data)
+
+    run()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_driver_runs_without_atheris_and_prints_how_many_inputs_passed(driver: str) -> None:
+    command = [sys.executable, os.path.join(HERE, f"fuzz_{driver}.py"), "-runs=150"]
+    environment = {**os.environ, "MEMSHEAF_FUZZ": "plain", "MEMSHEAF_SEED": "1"}
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "150 inputs passed" in done.stdout
