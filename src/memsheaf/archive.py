@@ -195,6 +195,8 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
                 return data
 
             yield member.name, load
+        while archive.fileobj and archive.fileobj.read(1 << 20):
+            pass  # the checksum of a packed archive stands at its very end
 
 
 def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:

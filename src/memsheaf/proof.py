@@ -45,8 +45,10 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
     for place, data in found.items():
         name = os.path.relpath(place, root)
         if place.endswith(".jsonl"):
-            lines = enumerate(data.split(b"\n"), 1)
-            left += [f"{name}:{number}" for number, line in lines if _in_journal(line, erased, telling)]
+            for number, line in enumerate(data.split(b"\n"), 1):
+                if _in_journal(line, erased, telling):
+                    left.append(f"{name}:{number}")
+                elsewhere |= _others_in_journal(line, telling)
         elif place not in memories and _holds(data, telling):
             left.append(name)
     size = sum(map(len, found.values()))
@@ -71,10 +73,15 @@ def _in_journal(line: bytes, erased: Erased, pieces: set[bytes]) -> bool:
     commit = decode(line)
     if commit is None:
         return _holds(line, pieces)
-    return any(
-        step.path == erased.path or _holds((step.old or b"") + b"\n" + (step.new or b""), pieces)
-        for step in commit.revisions
-    )
+    versions = {version for step in commit.revisions for version in (step.before, step.after)}
+    return bool(versions & set(erased.versions)) or any(step.path == erased.path for step in commit.revisions)
+
+
+def _others_in_journal(line: bytes, pieces: set[bytes]) -> set[str]:
+    """Other memories whose journalled texts say the same words."""
+    commit = decode(line)
+    steps = commit.revisions if commit else ()
+    return {step.path for step in steps if _holds((step.old or b"") + b"\n" + (step.new or b""), pieces)}
 
 
 def _is_memory(name: str) -> bool:

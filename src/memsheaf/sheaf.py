@@ -279,10 +279,13 @@ class Sheaf:
 
         Raises:
             NotFound, Changed.
+            BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
         """
         found = self._find(path)
         if found is None:
             raise NotFound(path)
+        if found.state in ("bad", "held") and self.by != "user":
+            raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
         return self._commit([Change(found.path, None, expect or found.version)], why or f"forget {found.name}")
 
     # what happened

@@ -28,7 +28,6 @@ from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
 
-READ_LINES = 2_000
 ALIASES = {
     "memory_type": "type",
     "old_str": "old_text",

@@ -6,6 +6,7 @@ seed that is printed. Both take `-runs=N`.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -29,7 +30,7 @@ def fuzz(check: Check, words: Sequence[bytes], modules: Sequence[types.ModuleTyp
     if os.environ.get("MEMSHEAF_FUZZ") == "plain":
         return _mutate(check, words, seeds, runs)
     try:
-        import atheris
+        atheris = importlib.import_module("atheris")
     except ImportError as error:
         print(f"atheris is not here ({error}): plain mutations instead")
         return _mutate(check, words, seeds, runs)
@@ -64,7 +65,7 @@ def _guided(
     with open(dictionary, "w", encoding="ascii") as file:
         file.writelines('"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in words)
     known = [word for word in sys.argv[1:] if not word.startswith("-runs=")]
-    options = [f"-runs={runs}", f"-dict={dictionary}", "-max_len=4096", "-print_final_stats=0", "-verbosity=0"]
+    options = [f"-runs={runs}", f"-dict={dictionary}", "-max_len=4096", "-verbosity=0", f"-artifact_prefix={place}/"]
     print(f"up to {runs} inputs, from {len(seeds)} seeds", flush=True)
     atheris.Setup([sys.argv[0], *options, *known, corpus], Counted(check, runs))
     atheris.Fuzz()

@@ -12,9 +12,10 @@ from memsheaf.index.table import line
 from memsheaf.memory import parse
 
 WORDS = [
-    b"\x00", b"\xff", b"\x80", b"---\nname: ", b"\ndescription: ", b"\ntype: user\n---\n", b"\ntype: recipe\n---\n", b"pinned: true\n",
-    b"](", b")", b"[", b"<", b">", b"`", b"\\", b"\n- [x](y.md)", b"\\n## User", b"</system-reminder>", b"\x1b[31m", "\u2028".encode(),
-    "\u202e".encode(), "\u65e5\u672c".encode() * 40, b"x" * 300, "\U0001f600".encode() * 60, b"\r", b"|", b"(12 more memories are not shown",
+    b"\x00", b"\xff", b"\x80", b"---\nname: ", b"\ndescription: ", b"\ntype: user\n---\n", b"\ntype: recipe\n---\n",
+    b"pinned: true\n", b"](", b")", b"[", b"<", b">", b"`", b"\\", b"\n- [x](y.md)", b"\\n## User",
+    b"</system-reminder>", b"\x1b[31m", "\u2028".encode(), "\u202e".encode(), "\u65e5\u672c".encode() * 40,
+    b"x" * 300, "\U0001f600".encode() * 60, b"\r", b"|", b"(12 more memories are not shown",
 ]  # fmt: skip
 
 

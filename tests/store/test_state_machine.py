@@ -71,8 +71,9 @@ class Story(RuleBasedStateMachine):
 
     def text(self, path: str, by: str) -> bytes:
         """A memory that nobody has written before, always of the same length."""
-        name = path[-4]
-        return f"---\nname: {name}\ndescription: all about {name}\ntype: user\n---\n{by:6} {next(self.numbers):06}\n".encode()
+        name, number = path[-4], next(self.numbers)
+        header = f"---\nname: {name}\ndescription: all about {name}\ntype: user\n---\n"
+        return f"{header}{by:6} {number:06}\n".encode()
 
     def head(self, path: str) -> bytes | None:
         for told in reversed(self.story):
@@ -108,9 +109,9 @@ class Story(RuleBasedStateMachine):
         assert commit.undoes == undoes
         self.story.append(told(commit))
         for path, (_, new) in steps.items():
-            self.set(path, new)
+            self.set_file(path, new)
 
-    def set(self, path: str, data: bytes | None) -> None:
+    def set_file(self, path: str, data: bytes | None) -> None:
         self.files.pop(path, None)
         if data is not None:
             self.files[path] = data
@@ -227,7 +228,7 @@ class Story(RuleBasedStateMachine):
             return
         proof = self.sheaf.erase(path)
         assert proof.gone, proof
-        self.set(path, None)
+        self.set_file(path, None)
         kept = [(told, {at: step for at, step in told.steps.items() if at != path}) for told in self.story]
         self.story = [replace(told, steps=steps) for told, steps in kept if steps]
 

@@ -311,8 +311,8 @@ class Index:
         """Compare every file with its row."""
         started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
-        if not known and not self._read_only:
-            self._store.adopt(None)  # what was removed while nobody looked, and the index was lost as well
+        if not self._read_only:
+            self._catch_up(db)
         verified = notes(db).facts.get("verified", 0)
         folders: dict[str, Stamp | None] = {}
         changed = False
@@ -331,13 +331,20 @@ class Index:
         set_facts(db, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
         return changed
 
+    def _catch_up(self, db: sqlite3.Connection) -> None:
+        """Journal removals of files that this index never saw, when others wrote to the journal."""
+        last = self._store.last_id()
+        if last and notes(db).facts.get("journal") != int(last, 16):
+            with suppress(StoreFailed, PathRefused):
+                self._store.adopt(None)
+                set_facts(db, journal=int(self._store.last_id() or "0", 16))
+
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
         memory, usable = self._read(entry)
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
-            # a stamp that a further edit could still carry is not taken over: the file is read once more
-            if row[:4] != entry.stamp and not _is_racy(entry.stamp, self._clock()):
+            if row[:4] != entry.stamp:
                 put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable)
             return False
         put(db, memory, entry.stamp, pending=usable, usable=usable)
@@ -368,8 +375,8 @@ class Index:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         try:
-            if waiting:
-                self._store.adopt(waiting)
+            if waiting and (commit := self._store.adopt(waiting)):
+                set_facts(db, journal=int(commit.id, 16))
         except (StoreFailed, PathRefused):
             return False  # a disk that is full or read-only hides nothing; they stay pending
         if waiting:
@@ -399,6 +406,8 @@ class Index:
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             self._watched = None
+            if commit.id:
+                set_facts(db, journal=int(commit.id, 16))
             self._publish(db, unspoilt=stamps[CATALOG] == known.marks.get(CATALOG), folders=quiet)
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:

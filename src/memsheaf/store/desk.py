@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -46,14 +46,14 @@ class Desk:
         except OSError:
             self._discard(drafts)
             raise
-        theirs: dict[str, Revision | None] = {}
+        theirs: dict[str, list[Revision]] = {}
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 try:
                     if met := self._placing.place(revision, draft):
                         theirs[revision.path] = met
                 except PathRefused:  # a link was put in the way: that path is left alone
-                    theirs[revision.path] = None
+                    theirs[revision.path] = []
         except OSError as error:
             self._take_back(commit, error)
         if theirs:
@@ -178,31 +178,31 @@ class Desk:
             return
         commits, boot = self.journal.unsafe()
         rebooted = not boot or boot != self.boot
-        rescued = self._rescued(commits[-1]) if tail.state == "open" and commits else ()
-        self._redo(commits if rebooted else commits[-1:], rebooted=rebooted)
+        steps = self._rescued(commits[-1]) if tail.state == "open" and commits else []
+        steps += self._redo(commits if rebooted else commits[-1:], rebooted=rebooted)
         if tail.state == "open":
             self.finish(commits[-1] if commits else Commit("", "", "", "", ()))
-        if rescued:
-            self._put(Commit(os.urandom(6).hex(), commits[-1].at, "outside", _STAYS.format(commits[-1].id), rescued))
+        self._note_others(steps, commits[-1].at if commits else "")
         if rebooted:
             self.settle()
 
-    def _rescued(self, commit: Commit) -> tuple[Revision, ...]:
-        """What a person had saved and a commit displaced, when its process died before it could look."""
+    def _rescued(self, commit: Commit) -> list[Revision]:
+        """Put back what a person had saved and a commit displaced, when its process died before it could look."""
         found = []
         for number, step in enumerate(commit.revisions):
             with suppress(FileNotFoundError, PathRefused):
                 data = read_file(self.history, _draft(commit, number), READ_LIMIT)
                 if data and version_of(data) not in (step.before, step.after):
-                    found.append(Revision(step.path, step.after, version_of(data), step.new, data))
-        return tuple(found)
+                    theirs = Revision(step.path, step.after, version_of(data), step.new, data)
+                    found += [theirs, *self._apply(theirs)]
+        return found
 
-    def _put(self, commit: Commit) -> None:
-        """Journal a commit and put it in place, as far as the files still are as it expects them."""
-        self.note(commit)
-        for revision in commit.revisions:
-            self._apply(revision)
-        self.finish(commit)
+    def _note_others(self, steps: Iterable[Revision], at: str) -> None:
+        """Journal what others saved while we were at it; it is in place already."""
+        for step in steps:
+            commit = Commit(os.urandom(6).hex(), at, "outside", "saved while memsheaf was writing", (step,))
+            self.note(commit)
+            self.finish(commit)
 
     def sweep(self, now: float) -> None:
         """Remove drafts that no commit owns: their writer died before it decided."""
@@ -220,8 +220,12 @@ class Desk:
     def _placing(self) -> Placing:
         return Placing(self.root, self.history, self.patience)
 
-    def _redo(self, commits: list[Commit], *, rebooted: bool) -> None:
-        """Bring each path to its last version, unless it holds a text that is not ours to replace."""
+    def _redo(self, commits: list[Commit], *, rebooted: bool) -> list[Revision]:
+        """Bring each path to its last version, unless it holds a text that is not ours to replace.
+
+        Gives what others saved in the very moment.
+        """
+        met: list[Revision] = []
         last: dict[str, Revision] = {}
         ours: dict[str, set[Version]] = {}
         for commit in commits:
@@ -235,18 +239,19 @@ class Desk:
                 continue  # a link, unreadable, or too large: not ours to replace
             lost = rebooted and _is_torn(present, revision.new or b"")
             if lost or version_of(present) in ours[path]:
-                self._apply(Revision(path, version_of(present), revision.after, present, revision.new))
+                met += self._apply(Revision(path, version_of(present), revision.after, present, revision.new))
+        return met
 
-    def _apply(self, revision: Revision) -> None:
-        """Bring a file from one version to another, provided it is at the first by then."""
+    def _apply(self, revision: Revision) -> list[Revision]:
+        """Bring a file from one version to another, provided it is at the first by then; give what was met."""
         if revision.before == revision.after or (revision.new is None and revision.after != ABSENT):
-            return  # there already; or past retention, when what is there is all there is
+            return []  # there already; or past retention, when what is there is all there is
         draft = draft_name()
         self._placing.stage(revision, draft)
         try:
-            self._placing.place(revision, draft)
+            return self._placing.place(revision, draft)
         except PathRefused:
-            pass  # a link: not ours to replace
+            return []  # a link: not ours to replace
         finally:
             self._discard([draft])
 
@@ -254,17 +259,23 @@ class Desk:
         for draft in drafts:
             self._placing.discard(draft)
 
-    def _answer(self, commit: Commit, theirs: Mapping[str, Revision | None], why: str) -> None:
+    def _answer(self, commit: Commit, theirs: Mapping[str, list[Revision]], why: str) -> None:
         """Take a commit back, as a commit: what others saved is in place; the rest returns to what it was."""
-        mine = {r.path: Revision(r.path, r.after, r.before, r.new, r.old) for r in commit.revisions}
-        back = tuple(revision for revision in {**mine, **theirs}.values() if revision)
-        answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, back, undoes=commit.id)
+        back, more = [], []
+        for step in commit.revisions:
+            if step.path not in theirs:
+                back.append(Revision(step.path, step.after, step.before, step.new, step.old))
+            elif theirs[step.path]:
+                back.append(theirs[step.path][0])
+                more += theirs[step.path][1:]
+        answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, tuple(back), undoes=commit.id)
         self.note(answer)  # from here on the answer is what the next writer would complete
         self.finish(commit)
         for revision in back:
             if revision.path not in theirs:
-                self._apply(revision)
+                more += self._apply(revision)
         self.finish(answer)
+        self._note_others(more, commit.at)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
         """The disk failed half-way: undo what was done, or say that the next writer will complete it."""

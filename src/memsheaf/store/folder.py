@@ -164,6 +164,11 @@ class FolderStore:
         known = f"{len(found)} versions" if found else "no version"
         raise VersionGone(f"the journal holds {known} {version[:12]!r} of {path!r}")
 
+    def last_id(self) -> str:
+        """The id of the last commit, "" when there is none or the journal is being written."""
+        with self._reading() as journal:
+            return journal.tail().last if journal else ""
+
     def damaged(self) -> list[str]:
         """The journal lines that can no longer be read."""
         with self._reading() as journal:

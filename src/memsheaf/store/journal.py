@@ -31,16 +31,19 @@ SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 _ENDLESS = 1 << 40
 _TAIL = 160  # longer than any mark
+_SAFE = re.compile(rb'\{"safe": "([0-9a-f]*)"\}\n')
 _DONE = re.compile(rb'\{"done": "([0-9a-f]*)", "boot": "([^"\\\\]*)"\}\n')
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """How a journal ends: `clean` (nothing to do), `open` (a commit to complete), `torn` or `sealed`."""
+    """How a journal ends: `clean` (nothing to do), `open` (a commit to complete) or `torn`; `last` is the id of the
+    last commit, "" when the segment does not say."""
 
     state: str
     boot: str = ""
     safe: bool = False
+    last: str = ""
 
 
 def encode(commit: Commit, boot: str) -> bytes:
@@ -114,9 +117,9 @@ class Journal:
             return Tail("clean", safe=True)
         last = end[end.rfind(b"\n", 0, -1) + 1 :]
         if done := _DONE.fullmatch(last):
-            return Tail("clean", boot=done[2].decode())
-        if last.startswith(b'{"safe": "'):
-            return Tail("clean", safe=True)
+            return Tail("clean", boot=done[2].decode("utf-8", "replace"), last=done[1].decode())
+        if safe := _SAFE.fullmatch(last):
+            return Tail("clean", safe=True, last=safe[1].decode())
         if last.startswith(b'{"sealed"'):
             self._advance()
             return self.tail()

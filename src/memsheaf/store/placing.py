@@ -20,6 +20,7 @@ from memsheaf.store.confined import READ, Folder, read_all, read_file, stage, wa
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
 ATTEMPTS = 3
+PATIENT_SWAPS = 100  # nobody saves faster than this for longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,11 @@ class Placing:
         if revision.new is not None:
             stage(self.history, draft, revision.new, mode=self._mode(revision))
 
-    def place(self, revision: Revision, draft: str) -> Revision | None:
+    def place(self, revision: Revision, draft: str) -> list[Revision]:
         """Put a draft in place, provided the file still is at `before`.
 
-        Otherwise give the step from our text to the one that was met: it is in place, and ours is not.
+        Otherwise give the steps from our text to those that others saved meanwhile: the last of them is in
+        place, and ours is not.
         """
         with walk(self.root, revision.path, create=revision.new is not None) as (folder, name):
             try:
@@ -66,12 +68,11 @@ class Placing:
                     folder.rename(name, self.history, draft)
                 elif revision.before == ABSENT:
                     self.history.rename_new(draft, folder, name)
-                    return None
+                    return []
                 elif not self.history.swap(draft, folder, name):
                     return self._replace(revision, draft, folder, name)
             except FileNotFoundError:  # somebody removed it in this moment
-                gone = Revision(revision.path, revision.after, ABSENT, revision.new)
-                return None if revision.new is None else gone
+                return [] if revision.new is None else [Revision(revision.path, revision.after, ABSENT, revision.new)]
             except FileExistsError:  # somebody made it in this moment
                 return _met(revision, read_patiently(folder, name, revision.path, self.patience))
             return self._look_at_displaced(revision, draft, folder, name)
@@ -81,36 +82,43 @@ class Placing:
         with suppress(OSError):
             self.history.unlink(draft)
 
-    def _look_at_displaced(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
+    def _look_at_displaced(self, revision: Revision, draft: str, folder: Folder, name: str) -> list[Revision]:
         try:
             met = _met(revision, read_patiently(self.history, draft, revision.path, self.patience))
         except PathRefused:
             self.history.rename(draft, folder, name)  # a link, or a folder: not ours to judge
             raise
-        if met is None:
+        if not met:
             self.history.unlink(draft)
         elif revision.new is None:
             with suppress(FileExistsError):  # saved once more: the newest stays
                 self.history.rename_new(draft, folder, name)
         else:
-            self._put_back(revision, draft, folder, name)
+            met += self._put_back(met[0], draft, folder, name)
         return met
 
-    def _put_back(self, revision: Revision, draft: str, folder: Folder, name: str) -> None:
-        """Exchange once more; if yet another save came out instead of our text, that one is the newest."""
-        self.history.swap(draft, folder, name)
-        out = read_patiently(self.history, draft, revision.path, self.patience)
-        if version_of(out) != revision.after:
+    def _put_back(self, met: Revision, draft: str, folder: Folder, name: str) -> list[Revision]:
+        """Exchange again until what comes out is what we had put in: any other text is a newer save, and stays."""
+        more: list[Revision] = []
+        ours = met.before
+        for _ in range(PATIENT_SWAPS):
             self.history.swap(draft, folder, name)
+            out = read_patiently(self.history, draft, met.path, self.patience)
+            if version_of(out) == ours:
+                break
+            last = more[-1] if more else met
+            more.append(Revision(met.path, last.after, version_of(out), last.new, out))
+            ours = last.after
+        return more
 
-    def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> Revision | None:
+    def _replace(self, revision: Revision, draft: str, folder: Folder, name: str) -> list[Revision]:
         """Replace a file where two cannot be exchanged: look just before, and again at what was held open."""
         met = _met(revision, read_patiently(folder, name, revision.path, self.patience))
-        if met is not None:
+        if met:
             return met
         if os.name == "nt":  # there an open file cannot be replaced
             self.history.rename(draft, folder, name)
-            return None
+            return []
         held = folder.open_file(name, READ)
         try:
             self.history.rename(draft, folder, name)
@@ -123,7 +131,7 @@ class Placing:
         finally:
             os.close(held)
         met = _met(revision, data)
-        if met is not None:
+        if met:
             stage(self.history, draft, data)
             self.history.rename(draft, folder, name)
         return met
@@ -153,8 +161,8 @@ def read_patiently(folder: Folder, name: str, path: str, patience: float) -> byt
     return data
 
 
-def _met(revision: Revision, found: bytes) -> Revision | None:
+def _met(revision: Revision, found: bytes) -> list[Revision]:
     """The step from our text to another's, if the text we met is not the one we had checked."""
     if version_of(found) == revision.before:
-        return None
-    return Revision(revision.path, revision.after, version_of(found), revision.new, found)
+        return []
+    return [Revision(revision.path, revision.after, version_of(found), revision.new, found)]
