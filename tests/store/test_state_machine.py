@@ -62,6 +62,7 @@ class Story(RuleBasedStateMachine):
         shutil.rmtree(self.place)
 
     def open(self, boot: str | None) -> None:
+        self.boot = boot
         store = FolderStore(self.root, patience=0, boot=boot)
         store.recover()
         database = database_for(self.root, os.path.join(self.place, "cache"))
@@ -306,7 +307,7 @@ class Story(RuleBasedStateMachine):
             self.sheaf.close()
         else:
             self.sheaf.index.close()
-        self.open(None)
+        self.open(self.boot)
 
     @precondition(lambda self: not any(new is None for _, new in self.unnoticed().values()))
     @rule(boot=boots)

@@ -107,7 +107,8 @@ def blame(call: Call) -> int:
 def undo(call: Call) -> int:
     """Take back a commit, by a commit of its own.
 
-    Undo an undo by naming its id. A memory that changed again since is left alone, and so is everything else.
+    Without an id it is the last that memsheaf made; what was edited outside is taken back only by its id. Undo an
+    undo by naming its id. A memory that changed again since is left alone, and so is everything else.
 
     examples:
       memsheaf undo

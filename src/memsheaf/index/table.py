@@ -100,6 +100,7 @@ def connect(database: str) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA wal_autocheckpoint = 4000")  # a small page is rewritten often before it is copied once
         db.execute("PRAGMA recursive_triggers = ON")  # a replaced row leaves the full text and the tally, too
         if _schema(db) != SCHEMA:
             _build(db)
