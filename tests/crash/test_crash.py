@@ -40,13 +40,14 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
         ("delete", "undo", "adopt", "publish"),
         ("batch", "rotate"),
         ("settle", "recover"),
+        ("taken", "raced"),
     ],
     ids="-".join,
 )
 def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str, ...]) -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "2", *works)
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "3", *works)
 
-    assert hit == aimed > 80
+    assert hit == aimed > 50
 
 
 def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
@@ -57,7 +58,9 @@ def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
 
 @pytest.mark.parametrize("fault", ["full", "broken"])
 def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(fault: str) -> None:
-    aimed, hit, acknowledged = counts("strike.py", "--fault", fault, "--every", "4", "create", "update", "batch")
+    aimed, hit, acknowledged = counts(
+        "strike.py", "--fault", fault, "--every", "5", "create", "update", "batch", "taken", "raced"
+    )
 
     assert hit == aimed > 60
     assert acknowledged < aimed

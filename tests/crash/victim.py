@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -43,13 +44,17 @@ class Work:
     """One piece of work: the files once it is done, how to lay out those before it, and how it begins.
 
     `begins` looks at whatever it has to look at, and gives what is then done and acknowledged. What that
-    gives back, if it can be called, is done after the acknowledgement.
+    gives back, if it can be called, is done after the acknowledgement. `fault` is one that is always there,
+    `said` how it ends then, `also` are other files that may be found after a fault.
     """
 
     begins: Callable[[str, str], Callable[[], object]]
     after: Files
     before: Callable[[str], None]
     repeatable: bool = True
+    fault: str = ""
+    said: str = "ok"
+    also: tuple[Files, ...] = ()
 
 
 def store_at(root: str, *, boot: str | None = None) -> FolderStore:
@@ -131,6 +136,26 @@ def _settle(root: str, cache: str) -> Callable[[], object]:
     return commit
 
 
+def _meet_a_person(root: str, cache: str) -> Callable[[], object]:
+    """A batch, with a person who saves one of its files between its check and its decision."""
+    saved = os.path.join(os.path.dirname(root), "saved by a person")
+    with open(saved, "wb") as file:
+        file.write(EDITED)
+
+    def clock() -> float:
+        if armed:
+            with suppress(FileNotFoundError):  # the second time it is saved already
+                os.replace(saved, os.path.join(root, "a.md"))
+        return time.time()
+
+    armed = False
+    changes = [Change(path, data, version_of(_present(root, path))) for path, data in BATCH.items()]
+    store = FolderStore(root, wait=0.2, patience=0.001, clock=clock)
+    store.adopt([])  # from now on the clock is asked once for each commit, when its versions are checked
+    armed = True
+    return lambda: store.commit(changes, by="agent", why="work") and None
+
+
 def _with_store(work: Callable[[FolderStore], object]) -> Callable[[str, str], Callable[[], object]]:
     return lambda root, cache: lambda: work(store_at(root)) and None
 
@@ -165,8 +190,16 @@ WORKS = {
         _with_store(lambda store: store.erase("a.md", by="agent")), changed(START, {"a.md": None}), _full_segment
     ),
     "recover": Work(_with_store(lambda store: store.recover()), changed(START, BATCH), _some_files),
+    "taken": Work(
+        _commit(BATCH), changed(START, BATCH), _some_files,
+        repeatable=False, fault="inject=unlinkat:error=EIO:when=2", said="StoreFailed",
+    ),
+    "raced": Work(
+        _meet_a_person, START, _some_files, repeatable=False, said="Changed",
+        also=({**START, "a.md": EDITED}, {**changed(START, BATCH), "a.md": EDITED}),
+    ),
     "remember": Work(_put, {**TWO, "user_three.md": THREE}, _some_memories),
-}
+}  # fmt: skip
 
 
 def _let_anyone_trace() -> None:
@@ -208,7 +241,8 @@ def _warm_up() -> None:
         with tempfile.TemporaryDirectory() as place:
             root = os.path.join(place, "user")
             work.before(root)
-            work.begins(root, os.path.join(place, "cache"))()
+            with suppress(MemsheafError):
+                work.begins(root, os.path.join(place, "cache"))()
 
 
 def main() -> None:

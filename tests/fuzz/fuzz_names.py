@@ -23,9 +23,9 @@ WORDS = [
 WORDS += [
     text.encode()
     for text in (
-        "\uff0e\uff0e\uff0f", "\u2024\u2024/", "\u2215", "\u2044", "e\u0301", "\u00e9", "\u212a", "\u017f", "\u0130",
-        "\ufb01", "\u200d", "\u202e", "\ufe0f", "\u3000", "\U0001f600", "\u65e5\u672c\u8a9e", "\u037e", "\u1fef",
-        "\u00df", "\u1e9e", "\uf900",
+        "\uff0f", "\uff0e\uff0e\uff0f", "\u2024\u2024/", "\u2215", "\u2044", "e\u0301", "\u00e9", "\u212a", "\u017f",
+        "\u0130", "\ufb01", "\u200d", "\u202e", "\ufe0f", "\u3000", "\U0001f600", "\u65e5\u672c\u8a9e", "\u037e",
+        "\u1fef", "\u00df", "\u1e9e", "\uf900",
     )
 ]  # fmt: skip
 

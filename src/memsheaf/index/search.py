@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 
-from memsheaf.errors import MemsheafError, PathRefused, StoreFailed
+from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, section_of
 from memsheaf.index.table import (
@@ -51,6 +51,7 @@ SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 KEPT = 2 * (MAX_LINES + MAX_PINNED)
 QUERY_LIMIT = 2_000
+SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
 MOST_TERMS = 32
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -111,7 +112,8 @@ class Index:
 
     def notice(self, paths: Iterable[str]) -> bool:
         """Look at just these files: what a person did to them goes in the journal before what we do."""
-        return self._healing(lambda db: self._notice(db, list(paths)))
+        found = list(paths)
+        return self._healing(lambda db: self._notice(db, found))
 
     def folders_of(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The present stamps of the folders that hold these paths."""
@@ -335,8 +337,8 @@ class Index:
         """Journal removals of files that this index never saw, when others wrote to the journal."""
         last = self._store.last_id()
         if last and notes(db).facts.get("journal") != int(last, 16):
-            with suppress(StoreFailed, PathRefused):
-                self._store.adopt(None)
+            with suppress(StoreFailed, PathRefused, Busy):
+                self._store.adopt(None, wait=SHORT_WAIT)
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
 
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None) -> bool:
@@ -375,10 +377,10 @@ class Index:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         try:
-            if waiting and (commit := self._store.adopt(waiting)):
+            if waiting and (commit := self._store.adopt(waiting, wait=SHORT_WAIT)):
                 set_facts(db, journal=int(commit.id, 16))
-        except (StoreFailed, PathRefused):
-            return False  # a disk that is full or read-only hides nothing; they stay pending
+        except (StoreFailed, PathRefused, Busy):
+            return False  # a disk that is full, or a writer at work, hides nothing; they stay pending
         if waiting:
             db.execute("DELETE FROM entry WHERE version = ''")
             db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")

@@ -312,6 +312,7 @@ def kernel_lock(folder: Folder, name: str, *, wait: float) -> Iterator[None]:
             _wait_for_lock(fd, name, wait)
         yield
     finally:
+        _unlock(fd)  # a child that was forked meanwhile holds the same open file, so closing ours is not enough
         os.close(fd)
 
 
@@ -333,6 +334,10 @@ if sys.platform == "win32":
         except OSError:
             return False
         return True
+
+    def _unlock(fd: int) -> None:
+        with suppress(OSError):
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
@@ -342,3 +347,6 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)

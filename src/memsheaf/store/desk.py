@@ -72,14 +72,15 @@ class Desk:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
         self.journal.append(encode(commit, self.boot), durable=True)
 
-    def finish(self, commit: Commit) -> None:
-        """Mark a commit as in place. If that fails it is in place all the same: the next writer will see."""
+    def finish(self, *commits: Commit) -> None:
+        """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
+        marks = "".join(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n' for commit in commits)
         with suppress(OSError):
-            self.journal.append(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n'.encode(), durable=False)
+            self.journal.append(marks.encode(), durable=False)
 
     def settle(self) -> None:
         """Flush every file that the journal does not call safe yet, then call it so."""
-        commits, _ = self.journal.unsafe()
+        commits = self.journal.unsafe().commits
         paths = {revision.path for commit in commits for revision in commit.revisions}
         if len(paths) <= MANY or not self.root.sync_everything():
             for path in paths:
@@ -105,17 +106,13 @@ class Desk:
         before, after = head.after if head else ABSENT, version_of(new)
         return None if before == after else Revision(path, before, after, head.new if head else None, new)
 
-    def forget(self, path: str) -> dict[Version, bytes]:
-        """Remove a file and its lines from the journal; give back what was removed, by version."""
+    def forget(self, path: str) -> tuple[set[str], dict[Version, bytes]]:
+        """Remove a file and its lines from the journal; give the names it had, and what was removed by version."""
         texts: dict[Version, bytes] = {}
         present = self.present(path)
         if present is not None:
             texts[version_of(present)] = present
-            with walk(self.root, path) as (folder, name):
-                folder.unlink(name)
-                folder.sync()
-
-        names = self._former_names(path, set(texts))
+        names = self._former_names(path)
 
         def without(commit: Commit) -> Commit | None:
             kept = tuple(revision for revision in commit.revisions if revision.path not in names)
@@ -128,22 +125,28 @@ class Desk:
             return replace(commit, revisions=kept) if kept else None
 
         self.journal.rewrite(without)
+        if present is not None:
+            with walk(self.root, path) as (folder, name):
+                folder.unlink(name)
+                folder.sync()
         texts.pop(ABSENT, None)
-        return texts
+        return names, texts
 
-    def _former_names(self, path: str, versions: set[Version]) -> set[str]:
-        """The names a text has had: itself, and removed ones that shared a version with it, however remotely."""
-        known: dict[str, set[Version]] = {}
-        for commit in self.journal.commits():
-            for revision in commit.revisions:
-                known.setdefault(revision.path, set()).update({revision.before, revision.after} - {ABSENT})
-        heads = self.journal.heads()
-        removed = {name for name in known if heads[name].after == ABSENT}
-        names, versions = {path}, versions | known.get(path, set())
-        while more := {name for name in removed - names if known[name] & versions}:
+    def _former_names(self, path: str) -> set[str]:
+        """The names a text has had: its own, and removed ones that ended with the text another began with."""
+        first: dict[str, Version] = {}
+        last: dict[str, Version] = {}
+        for commit in self.journal.commits():  # newest first
+            for step in commit.revisions:
+                if step.after == ABSENT:
+                    last.setdefault(step.path, step.before)
+                if step.before == ABSENT:
+                    first[step.path] = step.after
+        names, begun = {path}, {first.get(path, ABSENT)} - {ABSENT}
+        while more := {name for name, version in last.items() if name not in names and version in begun}:
             names |= more
-            versions |= {version for name in more for version in known[name]}
-        return names
+            begun |= {first.get(name, ABSENT) for name in more} - {ABSENT}
+        return {name for name in names if name == path or self.present(name) is None}
 
     def prune(self, cutoff: str) -> int:
         """Drop texts that were retired before `cutoff`, and say how many revisions lost one."""
@@ -176,13 +179,13 @@ class Desk:
             tail = self.journal.tail()
         if tail.state == "clean" and (tail.safe or tail.boot == self.boot):
             return
-        commits, boot = self.journal.unsafe()
-        rebooted = not boot or boot != self.boot
-        steps = self._rescued(commits[-1]) if tail.state == "open" and commits else []
-        steps += self._redo(commits if rebooted else commits[-1:], rebooted=rebooted)
+        found = self.journal.unsafe()
+        rebooted = not found.boot or found.boot != self.boot
+        steps = [step for commit in found.unfinished for step in self._rescued(commit)]
+        steps += self._redo(found.commits if rebooted else found.unfinished, rebooted=rebooted)
         if tail.state == "open":
-            self.finish(commits[-1] if commits else Commit("", "", "", "", ()))
-        self._note_others(steps, commits[-1].at if commits else "")
+            self.finish(*found.unfinished or [Commit("", "", "", "", ())])
+        self._note_others(steps, found.commits[-1].at if found.commits else "")
         if rebooted:
             self.settle()
 
@@ -192,7 +195,8 @@ class Desk:
         for number, step in enumerate(commit.revisions):
             with suppress(FileNotFoundError, PathRefused):
                 data = read_file(self.history, _draft(commit, number), READ_LIMIT)
-                if data and version_of(data) not in (step.before, step.after):
+                half = _is_torn(data, step.new or b"") or _is_torn(data, step.old or b"")
+                if not half and version_of(data) not in (step.before, step.after):
                     theirs = Revision(step.path, step.after, version_of(data), step.new, data)
                     found += [theirs, *self._apply(theirs)]
         return found
@@ -246,6 +250,9 @@ class Desk:
         """Bring a file from one version to another, provided it is at the first by then; give what was met."""
         if revision.before == revision.after or (revision.new is None and revision.after != ABSENT):
             return []  # there already; or past retention, when what is there is all there is
+        with suppress(MemsheafError):
+            if version_of(self.present(revision.path)) == revision.after:
+                return []
         draft = draft_name()
         self._placing.stage(revision, draft)
         try:
@@ -270,11 +277,10 @@ class Desk:
                 more += theirs[step.path][1:]
         answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, tuple(back), undoes=commit.id)
         self.note(answer)  # from here on the answer is what the next writer would complete
-        self.finish(commit)
         for revision in back:
             if revision.path not in theirs:
                 more += self._apply(revision)
-        self.finish(answer)
+        self.finish(commit, answer)
         self._note_others(more, commit.at)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:

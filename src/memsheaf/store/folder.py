@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 
-from memsheaf.errors import NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
+from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
 from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
@@ -51,6 +51,7 @@ class Erased:
     """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
 
     path: str
+    names: tuple[str, ...]
     versions: tuple[Version, ...]
     texts: tuple[bytes, ...]
 
@@ -192,14 +193,14 @@ class FolderStore:
                 self._settle_if_due(desk)
         return commit
 
-    def adopt(self, paths: Collection[str] | None) -> Commit | None:
+    def adopt(self, paths: Collection[str] | None, *, wait: float | None = None) -> Commit | None:
         """Journal what others did to these paths, or with None to all that the journal knows.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
         touched changes nothing. Gives the last commit, None when there was nothing to say.
         """
         commit = None
-        with self._desk() as desk:
+        with self._desk(wait) as desk:
             steps = desk.outside(None if paths is None else set(paths))
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
                 commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
@@ -216,6 +217,8 @@ class FolderStore:
             VersionGone: the older text is past retention.
         """
         target = self.find(commit_id) if commit_id else self.last_standing()
+        if not target.revisions:
+            raise NoSuchCommit(f"the commit {target.id} holds no texts to bring back")
         changes = [Change(r.path, self._before(r), r.after) for r in target.revisions]
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 
@@ -230,14 +233,14 @@ class FolderStore:
             raise NotFound(path)
         with self._desk() as desk:
             desk.sweep(self._clock())
-            texts = desk.forget(path)
+            names, texts = desk.forget(path)
             if not texts:
                 raise NotFound(path)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
             desk.finish(mark)
             desk.settle()
-        return Erased(path, tuple(texts), tuple(filter(None, texts.values())))
+        return Erased(path, tuple(sorted(names)), tuple(texts), tuple(filter(None, texts.values())))
 
     def prune(self) -> int:
         """Drop retired texts that are past retention from the journal, and say how many; the log itself stays.
@@ -291,14 +294,18 @@ class FolderStore:
                 pass
 
     def close(self) -> None:
-        """Flush what is in place but not yet marked safe, and once a day let go what is past retention."""
+        """Flush what is in place but not yet marked safe, and once a day let go what is past retention.
+
+        What was acknowledged is in the journal: if this fails now, a later flush will do.
+        """
         if self._unsettled:
-            with self._desk() as desk:
-                desk.settle()
-                self._unsettled = 0
-                due = desk.older_than_a_day(PRUNED, self._clock())
-            if due:
-                self.prune()
+            with suppress(StoreFailed, Busy):
+                with self._desk() as desk:
+                    desk.settle()
+                    self._unsettled = 0
+                    due = desk.older_than_a_day(PRUNED, self._clock())
+                if due:
+                    self.prune()
 
     def _now(self) -> str:
         return _iso(self._clock())
@@ -323,29 +330,25 @@ class FolderStore:
         return admitted
 
     def _scan(self) -> Iterator[Entry]:
-        waiting = [(self._open_root(), "")]
-        try:
+        waiting = [""]
+        with self._open_root() as root:
             while waiting:
-                folder, prefix = waiting.pop()
-                with folder:
-                    yield Entry(prefix, _stamp(folder.stat_self()))
-                    for entry in folder.scan():
-                        if not _is_folder_of_ours(entry, prefix):
-                            if found := _entry(entry, prefix):
-                                yield found
-                            continue
-                        inner = f"{prefix}{entry.name}/"
-                        problem = _name_problem(f"{inner}any.md")
-                        try:
-                            if not problem:
-                                waiting.append((folder.folder(entry.name), inner))
-                        except (OSError, PathRefused):
-                            problem = "cannot be looked into"
-                        if problem:
-                            yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
-        finally:
-            for folder, _ in waiting:
-                folder.close()
+                prefix = waiting.pop()
+                try:
+                    with walk(root, f"{prefix}any") as (folder, _):
+                        yield Entry(prefix, _stamp(folder.stat_self()))
+                        for entry in folder.scan():
+                            if not _is_folder_of_ours(entry, prefix):
+                                if found := _entry(entry, prefix):
+                                    yield found
+                            elif problem := _name_problem(f"{prefix}{entry.name}/any.md"):
+                                yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+                            else:
+                                waiting.append(f"{prefix}{entry.name}/")
+                except (OSError, PathRefused):
+                    if not prefix:
+                        raise
+                    yield Entry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
 
     def _settle_if_due(self, desk: Desk) -> None:
         self._unsettled += 1
@@ -386,13 +389,13 @@ class FolderStore:
                 raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
 
     @contextmanager
-    def _desk(self) -> Iterator[Desk]:
+    def _desk(self, wait: float | None = None) -> Iterator[Desk]:
         """Where changes are made: the lock held, the journal sound, crashes of others mended."""
         try:
             with (
                 self._open_root(create=True) as root,
                 root.folder(HISTORY, create=True) as history,
-                kernel_lock(history, "lock", wait=self._wait),
+                kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
             ):
                 journal = Journal(history, self._segment)
                 desk = Desk(root, history, journal, self._boot, self._patience)

@@ -31,8 +31,10 @@ SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 _ENDLESS = 1 << 40
 _TAIL = 160  # longer than any mark
-_SAFE = re.compile(rb'\{"safe": "([0-9a-f]*)"\}\n')
-_DONE = re.compile(rb'\{"done": "([0-9a-f]*)", "boot": "([^"\\\\]*)"\}\n')
+_ID = re.compile(r"[0-9a-f]{1,15}")
+_VERSION = re.compile(r"([0-9a-f]{64})?")
+_SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
+_DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,15 @@ class Tail:
     boot: str = ""
     safe: bool = False
     last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsafe:
+    """The commits that a power cut could still undo, oldest first; those not in place yet; and their boot."""
+
+    commits: list[Commit]
+    unfinished: list[Commit]
+    boot: str
 
 
 def encode(commit: Commit, boot: str) -> bytes:
@@ -74,7 +85,10 @@ def decode(line: bytes) -> Commit | None:
     try:
         shape = json.loads(line)
         revisions = tuple(_decode_revision(change) for change in shape["changes"])
-        return Commit(shape["commit"], shape["at"], shape["by"], shape["why"], revisions, shape.get("undoes", ""))
+        words = [shape["commit"], shape["at"], shape["by"], shape["why"], shape.get("undoes", "")]
+        if not all(isinstance(word, str) for word in words) or not _ID.fullmatch(words[0]):
+            return None
+        return Commit(words[0], words[1], words[2], words[3], revisions, words[4])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
         return None
 
@@ -85,6 +99,8 @@ def _decode_revision(shape: dict[str, str]) -> Revision:
         for key in ("old", "new")
     ]
     check_path(shape["path"])  # a journal that came with a repository may be hostile
+    if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
+        raise ValueError("a version is not one")
     revision = Revision(shape["path"], shape["before"], shape["after"], *texts)
     for version, data in ((revision.before, revision.old), (revision.after, revision.new)):
         if data is not None and version_of(data) != version:
@@ -154,13 +170,15 @@ class Journal:
         self._open()
         self._folder.sync()
 
-    def unsafe(self) -> tuple[list[Commit], str]:
-        """The commits after the last `safe` mark, oldest first, finished or not, and the boot they belong to."""
+    def unsafe(self) -> Unsafe:
+        """What came after the last `safe` mark."""
         lines = read_all(self._open(), _ENDLESS).split(b"\n")
         last = max((n for n, line in enumerate(lines) if line.startswith(b'{"safe"')), default=-1)
         kept = [(line, commit) for line in lines[last + 1 :] if (commit := decode(line))]
         boot = str(json.loads(kept[-1][0]).get("boot", "")) if kept else ""
-        return [commit for _, commit in kept], boot
+        done = {mark[1].decode() for line in lines[last + 1 :] if (mark := _DONE.fullmatch(line + b"\n"))}
+        commits = [commit for _, commit in kept]
+        return Unsafe(commits, [commit for commit in commits if commit.id not in done], boot)
 
     def commits(self, path: str | None = None) -> Iterator[Commit]:
         """The finished commits, newest first; with `path`, those that touched it."""

@@ -20,6 +20,7 @@ from memsheaf.store.confined import READ, Folder, read_all, read_file, stage, wa
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
 ATTEMPTS = 3
+JUST_NOW = 2.0  # seconds; a file that has been empty for longer is simply empty
 PATIENT_SWAPS = 100  # nobody saves faster than this for longer
 
 
@@ -152,7 +153,7 @@ def read_patiently(folder: Folder, name: str, path: str, patience: float) -> byt
     try:
         data = read_file(folder, name, READ_LIMIT + 1)
         for _ in range(ATTEMPTS):
-            if data:
+            if data or time.time() - folder.stat(name).st_mtime > JUST_NOW:
                 break
             time.sleep(patience)
             data = read_file(folder, name, READ_LIMIT + 1)
