@@ -45,9 +45,7 @@ class Documents:
         """Make the catalog from all files."""
         groups: dict[str, list[str]] = {}
         for path, fields in self._all():
-            line = (
-                f"- [{fields.get('name', path.stem)}]({path.name}) - {fields.get('description', path.stem)}"
-            )
+            line = f"- [{fields.get('name', path.stem)}]({path.name}) - {fields.get('description', path.stem)}"
             groups.setdefault(fields.get("type", "other"), []).append(line)
         lines = ["# Memory\n"]
         for kind, heading in _HEADINGS.items():

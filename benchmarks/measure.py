@@ -51,9 +51,7 @@ class Sample:
 NOTHING = Sample((), ())
 
 
-def measure(
-    work: Callable[[int], object], times: int, *, at_least: int = AT_LEAST, budget: float = 20.0
-) -> Sample:
+def measure(work: Callable[[int], object], times: int, *, at_least: int = AT_LEAST, budget: float = 20.0) -> Sample:
     """Do the work `times` times, or `at_least` times and then for as long as the budget of seconds lasts.
 
     The work gets the number of the repetition.

@@ -21,14 +21,10 @@ def draw(sizes: Sequence[Figures], path: str) -> bool:
     counts = [found.size for found in sizes]
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(12, 4), sharey=True)
     for panel, (name, title) in zip(panels, PANELS, strict=True):
-        panel.loglog(
-            counts, [found.documents[name].cpu_ms for found in sizes], "s--", label="documents' algorithm"
-        )
+        panel.loglog(counts, [found.documents[name].cpu_ms for found in sizes], "s--", label="documents' algorithm")
         panel.loglog(counts, [found.ours[name].cpu_ms for found in sizes], "o-", label="memsheaf")
         if name == "save":
-            panel.loglog(
-                counts, [found.yardstick.cpu_ms for found in sizes], ":", color="grey", label="yardstick"
-            )
+            panel.loglog(counts, [found.yardstick.cpu_ms for found in sizes], ":", color="grey", label="yardstick")
             panel.axhline(SAVE_CPU_MS, color="grey", linewidth=0.5, label=f"promised: {SAVE_CPU_MS:g} ms")
         panel.set(title=title, xlabel="memories")
         panel.grid(alpha=0.3)

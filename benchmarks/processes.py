@@ -31,9 +31,7 @@ def list_command(environment: dict[str, str], size: int, times: int) -> tuple[Sa
         shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         if shown.count("\n") < size:
             raise Unmeasured(f"it printed {shown.count(chr(10))} lines")
-        bare, ours = measure_processes(
-            [[sys.executable, "-c", "pass"], command], times, environment=environment
-        )
+        bare, ours = measure_processes([[sys.executable, "-c", "pass"], command], times, environment=environment)
     except OSError as error:
         raise Unmeasured(error.strerror or "it cannot be started") from None
     except subprocess.CalledProcessError as error:

@@ -137,9 +137,7 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
     lines = ["| promise | verdict | measured |", "|---|---|---|"]
-    return "\n".join(
-        lines + [f"| {verdict.promise} | {verdict.state} | {_said(verdict)} |" for verdict in verdicts]
-    )
+    return "\n".join(lines + [f"| {verdict.promise} | {verdict.state} | {_said(verdict)} |" for verdict in verdicts])
 
 
 def _operations(sizes: Sequence[Figures]) -> str:
@@ -168,9 +166,7 @@ def _walls(sizes: Sequence[Figures]) -> str:
         "save, yardsticks, mean",
         "worst save, ms",
     ]
-    return "Each is the middle of the rounds, with the lowest and the highest.\n\n" + _table(
-        head, map(row, sizes)
-    )
+    return "Each is the middle of the rounds, with the lowest and the highest.\n\n" + _table(head, map(row, sizes))
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -183,9 +179,7 @@ def _processes(report: Report) -> str:
             command = _short(found.command.cpu_ms / found.python.cpu_ms) if found.command else "not measured"
             yield [f"{found.size:,}", _short(found.bulk_per_second), _short(found.resident_mb), command]
 
-    imports = ", ".join(
-        f"`{statement}` {sample.cpu_ms:.1f} ms" for statement, sample in report.imports.items()
-    )
+    imports = ", ".join(f"`{statement}` {sample.cpu_ms:.1f} ms" for statement, sample in report.imports.items())
     head = [
         "memories",
         "bulk import, memories a second",

@@ -53,12 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="How fast memsheaf is.")
     parser.add_argument("--sizes", default="", help=f"numbers of memories, with commas (default {SIZES})")
     parser.add_argument("--quick", action="store_true", help=f"few repetitions, and sizes {QUICK_SIZES}")
-    parser.add_argument(
-        "--folder", default="", help="where to work: a real disk, not memory (default build/)"
-    )
-    parser.add_argument(
-        "--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)"
-    )
+    parser.add_argument("--folder", default="", help="where to work: a real disk, not memory (default build/)")
+    parser.add_argument("--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)")
     parser.add_argument("--no-plot", action="store_true", help="leave the picture out")
     return parser
 

@@ -94,9 +94,7 @@ class Site:
         return Sheaf.open(SCOPE, settings=self.settings)
 
 
-def measure_sizes(
-    sizes: Sequence[int], work: str, effort: Effort, say: Callable[[str], None]
-) -> list[Figures]:
+def measure_sizes(sizes: Sequence[int], work: str, effort: Effort, say: Callable[[str], None]) -> list[Figures]:
     """Fill a folder for each size and measure everything there.
 
     Questions come first, so that they are asked of just so many memories. Saves come last and at all sizes in

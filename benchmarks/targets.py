@@ -111,9 +111,7 @@ def _starts(sizes: Sequence[Figures]) -> Iterator[Verdict]:
 
 def _searches(by_size: dict[int, Figures]) -> Iterator[Verdict]:
     for size, bound in SEARCH_CPU_MS.items():
-        yield _at(
-            "search, best 5, CPU", (size, bound), by_size, lambda found: found.ours["search"].cpu_ms, "ms"
-        )
+        yield _at("search, best 5, CPU", (size, bound), by_size, lambda found: found.ours["search"].cpu_ms, "ms")
 
 
 def _imports(imports: dict[str, Sample]) -> Iterator[Verdict]:

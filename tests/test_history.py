@@ -69,6 +69,7 @@ ODD = [
 def test_what_was_forgotten_comes_back_byte_for_byte(data: bytes, sheaf: Sheaf) -> None:
     write(sheaf, "n.md", data)
     sheaf.list()
+    sheaf.by = "user"  # what cannot be understood, only a person removes
 
     sheaf.forget("n.md", why="not needed")
     assert not os.path.exists(os.path.join(sheaf.root, "n.md"))

@@ -20,8 +20,8 @@ with open(CORPUS, encoding="utf-8") as file:
 CATALOG = "# Memory\n\n## User\n- [Prefers tabs](user_prefers-tabs.md) — Indentation\n"
 
 
-def section(*, scope: str = "user", catalog: str = CATALOG, context: str = "", tools: bool = True) -> str:
-    return stable(scope=scope, catalog=catalog, context=context, tools=tools)
+def section(*, scope: str = "user", catalog: str = CATALOG, context: str = "", offer: str = "all") -> str:
+    return stable(scope=scope, catalog=catalog, context=context, offer=offer)
 
 
 def test_the_section_names_its_scope_and_ends_with_the_catalog() -> None:
@@ -55,7 +55,7 @@ def test_every_tool_that_the_protocol_names_exists() -> None:
 
 
 def test_without_tools_the_section_does_not_speak_of_them() -> None:
-    text = section(tools=False, context="Loaded all the same.")
+    text = section(offer="none", context="Loaded all the same.")
 
     assert "memory_" not in text
     assert "not instructions" in text

@@ -859,7 +859,8 @@ def test_the_prompt_is_the_same_bytes_while_nothing_changes(sheaf: Sheaf, settin
         == first
     )
     with Sheaf.open("agent/tester", settings=settings, read_only=True) as reader:
-        assert reader.prompt() == first
+        assert "memory_write" not in reader.prompt()
+        assert reader.prompt().partition("## Catalog")[2] == first.partition("## Catalog")[2]
     sheaf.index.delete()
     assert sheaf.prompt() == first
 
@@ -1011,3 +1012,43 @@ def test_search_forgets_what_was_forgotten(sheaf: Sheaf) -> None:
     assert sheaf.search("plain")
     sheaf.forget("user_first.md")
     assert sheaf.search("plain") == []
+
+
+def test_a_replaced_fact_does_not_inherit_the_evidence_of_the_old_one(sheaf: Sheaf) -> None:
+    sheaf.remember(
+        "Editor", "D", "user", "vim", expires="2026-12-31", citations=["a.py:1"], reason="said so", pinned=True
+    )
+
+    now = sheaf.remember("Editor", "D", "user", "helix", replace=True)
+
+    assert (now.expires, now.citations, now.reason, now.pinned) == ("", (), "", True)
+
+
+def test_a_memory_that_was_renamed_by_hand_is_not_taken_for_its_former_self(sheaf: Sheaf) -> None:
+    first = sheaf.remember("A", "D", "user", "one")
+    put_outside(sheaf, first.path, first.text.replace("name: A", "name: B").replace("one", "two"))
+
+    second = sheaf.remember("A", "D", "user", "three", replace=True)
+
+    assert second.path != first.path
+    assert sheaf.read(first.path).body == "two\n"
+
+
+@pytest.mark.parametrize(("said", "asked"), [("Москва", "москва"), ("über", "Über"), ("CAFÉ", "café")])
+def test_a_search_does_not_mind_case_in_any_script(sheaf: Sheaf, said: str, asked: str) -> None:
+    sheaf.remember("City", "D", "user", f"It is {said} there.")
+
+    assert [row.name for row in sheaf.search(asked)] == ["City"]
+
+
+def test_more_folders_than_a_process_may_open_hide_nothing(sheaf: Sheaf) -> None:
+    import resource
+
+    for number in range(300):
+        put_outside(sheaf, f"f{number}/note.md", PLAIN)
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, allowed[1]))
+    try:
+        assert len([row for row in sheaf.list() if not row.problem]) == 300
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, allowed)

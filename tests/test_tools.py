@@ -149,7 +149,7 @@ def test_a_saved_memory_is_viewed_listed_found_and_read(tools: Tools, sheaf: She
     assert tools.call("memory_view", {"target": "files"}) == line
     assert tools.call("memory_list", {}) == line
     assert tools.call("memory_list", {"type": "user"}) == line
-    assert tools.call("memory_list", {"type": "project"}) == "No memory files yet."
+    assert tools.call("memory_list", {"type": "project"}) == "No memory files of type 'project'."
     assert tools.call("memory_search", {"query": "tabs"}) == line
     assert tools.call("memory_read", {"filename": "user_prefers-tabs.md"}) == sheaf.read("user_prefers-tabs.md").text
 

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
@@ -20,17 +21,25 @@ MAX_TOTAL = 1 << 30
 MAX_RATIO = 200  # unpacked to packed, past the first megabyte
 
 
-def read(source: str) -> Iterator[tuple[str, bytes]]:
-    """Go through the memories of a folder, a zip or a tar archive.
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One Markdown file of a folder or an archive; with `why` it may not come in."""
+
+    path: str
+    data: bytes = b""
+    why: str = ""
+
+
+def read(source: str) -> Iterator[Member]:
+    """Go through the Markdown files of a folder, a zip or a tar archive; the catalog and hidden ones are passed over.
 
     Raises:
-        ArchiveRefused: a name reaches outside, two names are one file, or it is too large. Files that are not
-            Markdown, and the catalog, are passed over.
+        ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
     """
     if os.path.isdir(source):
         members = _from_folder(source)
     elif not os.path.exists(source):
-        raise ArchiveRefused(f"there is no {source!r}")
+        raise _missing(source)
     else:
         members = _from_file(source)
     seen: dict[str, str] = {}
@@ -38,8 +47,13 @@ def read(source: str) -> Iterator[tuple[str, bytes]]:
     for number, (name, load) in enumerate(members):
         if number >= MAX_MEMBERS:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
-        path = _admitted(name)
-        if not path:
+        name = _inside(name)
+        if _is_passed_over(name):
+            continue
+        try:
+            path = check_path(name)
+        except PathRefused as error:
+            yield Member(name, why=str(error))
             continue
         if other := seen.get(fold(path)):
             raise ArchiveRefused(f"{other!r} and {path!r} are one file on some file systems")
@@ -51,7 +65,13 @@ def read(source: str) -> Iterator[tuple[str, bytes]]:
         total += len(data)
         if total > MAX_TOTAL:
             raise ArchiveRefused(f"more than {MAX_TOTAL >> 20} MiB of text")
-        yield path, data
+        yield Member(path, data)
+
+
+def _missing(source: str) -> ArchiveRefused:
+    error = ArchiveRefused(f"there is no {source!r}")
+    error.hint = "Name a folder, a zip or a tar archive."
+    return error
 
 
 def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
@@ -107,21 +127,29 @@ def _broken() -> tuple[type[Exception], ...]:
     return zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError
 
 
-def _admitted(name: str) -> str:
-    """The path a member is stored at, "" when it is nothing for us."""
-    base = name.rpartition("/")[2]
-    if "\\" not in name and not name.startswith("/") and ".." not in name.split("/"):
-        hidden = any(part.startswith(".") for part in name.split("/"))
-        if hidden or not base.lower().endswith(".md") or base.casefold() in RESERVED_FILES:
-            return ""
-    try:
-        return check_path(name)
-    except PathRefused as error:
-        raise ArchiveRefused(f"a member may not be imported: {error}") from None
+def _inside(name: str) -> str:
+    """The name of a member without a leading `./`. Raises ArchiveRefused when it reaches outside."""
+    while name.startswith("./"):
+        name = name[2:]
+    steps = name.split("/")
+    drive = len(name) > 1 and name[1] == ":"
+    if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in steps or drive:
+        raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
+    return name
+
+
+def _is_passed_over(name: str) -> bool:
+    """Whether a member is nothing for us: hidden, not Markdown, or made by machines."""
+    *folders, base = name.split("/")
+    hidden = any(part.startswith(".") for part in (*folders, base))
+    return hidden or not base.lower().endswith(".md") or base.casefold() in RESERVED_FILES
 
 
 def _from_folder(folder: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    for here, folders, names in os.walk(folder, followlinks=False):
+    def fail(error: OSError) -> None:
+        raise ArchiveRefused(f"{error.filename!r} cannot be read: {error.strerror}")
+
+    for here, folders, names in os.walk(folder, followlinks=False, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             place = os.path.join(here, name)

@@ -126,5 +126,7 @@ def _flag(name: str, value: object) -> bool:
 
 def _projects(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(isinstance(root, str) for root in value.values()):
+        if loose := [root for root in value.values() if not os.path.isabs(os.path.expanduser(root))]:
+            raise BadSettings(f"the setting projects needs whole paths, from / or ~: {loose[0]!r} is not one")
         return tuple(value.items())
     raise BadSettings('the setting projects must be a table of folder = "root"')

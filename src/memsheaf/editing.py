@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, TextRefused
@@ -47,13 +48,19 @@ def inserted(memory: Memory, line: int, text: str) -> str:
 
 
 def merged(found: Memory, fresh: Memory) -> str:
-    """The text of `found` with the fields and the body of `fresh`; when it was made, and unknown keys, stay."""
-    values = {
-        field.key: fresh.page.items(field.key) if isinstance(field.value, tuple) else fresh.page.get(field.key)
-        for field in fresh.page.fields
-        if field.key != "created"
-    }
+    """The text of `found` with the fields and the body of `fresh`.
+
+    When it was made, whether it is pinned, and unknown keys stay; the evidence for the old fact does not.
+    """
+    values: dict[str, str | Sequence[str] | None] = dict.fromkeys(_OF_THE_FACT)
+    for field in fresh.page.fields:
+        if field.key != "created":
+            listed = isinstance(field.value, tuple)
+            values[field.key] = fresh.page.items(field.key) if listed else fresh.page.get(field.key)
     return edited(found.text, fields=values, body=fresh.body)
+
+
+_OF_THE_FACT = ("citations", "conversation", "expires", "reason", "supersedes")
 
 
 def placed(fresh: Memory, path: str) -> Memory:

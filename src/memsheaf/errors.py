@@ -100,7 +100,7 @@ class ReadOnly(Refused):
 class ArchiveRefused(Refused):
     """An import that is too large, or reaches outside its root. Nothing was imported."""
 
-    hint = "Unpack it by hand, look at it, and import the folder."
+    hint = "Look at it by hand, take out what does not belong, and import the rest."
 
 
 class BadHeader(MemsheafError):

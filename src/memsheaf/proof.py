@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
+from memsheaf.index.catalog import target
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
 
@@ -17,10 +18,12 @@ SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 class Proof:
     """What was erased, where we looked, and what is left. `left` is empty when it is gone.
 
+    `names` are those the memory has had: the journal of former ones is erased with it.
     `elsewhere` names other memories that say the same words: they are not this one's to erase.
     """
 
     path: str
+    names: tuple[str, ...]
     versions: int
     files: int
     bytes: int
@@ -35,13 +38,21 @@ class Proof:
 
 def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
     """Read every file under `root` and each of `others`, and look for the erased memory in them."""
-    found = {place: data for place in [*_files(root), *others] if (data := _bytes(place)) is not None}
+    left: list[str] = []
+    found: dict[str, bytes] = {}
+    for place in [*_files(root), *others]:
+        try:
+            with open(place, "rb") as file:
+                found[place] = file.read()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            left.append(f"{os.path.relpath(place, root)} (cannot be read)")
     memories = {place: data for place, data in found.items() if _is_memory(os.path.relpath(place, root))}
     pieces = _pieces(erased)
     elsewhere = {os.path.relpath(place, root) for place, data in memories.items() if _holds(data, pieces)}
     # what another memory says as well is no trace of this one
     telling = {piece for piece in pieces if not any(piece in data for data in memories.values())}
-    left = []
     for place, data in found.items():
         name = os.path.relpath(place, root)
         if place.endswith(".jsonl"):
@@ -52,16 +63,20 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
         elif place not in memories and _holds(data, telling):
             left.append(name)
     size = sum(map(len, found.values()))
-    return Proof(erased.path, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere)))
+    return Proof(
+        erased.path, erased.names, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere))
+    )
 
 
 def _pieces(erased: Erased) -> set[bytes]:
-    """Pieces of the erased texts that are long enough to be telling."""
+    """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
-    own = {f"]({erased.path})".encode()}
-    return own | {line for line in lines if len(line) >= SHORTEST and not line.startswith(_COMMON)}
+    values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
+    own = {f"]({target(name)})".encode() for name in erased.names}
+    return own | {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
 
 
+_WORDED = (b"name", b"description", b"reason")
 _COMMON = (b"type:", b"created:", b"updated:", b"source:", b"trust:", b"pinned:", b"expires:")
 
 
@@ -74,7 +89,7 @@ def _in_journal(line: bytes, erased: Erased, pieces: set[bytes]) -> bool:
     if commit is None:
         return _holds(line, pieces)
     versions = {version for step in commit.revisions for version in (step.before, step.after)}
-    return bool(versions & set(erased.versions)) or any(step.path == erased.path for step in commit.revisions)
+    return bool(versions & set(erased.versions)) or any(step.path in erased.names for step in commit.revisions)
 
 
 def _others_in_journal(line: bytes, pieces: set[bytes]) -> set[str]:
@@ -86,14 +101,6 @@ def _others_in_journal(line: bytes, pieces: set[bytes]) -> set[str]:
 
 def _is_memory(name: str) -> bool:
     return name.endswith(".md") and not name.startswith(".") and name != CATALOG
-
-
-def _bytes(place: str) -> bytes | None:
-    try:
-        with open(place, "rb") as file:
-            return file.read()
-    except OSError:
-        return None
 
 
 def _files(root: str) -> Iterable[str]:

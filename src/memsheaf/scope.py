@@ -105,7 +105,7 @@ def project_root(places: Places) -> str:
     mapped = [(_real(folder), root) for folder, root in places.projects]
     chosen = [(folder, root) for folder, root in mapped if any(_within(place, folder) for place in here)]
     if chosen:  # the most specific folder decides
-        return os.path.abspath(os.path.expanduser(max(chosen)[1]))
+        return os.path.abspath(os.path.expanduser(max(chosen, key=lambda pair: len(pair[0]))[1]))
     kept = os.path.join(checkout, FOLDER) if checkout else ""
     if kept and os.path.lexists(kept):
         _refuse_links(checkout, kept)

@@ -112,9 +112,11 @@ class Sheaf:
 
     def close(self) -> None:
         """Make everything safe on disk and let go."""
-        if not self.read_only:
-            self.store.close()
-        self.index.close()
+        try:
+            if not self.read_only:
+                self.store.close()
+        finally:
+            self.index.close()
 
     def __enter__(self) -> Sheaf:
         return self
@@ -171,7 +173,7 @@ class Sheaf:
                 scope=str(self.scope),
                 catalog=self.index.catalog().text,
                 context=self._context(),
-                tools=self.tools,
+                offer="none" if not self.tools else "reading" if self.read_only else "all",
             )
             self._prompt = key, text
         return self._prompt[1]
@@ -378,8 +380,11 @@ class Sheaf:
         refused: list[tuple[str, str]] = []
         changes: list[Change] = []
         parsed: dict[str, Memory] = {}
-        for path, data in archive.read(source):
+        for member in archive.read(source):
+            path, data = member.path, member.data
             try:
+                if member.why:
+                    raise TextRefused(member.why)
                 found = self._find(path)
                 memory = checked_import(found.path if found else path, data, found)
                 if found and found.data != data and not replace:
@@ -418,8 +423,13 @@ class Sheaf:
 
     def _same_name(self, kind: str, name: str) -> Memory | None:
         """The memory that bears this very name: a correction belongs there."""
-        found = self.index.named(kind, name.strip())
-        return self._find(found) if found else None
+        for _ in range(2):
+            path = self.index.named(kind, name.strip())
+            found = self._find(path) if path else None
+            if found is None or (found.name, found.kind) == (name.strip(), kind):
+                return found
+            self.index.look(thorough=True)  # it was given another name meanwhile
+        return None
 
     def _taken(self, path: str) -> bool:
         return bool(self.index.same_file(path)) or self.store.stamps([path])[path] is not None

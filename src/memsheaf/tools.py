@@ -33,7 +33,6 @@ ALIASES = {
     "old_str": "old_text",
     "new_str": "new_text",
     "kind": "type",
-    "text_": "text",
 }
 RENAMED = {"memory_replace": "memory_update"}
 
@@ -57,6 +56,8 @@ def memory_view(
     page: Annotated[int, "Page, from 1"] = 1,
 ) -> str:
     """Look at the catalog of what is remembered."""
+    if page < 1:
+        raise TextRefused(f"there is no page {page}; pages begin with 1")
     if target == "index" and page == 1:
         return desk.sheaf.catalog().text
     if target == "files":
@@ -137,7 +138,8 @@ def memory_list(
     page: Annotated[int, "Page, from 1"] = 1,
 ) -> str:
     """List all memory files."""
-    return _files(desk.sheaf.list(kind=type), page, "No memory files yet.")
+    rows = [row for row in desk.sheaf.list() if _is_of(row, type)] if type else desk.sheaf.list()
+    return _files(rows, page, f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet.")
 
 
 def memory_search(
@@ -181,7 +183,7 @@ class Tools:
 
     def call(self, name: str, arguments: Mapping[str, object]) -> str:
         """Run a tool and give its answer; what goes wrong is an answer, too."""
-        name = RENAMED.get(name, name)
+        name = RENAMED.get(str(name), str(name))
         tool = self._tools.get(name)
         if tool is None:
             return f"Error: there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}."
@@ -200,6 +202,8 @@ class Tools:
             return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
         if isinstance(error, ManyMatches):
             lines = ", ".join(map(str, error.lines))
+            if len(error.lines) == 1:
+                return f"The string occurs once in '{error.path}', at line {lines}. Leave the count out."
             return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
         if isinstance(error, OutOfRange):
             return f"Line {error.line} is beyond end of file ({error.lines} lines)."
@@ -255,6 +259,7 @@ def _arguments(tool: Callable[..., str], given: Mapping[str, object]) -> dict[st
     known: dict[str, Any] = shape["properties"]
     arguments: dict[str, object] = {}
     for name, value in given.items():
+        name = str(name)
         name = name if name in known else ALIASES.get(name, name)
         if name not in known:
             raise TextRefused(
@@ -301,6 +306,10 @@ def _files(rows: Sequence[Row], page: int, empty: str) -> str:
         return f"Error: there is no page {page}; there are {-(-len(rows) // size)}."
     more = f"\n(page {page} of {-(-len(rows) // size)})" if len(rows) > size else ""
     return "\n".join(map(_file, shown)) + more
+
+
+def _is_of(row: Row, kind: str) -> bool:
+    return row.kind == kind or (kind == "other" and row.kind not in KINDS)
 
 
 def _file(row: Row) -> str:

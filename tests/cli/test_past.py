@@ -109,8 +109,9 @@ def test_an_edit_made_with_another_program_is_in_the_log_and_can_be_undone(
     (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
     (root / tabs).write_text((root / tabs).read_text().replace("tabs.", "outside."))
 
-    assert "  outside" in run("log")[1]
-    assert run("undo")[0] == 0
+    log = run("log")[1]
+    assert "  outside" in log
+    assert run("undo", log.split()[0])[0] == 0
     assert body(run, tabs) == "Use tabs.\n"
 
 

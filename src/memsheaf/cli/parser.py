@@ -34,7 +34,7 @@ def parse(command: Command, words: Sequence[str]) -> Namespace:
     parser = _Parser(add_help=False, allow_abbrev=False, usage="", formatter_class=_narrow)
     for argument in (*command.arguments, *EVERYWHERE):
         _add(parser, argument)
-    valued = {a.name for a in (*command.arguments, *EVERYWHERE) if a.value}
+    valued = {a.name for a in (*command.arguments, *EVERYWHERE) if a.value and a.name.startswith("-")}
     return parser.parse_args(_ordered(words, valued))
 
 

@@ -20,9 +20,12 @@ def words(name: str) -> str:
         return file.read()
 
 
-def stable(*, scope: str, catalog: str, context: str, tools: bool) -> str:
-    """The section for a system prompt: how to use memory, the catalog, and CONTEXT.md in full."""
-    protocol = words("protocol" if tools else "passive")
+def stable(*, scope: str, catalog: str, context: str, offer: str) -> str:
+    """The section for a system prompt: how to use memory, the catalog, and CONTEXT.md in full.
+
+    `offer` says which tools the agent has: `all`, only those for `reading`, or `none`.
+    """
+    protocol = words({"all": "protocol", "reading": "reading", "none": "passive"}[offer])
     shown = catalog.removeprefix("# Memory\n").strip("\n")  # its lines are neutral already
     text = protocol.replace("{scope}", scope).replace("{catalog}", shown)
     return text + _persistent(context) if context.strip() else text

@@ -8,6 +8,7 @@ to the files is put in the journal on the way, and MEMORY.md follows.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -54,6 +55,9 @@ QUERY_LIMIT = 2_000
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
 MOST_TERMS = 32
 
+_WITHOUT_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Known = tuple[int, int, int, int, int, str, int]
@@ -457,7 +461,7 @@ class Index:
         terms = [term for word in query.split() if (term := word.replace('"', ""))][:MOST_TERMS]
         columns = ", ".join(f"entry.{name}" for name in ROW.split(", "))
         source = f"SELECT {columns} FROM words JOIN entry ON entry.id = words.rowid WHERE entry.version <> ''"
-        if all(term.isascii() for term in terms):
+        if not any(_WITHOUT_BLANKS.search(term) for term in terms):
             words = [part for term in terms for part in _alphanumeric(term)]
             match = " OR ".join(f'"{word}"*' for word in words)
             order = "ORDER BY bm25(words, 4.0, 2.0, 1.0), entry.path LIMIT ?"
