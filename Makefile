@@ -30,16 +30,18 @@ format: $(VENV)/.dev ## lay the code out
 bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
 	$(BIN)/python -m benchmarks.run
 
-crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/crash
+crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (10 minutes)
+	$(BIN)/python tests/crash/strike.py
+	$(BIN)/python tests/crash/power.py
 
-race: $(VENV)/.dev ## many writers, editors alongside, for longer (minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/race tests/store/test_state_machine.py
+race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests/race
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
 	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
-	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=50000
+	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=20000
 
 docs: $(VENV)/.dev ## write docs/cli.md anew from --help
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md

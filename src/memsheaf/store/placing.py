@@ -86,8 +86,10 @@ class Placing:
     def _look_at_displaced(self, revision: Revision, draft: str, folder: Folder, name: str) -> list[Revision]:
         try:
             met = _met(revision, read_patiently(self.history, draft, revision.path, self.patience))
-        except PathRefused:
-            self.history.rename(draft, folder, name)  # a link, or a folder: not ours to judge
+        except (PathRefused, StoreFailed, OSError):
+            # a link, a folder, or a disk that fails: what cannot be judged goes back where it was
+            if revision.new is None or not self.history.swap(draft, folder, name):
+                self.history.rename(draft, folder, name)
             raise
         if not met:
             self.history.unlink(draft)
