@@ -41,7 +41,7 @@ race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 m
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
 	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
-	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=20000
+	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=3000
 
 docs: $(VENV)/.dev ## write docs/cli.md anew from --help
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md

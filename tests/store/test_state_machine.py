@@ -341,11 +341,24 @@ LONG = bool(os.environ.get("MEMSHEAF_LONG"))
 
 TestStory = Story.TestCase
 TestStory.settings = settings(
-    max_examples=3000 if LONG else 60,
-    stateful_step_count=60 if LONG else 30,
+    max_examples=800 if LONG else 60,
+    stateful_step_count=50 if LONG else 30,
     derandomize=not LONG,
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+def test_what_another_process_made_and_a_person_removed_is_told_as_removed() -> None:
+    story = Story()
+    try:
+        story.put("a.md")
+        story.look()
+        story.commit(["b.md"], set())
+        story.forget("a.md")
+        story.remove_outside("b.md")
+        story.look()
+    finally:
+        story.teardown()

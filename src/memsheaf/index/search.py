@@ -412,8 +412,8 @@ class Index:
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             self._watched = None
-            if commit.id:
-                set_facts(db, journal=int(commit.id, 16))
+            if commit.id and known.facts.get("journal", 0) == int(commit.follows or "0", 16):
+                set_facts(db, journal=int(commit.id, 16))  # and nothing of others came between
             self._publish(db, unspoilt=stamps[CATALOG] == known.marks.get(CATALOG), folders=quiet)
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:

@@ -85,7 +85,10 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One change of one or many texts, as the journal keeps it."""
+    """One change of one or many texts, as the journal keeps it.
+
+    `follows` is the commit before it; only a commit that was just made knows it.
+    """
 
     id: str
     at: str
@@ -93,3 +96,4 @@ class Commit:
     why: str
     revisions: tuple[Revision, ...]
     undoes: str = ""
+    follows: str = field(default="", compare=False, repr=False)

@@ -286,10 +286,14 @@ class Desk:
     def _take_back(self, commit: Commit, error: OSError) -> None:
         """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
         try:
-            self._answer(commit, {}, f"taken back: {error.strerror}")
+            theirs: dict[str, list[Revision]] = {}
+            for step in self._rescued(commit):
+                theirs.setdefault(step.path, []).append(step)
+            self._answer(commit, theirs, f"taken back: {error.strerror}")
         except OSError:
             message = f"{error.strerror}, after the change was decided; the next writer completes it"
             raise StoreFailed(message) from error
+        self._discard([_draft(commit, number) for number in range(len(commit.revisions))])
         raise error
 
     def _flush(self, path: str) -> None:

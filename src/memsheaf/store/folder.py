@@ -187,7 +187,8 @@ class FolderStore:
         with self._desk() as desk:
             revisions = [desk.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
-            commit = Commit(os.urandom(6).hex() if revisions else "", self._now(), by, why, tuple(revisions), undoes)
+            name = os.urandom(6).hex() if revisions else ""
+            commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, desk.journal.last)
             if revisions:
                 desk.carry_out(commit)
                 self._settle_if_due(desk)

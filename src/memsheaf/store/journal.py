@@ -114,6 +114,7 @@ class Journal:
     def __init__(self, folder: Folder, segment: int = 0) -> None:
         self._folder = folder
         self.segment = segment or self._last_segment()
+        self.last = ""
         self._fd = -1
 
     def open_to_append(self) -> None:
@@ -128,6 +129,11 @@ class Journal:
 
     def tail(self) -> Tail:
         """Look at the last line, moving on past sealed segments."""
+        tail = self._tail()
+        self.last = tail.last
+        return tail
+
+    def _tail(self) -> Tail:
         end = self._end()
         if not end:
             return Tail("clean", safe=True)
@@ -138,7 +144,7 @@ class Journal:
             return Tail("clean", safe=True, last=safe[1].decode())
         if last.startswith(b'{"sealed"'):
             self._advance()
-            return self.tail()
+            return self._tail()
         return Tail("open" if end.endswith(b"\n") else "torn")
 
     def append(self, line: bytes, *, durable: bool) -> None:
