@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from memsheaf.store.folder import FolderStore
 
 def test_a_child_forked_while_the_lock_was_held_does_not_keep_it(tmp_path: Path) -> None:
     store = FolderStore(str(tmp_path), wait=1.0)
-    with store.lock("work"):
+    with store.lock("work"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is the point here
         child = os.fork()
         if not child:
             signal.pause()
