@@ -111,6 +111,9 @@ def test_an_edit_made_with_another_program_is_in_the_log_and_can_be_undone(
 
     log = run("log")[1]
     assert "  outside" in log
+    code, _, err = run("undo")
+    assert code == 1
+    assert "undo that first, by its id" in err
     assert run("undo", log.split()[0])[0] == 0
     assert body(run, tabs) == "Use tabs.\n"
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
-from memsheaf.cli.call import Call, pick, plural
+from memsheaf.cli.call import Call, hinted, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, filled, takes, version, whole
-from memsheaf.errors import NotFound
+from memsheaf.errors import Changed, NotFound
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -115,7 +115,13 @@ def undo(call: Call) -> int:
       memsheaf undo 3f2a9c1b04de
     """
     with call.changing() as sheaf:
-        commit = sheaf.undo(call.options.commit or "")
+        try:
+            commit = sheaf.undo(call.options.commit or "")
+        except Changed as error:
+            since = (
+                f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
+            )
+            raise hinted(error, since) from None
     return call.console.answer(_commit_json(commit), [f"Undid {commit.undoes}:", *_changes(commit)])
 
 
