@@ -230,8 +230,12 @@ class FolderStore:
             NotFound: neither the folder nor the journal knows it.
         """
         path = self._spelling(path)
-        if self.stamps([""])[""] is None:
-            raise NotFound(path)
+        try:
+            self._open_root().close()  # erasing makes nothing
+        except FileNotFoundError:
+            raise NotFound(path) from None
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
         with self._desk() as desk:
             desk.sweep(self._clock())
             names, texts = desk.forget(path)
