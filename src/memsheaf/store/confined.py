@@ -312,7 +312,8 @@ def kernel_lock(folder: Folder, name: str, *, wait: float) -> Iterator[None]:
             _wait_for_lock(fd, name, wait)
         yield
     finally:
-        _unlock(fd)  # a child that was forked meanwhile holds the same open file, so closing ours is not enough
+        with suppress(OSError):
+            _unlock(fd)  # a child that was forked meanwhile holds the same open file: closing ours is not enough
         os.close(fd)
 
 
