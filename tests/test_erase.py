@@ -187,7 +187,7 @@ def test_the_proof_says_so_when_another_memory_says_the_same(sheaf: Sheaf) -> No
     assert sheaf.read("user_twin.md").body == FIRST + "\n"
 
 
-@pytest.mark.parametrize("name", ["note.txt", "backup.md~", ".hidden.md", ".history/derived-0123", "sub/copy.bak"])
+@pytest.mark.parametrize("name", ["note.txt", "backup.md~", ".hidden.md", ".history/journal.bak", "sub/copy.bak"])
 def test_the_proof_names_what_still_holds_the_text(name: str, sheaf: Sheaf) -> None:
     live(sheaf)
     place = Path(sheaf.root, name)

@@ -445,3 +445,34 @@ def test_a_file_that_went_while_nobody_looked_is_journalled_though_the_index_wen
         assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
         sheaf.undo(next(sheaf.log(memory.path)).id)
         assert sheaf.read(memory.path) == memory
+
+
+def spoil_catalog(sheaf: Sheaf, settings: Settings) -> None:
+    """Leave MEMORY.md as a power cut can: another text, and just the stamp that the index remembers."""
+    place = Path(sheaf.root, "MEMORY.md")
+    place.write_bytes(bytes(place.stat().st_size))
+    found = place.stat()
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        db.execute("UPDATE note SET a = ?, b = ?, c = ?, d = ? WHERE name = 'mark:MEMORY.md'", stamp)
+    db.close()
+
+
+@pytest.mark.parametrize(("boot", "mended"), [("one", False), ("two", True), ("", True)])
+def test_the_catalog_is_read_again_after_a_reboot(
+    boot: str, mended: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within one boot the stamp is enough; after it a file that was not flushed may hold anything."""
+    now = time.time() + 60
+    monkeypatch.setattr("memsheaf.index.search.SCAN_AT_WILL", 0)  # a small folder is looked at whole
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: "one")
+    with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
+        sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+        sheaf.prompt()
+        text = sheaf.catalog().text
+    spoil_catalog(sheaf, settings)
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: boot)
+
+    with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
+        sheaf.prompt()
+        assert (sheaf.store.published("MEMORY.md") == text.encode()) == mended

@@ -70,13 +70,15 @@ def memory(*lines: str, body: str = "body\n", path: str = "user_prefs.md") -> Me
 @pytest.mark.parametrize("case", CASES, ids=names)
 def test_a_hostile_file_is_read_for_what_it_is(case: dict[str, Any]) -> None:
     data = bytes_of(case)
-    begin = time.process_time()
-    read = parse(path_of(case), data)
-    taken = time.process_time() - begin
+    taken = []
+    for _ in range(5):  # noise only ever adds
+        begin = time.process_time()
+        read = parse(path_of(case), data)
+        taken.append(time.process_time() - begin)
 
     assert read.state in set().union(*(STATES[verdict] for verdict in case["read"].split("_or_")))
     assert read.data == data
-    assert taken < 0.05
+    assert min(taken) < 0.05
     for key, value in case.get("fields", {}).items():
         assert read.page.get(key) == value
     if "warning" in case["read"] or "lint warns" in case.get("note", ""):

@@ -84,11 +84,6 @@ class Page:
     problem: str = ""
     warnings: tuple[str, ...] = ()
 
-    @property
-    def has_header(self) -> bool:
-        """Whether the text begins with a header, understood or not."""
-        return bool(self.head) or bool(self.problem)
-
     def value(self, key: str) -> Value:
         """What stands under `key`, in whatever shape; "" when the key is absent."""
         for field in self.fields:
@@ -155,13 +150,25 @@ def join(fields: Mapping[str, str | Sequence[str]], body: str) -> str:
     Raises:
         TextRefused: no fields, a key that is not a plain word, or half of a surrogate pair in a value.
     """
+    page = written(fields, body)
+    return page.head + page.body
+
+
+def written(fields: Mapping[str, str | Sequence[str]], body: str) -> Page:
+    """As `join`, cut into header and body already: what `split` gives for that text, without reading it."""
     if not fields:
         raise TextRefused("a header needs at least one field")
     lines = ["---"]
+    read: list[Field] = []
     for key, value in fields.items():
+        first = len(lines) + 1
         lines += _written(key, value)
+        read.append(Field(key, value if isinstance(value, str) else tuple(value), first, len(lines)))
     lines.append("---\n")
-    return "\n".join(lines) + body
+    head = "\n".join(lines)
+    if _too_long(head):
+        raise TextRefused(f"the header is longer than {HEADER_LIMIT} bytes")
+    return Page(head, body, tuple(read), "", _conflict_warning(body))
 
 
 _NO_FIELDS: Mapping[str, str | Sequence[str] | None] = {}

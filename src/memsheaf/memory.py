@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import BOM, Page, conflicted, join, split
+from memsheaf.frontmatter import BOM, Page, conflicted, split, written
 
 # Known to type checkers under this name, so that importing a memory does not import `typing`.
 TYPE_CHECKING = False
@@ -67,6 +68,7 @@ _CONFLICT_COPY = (
     r"|[_.-]conflict-[0-9]{8}-[0-9]{6}"
     r"|[._]conflict\.md$"
 )
+_TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
 _BLANK_PAGE = Page("", "")
 
 
@@ -180,7 +182,7 @@ def parse(path: str, data: bytes) -> Memory:
     'Use tabs.'
     """
     if len(data) > LIMIT:
-        return Memory(path, data, _BLANK_PAGE, "held", f"larger than {LIMIT // 1024} KiB")
+        return Memory(path, data, _BLANK_PAGE, "held", _TOO_LARGE)
     if 0 in data and data.count(0) * 2 > len(data):
         return Memory(path, data, _BLANK_PAGE, "held", "mostly zero bytes, as a power cut leaves them")
     if not data:
@@ -241,14 +243,15 @@ def compose(
     }
     cleaned: dict[str, str | Sequence[str]] = {}
     for key, value in fields.items():
-        if isinstance(value, str):
-            value = clean_field(key, value)
-        elif value:
-            value = [clean_field(key, item) for item in value]
-        if value:
-            cleaned[key] = value
-    text = join(cleaned, body if body.endswith("\n") else body + "\n")
-    return check("", text)
+        if value and (clean := clean_field(key, value) if isinstance(value, str) else _clean_list(key, value)):
+            cleaned[key] = clean
+    page = written(cleaned, body if body.endswith("\n") else body + "\n")
+    data = _encoded("", page.head + page.body)
+    if len(data) > LIMIT:
+        raise _refused("", _TOO_LARGE)
+    memory = Memory("", data, page)
+    _check_storable(memory, KINDS)
+    return memory
 
 
 def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:
@@ -259,19 +262,12 @@ def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:
     Raises:
         TextRefused: it may not be stored; the message says what to change.
     """
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise _refused(path, f"half of a surrogate pair at character {error.start}; remove it") from None
-    memory = parse(path, data)
+    memory = parse(path, _encoded(path, text))
     if memory.state == "free":
         raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
     if memory.state != "ok":
         raise _refused(path, memory.problem)
-    if len(data.translate(None, _CONTROLS)) != len(data):
-        raise _refused(path, "it holds control characters; keep only text, line breaks and tabs")
-    _check_header(memory, kinds)
-    _check_body(memory)
+    _check_storable(memory, kinds)
     return memory
 
 
@@ -300,6 +296,24 @@ def is_conflict_copy(path: str) -> bool:
     """
     name = path[path.rfind("/") + 1 :]
     return "onflict" in name.lower() and bool(re.search(_CONFLICT_COPY, name))
+
+
+def _clean_list(label: str, values: Sequence[str]) -> list[str]:
+    return [clean_field(label, value) for value in values]
+
+
+def _encoded(path: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(path, f"half of a surrogate pair at character {error.start}; remove it") from None
+
+
+def _check_storable(memory: Memory, kinds: Sequence[str]) -> None:
+    if len(memory.data.translate(None, _CONTROLS)) != len(memory.data):
+        raise _refused(memory.path, "it holds control characters; keep only text, line breaks and tabs")
+    _check_header(memory, kinds)
+    _check_body(memory)
 
 
 def _refused(path: str, reason: str) -> TextRefused:
@@ -389,6 +403,7 @@ def _require_visible(path: str, label: str, value: str) -> None:
     raise _refused(path, f"{label} holds {found}; write one visible line")
 
 
+@lru_cache(maxsize=256)
 def _is_date(value: str) -> bool:
     if not re.fullmatch(_ISO_DATE, value):
         return False

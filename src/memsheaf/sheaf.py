@@ -231,9 +231,10 @@ class Sheaf:
         )
         self.index.ready()
         found = self._find(path) if path else self._same_name(kind, name)
+        if found is None and not path:
+            return self._store_new(fresh, kind, name, expect or ABSENT)
         if found is None:
-            target = check_path(path) if path else file_name(kind, name, self._taken)
-            return self._store_one(placed(fresh, target), expect or ABSENT, f"remember {name}")
+            return self._store_one(placed(fresh, check_path(path)), expect or ABSENT, f"remember {name}")
         if not replace:
             raise Exists(found.path)
         if found.state not in ("ok", "free"):
@@ -431,8 +432,17 @@ class Sheaf:
             self.index.look(thorough=True)  # it was given another name meanwhile
         return None
 
-    def _taken(self, path: str) -> bool:
-        return bool(self.index.same_file(path)) or self.store.stamps([path])[path] is not None
+    def _store_new(self, fresh: Memory, kind: str, name: str, expect: Version) -> Memory:
+        """Store a memory under a name that is free; the index knows which are, the store has the last word."""
+        for last in (False, True):
+            target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
+            try:
+                return self._store_one(placed(fresh, target), expect, f"remember {name}")
+            except Changed:
+                if last or expect != ABSENT:
+                    raise
+                self.index.look(thorough=True)  # somebody made that very file since the last look
+        raise AssertionError("the second attempt returns or raises")
 
     def _for_change(self, path: str, expect: Version | None) -> Memory:
         self._require_writable()

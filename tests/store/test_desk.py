@@ -15,6 +15,7 @@ from memsheaf.store.confined import Folder
 from memsheaf.store.desk import Desk
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import Journal
+from memsheaf.store.placing import Placing
 
 OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person saved\n"
 
@@ -25,7 +26,7 @@ def desk_at(root: Path, *, portable: bool) -> Iterator[Desk]:
     with Folder.open(str(root), portable=portable) as folder, folder.folder(".history", create=True) as history:
         journal = Journal(history)
         try:
-            yield Desk(folder, history, journal, "boot", 0.001)
+            yield Desk(folder, history, journal, "boot", Placing(folder, history, 0.001))
         finally:
             journal.close()
 

@@ -33,6 +33,7 @@ _DEVICES = frozenset(
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
 )
 _FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
+_WORD = re.compile("[a-z0-9]+")
 # Letters and marks that draw nothing, so that two names with and without them look the same. The selector
 # U+FE0F is the exception: keyboards put it behind an emoji.
 _UNSEEN = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -89,10 +90,7 @@ def slug(name: str, limit: int = SLUG_LIMIT) -> str:
     >>> slug("Prefers tabs, not spaces!"), slug("日本語のメモ")
     ('prefers-tabs-not-spaces', '日本語のメモ')
     """
-    readable = _readable(name)
-    if len(readable.encode()) > limit:
-        readable = readable.encode()[:limit].decode("utf-8", "ignore").rstrip("-")
-    return readable or f"memory-{_digest(name)}"
+    return _cut(_readable(name), limit) or f"memory-{_digest(name)}"
 
 
 def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
@@ -101,7 +99,7 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
-    stem = f"{slug(kind, 20)}_{_distinct_slug(name)}"
+    stem = f"{_prefix(kind)}_{_distinct_slug(name)}"
     for number in count(1):
         path = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
         if not taken(path):
@@ -167,10 +165,16 @@ def _check_file(path: str, name: str) -> None:
         raise PathRefused(path, f"{name} is not a memory: it is generated, or loaded as instructions")
 
 
+@lru_cache(maxsize=64)
+def _prefix(kind: str) -> str:
+    return slug(kind, 20)
+
+
 def _readable(name: str) -> str:
     name = name.lower()
-    if not name.isascii():
-        name = re.sub(_UNSEEN, "", unicodedata.normalize("NFKC", name).lower())
+    if name.isascii():
+        return "-".join(_WORD.findall(name))
+    name = re.sub(_UNSEEN, "", unicodedata.normalize("NFKC", name).lower())
     kept: list[str] = []
     for character in name:
         if character.isalnum():
@@ -184,10 +188,17 @@ def _readable(name: str) -> str:
 
 def _distinct_slug(name: str) -> str:
     """The slug, which two long names do not share because they begin alike."""
-    if len(_readable(name).encode()) <= SLUG_LIMIT:
-        return slug(name)
+    readable = _readable(name)
+    if len(readable.encode()) <= SLUG_LIMIT:
+        return readable or f"memory-{_digest(name)}"
     digest = _digest(name)
-    return f"{slug(name, SLUG_LIMIT - len(digest) - 1)}-{digest}"
+    return f"{_cut(readable, SLUG_LIMIT - len(digest) - 1)}-{digest}"
+
+
+def _cut(readable: str, limit: int) -> str:
+    if len(readable.encode()) <= limit:
+        return readable
+    return readable.encode()[:limit].decode("utf-8", "ignore").rstrip("-")
 
 
 def _digest(name: str) -> str:

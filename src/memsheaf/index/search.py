@@ -35,6 +35,7 @@ from memsheaf.index.table import (
     put,
     set_facts,
     set_marks,
+    tallies,
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
@@ -136,7 +137,7 @@ class Index:
     def total(self, kind: str = "") -> int:
         """How many the catalog may show, of one kind or of all."""
         if not kind:
-            return self._healing(lambda db: notes(db).tally[LISTED])
+            return self._healing(lambda db: tallies(db)[LISTED])
         where, values = _of_kind(kind)
         sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
         return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
@@ -263,6 +264,7 @@ class Index:
             if not self._read_only:
                 changed |= self._journal(db)
                 self._publish_alone(db)
+                set_facts(db, boot=_number(self._store.boot))  # a power cut may spoil it and leave its stamp
         self._looked = True
         return changed
 
@@ -296,7 +298,8 @@ class Index:
         suspects += [path for (path,) in db.execute(news, (known.facts.get("verified", 0),))]
         if not self._read_only:
             suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
-        if CATALOG not in known.marks or stamps[CATALOG] != known.marks[CATALOG]:
+        doubted = not self._looked and known.facts.get("boot") != _number(self._store.boot)
+        if doubted or CATALOG not in known.marks or stamps[CATALOG] != known.marks[CATALOG]:
             suspects.append(CATALOG)
         return suspects
 
@@ -445,7 +448,7 @@ class Index:
         return self._render(db)
 
     def _render(self, db: sqlite3.Connection) -> Page:
-        tally = notes(db).tally
+        tally = tallies(db)
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
             start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
@@ -514,6 +517,11 @@ def _of_kind(kind: str) -> tuple[str, tuple[str, ...]]:
 def _alphanumeric(term: str) -> list[str]:
     """The pieces of a word that the full text knows it by: `auth_rewrite.md` is `auth`, `rewrite`, `md`."""
     return "".join(c if c.isalnum() else " " for c in term).split()
+
+
+def _number(boot: str) -> int:
+    """A boot as a number; where boots cannot be told, none is the one before."""
+    return int.from_bytes(sha256(boot.encode()).digest()[:6], "big") if boot else time.time_ns()
 
 
 def _is_racy(stamp: Stamp, now: float) -> bool:

@@ -6,6 +6,8 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import Line, line_of, section_of
@@ -61,6 +63,8 @@ _PUT = (
     f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
     f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
+
+_COUNTS = f"SELECT a FROM note WHERE name BETWEEN '{_TALLY}0' AND '{_TALLY}2' ORDER BY name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,11 @@ def notes(db: sqlite3.Connection) -> Notes:
     return Notes(marks, tally, facts)
 
 
+def tallies(db: sqlite3.Connection) -> list[int]:
+    """How many rows are hidden, listed and waiting."""
+    return [count for (count,) in db.execute(_COUNTS)]
+
+
 def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], *, clear: bool = False) -> None:
     """Remember stamps of folders and of the catalog."""
     if clear:
@@ -184,9 +193,8 @@ def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:
     return written, time.strftime("%Y-%m-%d", time.gmtime(written * 86_400))
 
 
+@lru_cache(maxsize=256)
 def _days_since_epoch(day: str) -> int:
-    from datetime import date
-
     return date.fromisoformat(day).toordinal() - 719_163
 
 

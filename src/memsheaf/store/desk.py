@@ -14,6 +14,7 @@ from memsheaf.store.journal import Journal, draft_name, encode
 from memsheaf.store.placing import READ_LIMIT, Placing
 
 PAGE = 4096
+SPARE = "spare"  # a derived text that was replaced: its file is used again
 _STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
@@ -26,7 +27,7 @@ class Desk:
     history: Folder
     journal: Journal
     boot: str
-    patience: float
+    placing: Placing
 
     def revision(self, change: Change) -> Revision:
         """What a change would do. Raises Changed when it was made for another version."""
@@ -41,7 +42,7 @@ class Desk:
         drafts = [_draft(commit, number) for number in range(len(commit.revisions))]
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
-                self._placing.stage(revision, draft)
+                self.placing.stage(revision, draft)
             self.note(commit)
         except OSError:
             self._discard(drafts)
@@ -50,7 +51,7 @@ class Desk:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 try:
-                    if met := self._placing.place(revision, draft):
+                    if met := self.placing.place(revision, draft):
                         theirs[revision.path] = met
                 except PathRefused:  # a link was put in the way: that path is left alone
                     theirs[revision.path] = []
@@ -216,13 +217,19 @@ class Desk:
                 if old or entry.name.startswith("draft-"):
                     self.history.unlink(entry.name)
 
+    def drop_derived(self, *names: str) -> None:
+        """Remove derived texts from the root, and every file that one was or will be kept in."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                self.root.unlink(name)
+        for entry in list(self.history.scan()):
+            if entry.name == SPARE or entry.name.startswith("derived-"):
+                with suppress(FileNotFoundError):
+                    self.history.unlink(entry.name)
+
     def present(self, path: str) -> bytes | None:
         """The text at `path` now, None when there is none. Raises as `Placing.present`."""
-        return self._placing.present(path)
-
-    @property
-    def _placing(self) -> Placing:
-        return Placing(self.root, self.history, self.patience)
+        return self.placing.present(path)
 
     def _redo(self, commits: list[Commit], *, rebooted: bool) -> list[Revision]:
         """Bring each path to its last version, unless it holds a text that is not ours to replace.
@@ -254,9 +261,9 @@ class Desk:
             if version_of(self.present(revision.path)) == revision.after:
                 return []
         draft = draft_name()
-        self._placing.stage(revision, draft)
+        self.placing.stage(revision, draft)
         try:
-            return self._placing.place(revision, draft)
+            return self.placing.place(revision, draft)
         except PathRefused:
             return []  # a link: not ours to replace
         finally:
@@ -264,7 +271,7 @@ class Desk:
 
     def _discard(self, drafts: list[str]) -> None:
         for draft in drafts:
-            self._placing.discard(draft)
+            self.placing.discard(draft)
 
     def _answer(self, commit: Commit, theirs: Mapping[str, list[Revision]], why: str) -> None:
         """Take a commit back, as a commit: what others saved is in place; the rest returns to what it was."""

@@ -24,10 +24,10 @@ from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFail
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
 from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
-from memsheaf.store.confined import Folder, kernel_lock, read_file, stage, walk
-from memsheaf.store.desk import Desk
+from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
+from memsheaf.store.desk import SPARE, Desk
 from memsheaf.store.journal import Journal
-from memsheaf.store.placing import READ_LIMIT, read_patiently
+from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 
 HISTORY = ".history"
 DEPTH = 4
@@ -74,7 +74,7 @@ class FolderStore:
         self._clock = clock
         self._wait = wait
         self._patience = patience
-        self._boot = boot_id() if boot is None else boot
+        self.boot = boot_id() if boot is None else boot
         self._options = {} if portable is None else {"portable": portable}
         self._retention_days = retention_days
         self._segment = 0
@@ -241,6 +241,7 @@ class FolderStore:
             names, texts = desk.forget(path)
             if not texts:
                 raise NotFound(path)
+            desk.drop_derived(CATALOG)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
             desk.finish(mark)
@@ -254,6 +255,7 @@ class FolderStore:
         """
         with self._desk() as desk:
             dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
+            desk.drop_derived()
             with suppress(FileNotFoundError):
                 desk.history.unlink(PRUNED)
             stage(desk.history, PRUNED, b"")
@@ -268,8 +270,11 @@ class FolderStore:
         try:
             with self._open_root(create=True) as root, root.folder(HISTORY, create=True) as history:
                 try:
-                    stage(history, draft, data)
-                    history.rename(draft, root, name)
+                    _stage_derived(history, draft, data)
+                    if _exchanged(history, draft, root, name):
+                        history.rename(draft, history, SPARE)
+                    else:
+                        history.rename(draft, root, name)
                 except OSError:
                     with suppress(OSError):
                         history.unlink(draft)
@@ -294,7 +299,7 @@ class FolderStore:
         """Complete what a crash left half done. Cheap when there is nothing; every writer does it anyway."""
         with self._reading() as journal:
             tail = journal.tail() if journal else None
-        if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self._boot)):
+        if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self.boot)):
             with self._desk():
                 pass
 
@@ -357,7 +362,7 @@ class FolderStore:
 
     def _settle_if_due(self, desk: Desk) -> None:
         self._unsettled += 1
-        if not self._boot:
+        if not self.boot:
             desk.settle()  # nobody could tell later that it has to be verified, so it is safe now or it failed
         elif self._unsettled >= SETTLE_AFTER:
             with suppress(OSError):  # the journal has it: a later flush will do
@@ -403,7 +408,7 @@ class FolderStore:
                 kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
             ):
                 journal = Journal(history, self._segment)
-                desk = Desk(root, history, journal, self._boot, self._patience)
+                desk = Desk(root, history, journal, self.boot, Placing(root, history, self._patience))
                 try:
                     journal.open_to_append()
                     desk.recover()
@@ -462,6 +467,24 @@ def _stamp_at(root: Folder, path: str) -> Stamp | None:
             return _stamp(folder.stat(name))
     except (OSError, PathRefused):
         return None
+
+
+def _stage_derived(history: Folder, draft: str, data: bytes) -> None:
+    """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
+    with suppress(FileNotFoundError):
+        history.rename(SPARE, history, draft)  # nobody else has it from here on
+        if rewrite(history, draft, data):
+            return
+        history.unlink(draft)
+    stage(history, draft, data)
+
+
+def _exchanged(history: Folder, draft: str, root: Folder, name: str) -> bool:
+    """Put a draft in place of a plain file and keep that one; False when there is none, or it cannot be done."""
+    try:
+        return stat.S_ISREG(root.stat(name).st_mode) and history.swap(draft, root, name)
+    except FileNotFoundError:
+        return False
 
 
 def _stamp(found: os.stat_result) -> Stamp:

@@ -116,6 +116,7 @@ class Journal:
         self.segment = segment or self._last_segment()
         self.last = ""
         self._fd = -1
+        self._size = 0
 
     def open_to_append(self) -> None:
         """Open the segment at once, instead of first for reading."""
@@ -150,24 +151,25 @@ class Journal:
     def append(self, line: bytes, *, durable: bool) -> None:
         """Add a line; if it cannot be written whole, leave no part of it behind."""
         fd = self._open()
-        size = os.fstat(fd).st_size
         try:
             write_all(fd, line)
             if durable:
                 flush_data(fd)
         except OSError:
-            os.ftruncate(fd, size)
+            os.ftruncate(fd, self._size)
             raise
+        self._size += len(line)
 
     def mend(self) -> None:
         """Cut off a line that a crash left unfinished. It was never acknowledged."""
         fd = self._open()
-        data = read_all(fd, _ENDLESS)
-        os.ftruncate(fd, data.rfind(b"\n") + 1)
+        self._size = read_all(fd, _ENDLESS).rfind(b"\n") + 1
+        os.ftruncate(fd, self._size)
 
     def full(self) -> bool:
         """Whether the segment is large enough to begin another."""
-        return os.fstat(self._open()).st_size >= SEGMENT_BYTES
+        self._open()
+        return self._size >= SEGMENT_BYTES
 
     def seal(self) -> None:
         """Begin the next segment."""
@@ -255,6 +257,7 @@ class Journal:
             except FileNotFoundError:
                 self._fd = self._folder.open_file(_name(self.segment), APPEND | os.O_CREAT)
                 self._folder.sync()
+            self._size = os.fstat(self._fd).st_size  # whoever appends holds the lock, so it is known from here on
         return self._fd
 
     def _end(self) -> bytes:
@@ -264,7 +267,8 @@ class Journal:
         except FileNotFoundError:
             return b""
         try:
-            os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
+            size = self._size if fd == self._fd else os.fstat(fd).st_size
+            os.lseek(fd, max(0, size - _TAIL), os.SEEK_SET)
             return os.read(fd, _TAIL)
         finally:
             if fd != self._fd:
