@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import random
 import stat
@@ -172,14 +175,88 @@ def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -
     bounded(lambda: sheaf.take_in(source))
 
 
-def test_a_tar_bomb_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
-    source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("big.md"), b"\0" * 120_000_000))
+def bomb(place: Path, packing: str, unpacked: int, *members: tarfile.TarInfo) -> str:
+    """A tar of sound headers, and zeros up to a size: each member claims all that follow."""
+    packers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "plain": open}
+    with packers[packing](place, "wb") as file:
+        for info in members:
+            file.write(info.tobuf())
+        for _ in range(unpacked >> 20):
+            file.write(bytes(1 << 20))
+    return str(place)
 
-    started = time.process_time()
-    with suppress(ArchiveRefused):
-        assert sheaf.take_in(source).added == ()
-    assert time.process_time() - started < 5
+
+@pytest.mark.parametrize("packing", ["gz", "bz2", "xz"])
+def test_a_tar_bomb_is_not_unpacked(packing: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("big.md")
+    info.size = 60 << 20
+    source = bomb(tmp_path / "a.tar", packing, 60 << 20, info)
+
+    with pytest.raises(ArchiveRefused, match="would unpack to more than"):
+        sheaf.take_in(source)
+
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
+
+
+@pytest.mark.parametrize("packing", ["gz", "xz"])
+def test_zeros_behind_the_last_member_are_not_unpacked(packing: str, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("empty.md")
+    with pytest.raises(ArchiveRefused, match="would unpack to more than"):
+        list(archive.read(bomb(tmp_path / "a.tar", packing, 60 << 20, info)))
+
+
+def test_a_header_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = tarfile.XHDTYPE, 30 << 20
+    with pytest.raises(ArchiveRefused, match="header"):
+        list(archive.read(bomb(tmp_path / "a.tar", "plain", 30 << 20, info)))
+
+
+@pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "plain"])
+def test_every_packing_of_a_tar_comes_in(packing: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    modes: dict[str, Any] = {"gz": "w:gz", "bz2": "w:bz2", "xz": "w:xz", "plain": "w:"}
+    with tarfile.open(tmp_path / "a.tar", modes[packing]) as file:
+        for number in range(3):
+            info = tarfile.TarInfo(f"sub/n{number}.md")
+            info.size = len(PLAIN)
+            file.addfile(info, io.BytesIO(PLAIN))
+
+    assert sheaf.take_in(str(tmp_path / "a.tar")).added == ("sub/n0.md", "sub/n1.md", "sub/n2.md")
+
+
+def test_a_folder_is_read_without_following_a_link_that_comes_meanwhile(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "c.md").write_bytes(b"SECRET")
+    source = tmp_path / "in"
+    (source / "sub").mkdir(parents=True)
+    for name in ("a.md", "b.md", "sub/c.md"):
+        (source / name).write_bytes(PLAIN)
+
+    members = archive.read(str(source))
+    assert next(members).path == "a.md"
+    (source / "b.md").unlink()
+    (source / "b.md").symlink_to(secret / "c.md")
+    with pytest.raises(ArchiveRefused, match="link"):
+        list(members)
+
+    (source / "b.md").unlink()
+    members = archive.read(str(source))
+    assert next(members).path == "a.md"
+    (source / "sub").rename(tmp_path / "away")
+    (source / "sub").symlink_to(secret)
+    with pytest.raises(ArchiveRefused, match="link"):
+        list(members)
+
+
+def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
+    header = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0)
+    entries = (header + b"a.md") * (archive.MAX_DIRECTORY // 50 + 1)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 3, 3, len(entries), 0, 0)
+    (tmp_path / "a.zip").write_bytes(entries + end)
+
+    with pytest.raises(ArchiveRefused, match="list of members"):
+        list(archive.read(str(tmp_path / "a.zip")))
 
 
 def test_more_members_than_anyone_has_memories_are_refused(sheaf: Sheaf, tmp_path: Path) -> None:

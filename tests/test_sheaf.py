@@ -1052,3 +1052,25 @@ def test_more_folders_than_a_process_may_open_hide_nothing(sheaf: Sheaf) -> None
         assert len([row for row in sheaf.list() if not row.problem]) == 300
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+
+
+@pytest.mark.parametrize("other", ["strasse.md", "STRASSE.md", "Straße.md"])
+def test_replacing_never_reaches_a_file_of_another_spelling(other: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Straße", "Where", "user", "Hauptstraße 1", path="straße.md")
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / other).write_text("---\nname: n\ndescription: d\ntype: user\n---\nother\n")
+
+    with pytest.raises(Exists, match="same file"):
+        sheaf.remember("Other", "d", "user", "other", path=other, replace=True)
+    taken = sheaf.take_in(str(source), replace=True)
+
+    assert [path for path, _ in taken.refused] == [other]
+    assert sheaf.read("straße.md").body == "Hauptstraße 1\n"
+
+
+def test_replacing_reaches_a_file_whose_name_is_composed_in_another_way(sheaf: Sheaf) -> None:
+    sheaf.remember("Café", "Where", "user", "old", path="caf\u00e9.md")
+    sheaf.remember("Café", "Where", "user", "new", path="cafe\u0301.md", replace=True)
+
+    assert [(row.path, sheaf.read(row.path).body) for row in sheaf.list()] == [("caf\u00e9.md", "new\n")]

@@ -11,14 +11,22 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
 from memsheaf.memory import LIMIT
+from memsheaf.store.confined import Folder, read_file, walk
+
+# Known to type checkers under this name, so that reading an archive does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30
 MAX_RATIO = 200  # unpacked to packed, past the first megabyte
+MAX_DIRECTORY = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +128,13 @@ def _remove(part: str) -> None:
 
 def _broken() -> tuple[type[Exception], ...]:
     """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
+    import lzma
     import tarfile
     import zipfile
     import zlib
 
-    return zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError
+    damaged = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
+    return *damaged, RuntimeError, NotImplementedError, PathRefused
 
 
 def _inside(name: str) -> str:
@@ -145,37 +155,31 @@ def _is_passed_over(name: str) -> bool:
     return hidden or not base.lower().endswith(".md") or base.casefold() in RESERVED_FILES
 
 
-def _from_folder(folder: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    def fail(error: OSError) -> None:
-        raise ArchiveRefused(f"{error.filename!r} cannot be read: {error.strerror}")
-
-    for here, folders, names in os.walk(folder, followlinks=False, onerror=fail):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            place = os.path.join(here, name)
-            if stat.S_ISREG(os.lstat(place).st_mode):
-                yield os.path.relpath(place, folder).replace(os.sep, "/"), _loader(place)
-
-
-def _loader(place: str) -> Callable[[], bytes]:
-    def load() -> bytes:
-        with open(place, "rb") as file:
-            return file.read(LIMIT + 1)
-
-    return load
+def _from_folder(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """The files of a folder, each read while the folder it is in is held open: no link on the way is followed."""
+    try:
+        with Folder.open(source) as root:
+            waiting = [""]
+            while waiting:
+                prefix = waiting.pop()
+                with walk(root, f"{prefix}any") as (folder, _):
+                    found = sorted(folder.scan(), key=lambda entry: entry.name)
+                    for entry in found:
+                        if entry.is_file(follow_symlinks=False):
+                            yield prefix + entry.name, partial(read_file, folder, entry.name, LIMIT + 1)
+                inner = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+                waiting += [f"{prefix}{name}/" for name in reversed(inner) if not name.startswith(".")]
+    except PathRefused as error:
+        raise ArchiveRefused(f"{error.path!r} cannot be read: {error.why}") from None
+    except OSError as error:
+        raise ArchiveRefused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
 
 
 def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    import tarfile
     import zipfile
 
     try:
-        if zipfile.is_zipfile(source):
-            yield from _from_zip(source)
-        elif tarfile.is_tarfile(source):
-            yield from _from_tar(source)
-        else:
-            raise ArchiveRefused(f"{source!r} is not a folder, a zip or a tar archive")
+        yield from _from_zip(source) if zipfile.is_zipfile(source) else _from_tar(source)
     except _broken() as error:
         raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
 
@@ -183,6 +187,8 @@ def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
 def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
     from zipfile import ZipFile
 
+    if _size_of_directory(source) > MAX_DIRECTORY:
+        raise ArchiveRefused("its list of members is too large")
     with ZipFile(source) as archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
@@ -205,10 +211,71 @@ def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
             yield member.orig_filename, load
 
 
+def _size_of_directory(source: str) -> int:
+    """The bytes of a zip's list of members, as its last record gives them: `ZipFile` reads that list whole."""
+    with open(source, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - (1 << 16) - 22))
+        end = file.read()
+        at = end.rfind(b"PK\5\6")
+        listed = int.from_bytes(end[at + 12 : at + 16], "little")
+        if listed == 0xFFFF_FFFF and (wide := end.rfind(b"PK\6\6", 0, at)) >= 0:
+            listed = int.from_bytes(end[wide + 40 : wide + 48], "little")
+    return listed
+
+
+class _Metered:
+    """A file as `tarfile` reads it, unpacked, that ends with an error before it gets too large."""
+
+    def __init__(self, file: BinaryIO, packed: int) -> None:
+        self._file = file
+        self._limit = min(MAX_TOTAL, max(1 << 20, MAX_RATIO * packed))
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes, and never many at once: only headers and memories are read."""
+        if not 0 <= size <= 2 * LIMIT:
+            raise ArchiveRefused("a member has a header that is too large")
+        data = self._file.read(size)
+        self._require(self._file.tell())
+        return data
+
+    def seek(self, position: int) -> int:
+        """Go to a place, which unpacks all that is before it."""
+        self._require(position)
+        return self._file.seek(position)
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        return self._file.tell()
+
+    def _require(self, position: int) -> None:
+        if position > self._limit:
+            raise ArchiveRefused(f"it would unpack to more than {self._limit:,} bytes")
+
+
+def _unpacked(source: str) -> BinaryIO:
+    """A tar archive without its compression."""
+    import bz2
+    import gzip
+    import lzma
+
+    with open(source, "rb") as file:
+        start = file.read(6)
+    for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
+        if start.startswith(magic):
+            return opened(source, "rb")  # type: ignore[return-value]
+    return open(source, "rb")
+
+
 def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
     import tarfile
 
-    with tarfile.open(source) as archive:
+    with _unpacked(source) as file:
+        try:
+            metered = _Metered(file, os.path.getsize(source))
+            archive = tarfile.TarFile(fileobj=metered)  # type: ignore[arg-type]
+        except tarfile.ReadError:
+            raise ArchiveRefused(f"{source!r} is not a folder, a zip or a tar archive") from None
         for member in archive:
             if member.isdir():
                 continue
@@ -223,7 +290,7 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
                 return data
 
             yield member.name, load
-        while archive.fileobj and archive.fileobj.read(1 << 20):
+        while archive.fileobj and archive.fileobj.read(LIMIT):
             pass  # the checksum of a packed archive stands at its very end
 
 

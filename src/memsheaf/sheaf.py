@@ -237,6 +237,7 @@ class Sheaf:
             return self._store_one(placed(fresh, check_path(path)), expect or ABSENT, f"remember {name}")
         if not replace:
             raise Exists(found.path)
+        self._refuse_other_spelling(path or found.path, found)
         if found.state not in ("ok", "free"):
             raise BadHeader(found.path, found.problem)
         if expect is not None and expect != found.version:
@@ -388,8 +389,10 @@ class Sheaf:
                     raise TextRefused(member.why)
                 found = self._find(path)
                 memory = checked_import(found.path if found else path, data, found)
-                if found and found.data != data and not replace:
-                    raise Exists(found.path)
+                if found and found.data != data:
+                    if not replace:
+                        raise Exists(found.path)
+                    self._refuse_other_spelling(path, found)
             except (TextRefused, Exists) as error:
                 refused.append((path, str(error)))
                 continue
@@ -415,6 +418,11 @@ class Sheaf:
         path = check_path(path)
         others = self.index.same_file(path)
         return others[0] if len(others) == 1 else path
+
+    def _refuse_other_spelling(self, path: str, found: Memory) -> None:
+        """Raise Exists when a whole text would go to a file that only some systems call by this name."""
+        if check_path(path) != check_path(found.path):
+            raise Exists(found.path, f"{path!r} would be the same file on some systems")
 
     def _find(self, path: str) -> Memory | None:
         try:
