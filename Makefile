@@ -35,7 +35,7 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 	$(BIN)/python tests/crash/power.py
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests/race
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)

@@ -10,18 +10,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import BinaryIO, NamedTuple
 
 from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
 from memsheaf.memory import LIMIT
 from memsheaf.store.confined import Folder, read_file, walk
-
-# Known to type checkers under this name, so that reading an archive does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30
@@ -29,8 +24,7 @@ MAX_RATIO = 200  # unpacked to packed, past the first megabyte
 MAX_DIRECTORY = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One Markdown file of a folder or an archive; with `why` it may not come in."""
 
     path: str

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memsheaf.errors import BadSettings
 from memsheaf.scope import Places
@@ -24,8 +24,7 @@ from memsheaf.scope import Places
 _KNOWN = ("scope", "retention_days", "tools", "projects")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What the user chose."""
 
     home: str

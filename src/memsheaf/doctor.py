@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.table import Row
@@ -15,8 +15,7 @@ from memsheaf.sheaf import Sheaf
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing to know. `level` is `error` (something does not work), `warning` or `info`."""
 
     level: str

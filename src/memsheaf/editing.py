@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, TextRefused
 from memsheaf.frontmatter import edited
@@ -65,7 +64,7 @@ _OF_THE_FACT = ("citations", "conversation", "expires", "reason", "supersedes")
 
 def placed(fresh: Memory, path: str) -> Memory:
     """A new memory at its path. Raises TextRefused when the name is that of a conflict copy."""
-    return check(path, fresh.text) if is_conflict_copy(path) else replace(fresh, path=path)
+    return check(path, fresh.text) if is_conflict_copy(path) else fresh._replace(path=path)
 
 
 def redated(was: Memory, text: str, today: str) -> Memory:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memsheaf.errors import TextRefused
 
@@ -64,8 +64,7 @@ _WRITTEN_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\
 _KEY_MARKS = str.maketrans("- ./", "____")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One key of a header and the lines it stands on; the opening fence is line 1."""
 
     key: str
@@ -74,8 +73,7 @@ class Field:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A text cut into header and body; `head + body` is the text, byte for byte."""
 
     head: str

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memsheaf.store import Commit
 
 
-@dataclass(frozen=True, slots=True)
-class Blamed:
+class Blamed(NamedTuple):
     """One line of a memory and the commit it came with; an empty `commit` is older than the journal."""
 
     line: str

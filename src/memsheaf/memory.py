@@ -10,23 +10,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, Page, conflicted, split, written
 
-# Known to type checkers under this name, so that importing a memory does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Kind = Literal["user", "feedback", "project", "reference"]
-    State = Literal["ok", "free", "bad", "held", "copy"]
-    Trust = Literal["confirmed", "unconfirmed"]
-else:
-    Kind = State = Trust = str
+Kind = Literal["user", "feedback", "project", "reference"]
+State = Literal["ok", "free", "bad", "held", "copy"]
+Trust = Literal["confirmed", "unconfirmed"]
 
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
 LIMIT = 256 * 1024
@@ -72,8 +65,7 @@ _TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
 _BLANK_PAGE = Page("", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """One file: its exact bytes, and what we understand of them.
 
     `state` is `ok`; `free` for a file without a header; `bad` for a header that is not understood, or bytes

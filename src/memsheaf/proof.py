@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
@@ -14,8 +14,7 @@ from memsheaf.store.journal import decode
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """What was erased, where we looked, and what is left. `left` is empty when it is gone.
 
     `names` are those the memory has had: the journal of former ones is erased with it.

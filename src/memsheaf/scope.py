@@ -18,8 +18,8 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.errors import ScopeRefused
 
@@ -31,8 +31,7 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """One memory: a layer, and for most layers a name."""
 
     layer: str
@@ -56,8 +55,7 @@ class Scope:
         return f"{self.layer}/{self.name}" if self.name else self.layer
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """What the resolver goes by. `project` is a folder that the caller or the environment chose."""
 
     home: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from memsheaf import archive, config, history
 from memsheaf.editing import checked, checked_import, inserted, merged, placed, redated, revised, vouched
@@ -34,8 +34,7 @@ from memsheaf.store.placing import READ_LIMIT
 PAGE = 150
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """What an import did: paths that came in, that were the same already, and that were refused, with why."""
 
     added: tuple[str, ...]
@@ -44,8 +43,7 @@ class Imported:
     refused: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(NamedTuple):
     """What an export did: how many files were written, and which were left out, with why."""
 
     written: int

@@ -150,7 +150,7 @@ class Story(RuleBasedStateMachine):
         changes = [Change(path, self.text(path, "ours"), version_of(self.files.get(path))) for path in chosen]
         number = wrong % len(changes)
         stale = ABSENT if changes[number].expect else version_of(b"never")
-        changes[number] = replace(changes[number], expect=stale)
+        changes[number] = changes[number]._replace(expect=stale)
 
         with pytest.raises(Changed):
             self.sheaf.store.commit(changes, by="agent")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # Known to type checkers under this name, so that starting a command does not import `typing`.
 TYPE_CHECKING = False
@@ -24,8 +24,7 @@ class Usage(Exception):
     """The line was written wrongly; nothing was done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One thing that may stand on a command's line.
 
     An option's `name` begins with `--`, and without `value` it is a switch. `complete` tells the shell what
@@ -50,8 +49,7 @@ class Argument:
         return f"{self.name} {self.value}" if self.value else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: what it runs and what its line may hold. The docstring of `run` is its help."""
 
     run: Callable[[Call], int]

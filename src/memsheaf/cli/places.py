@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from stat import S_ISREG
+from typing import NamedTuple
 
 from memsheaf.cli.call import Call, here, hinted, pick, plural
 from memsheaf.cli.command import Argument, takes
@@ -23,8 +23,7 @@ IGNORED = ".history/\nsessions/\n"
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A scope and the folder it lives in. A project that is not the present one has no scope to call it by."""
 
     scope: str

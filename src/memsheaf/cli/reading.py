@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import FILE, Argument, filled, positive, takes
@@ -140,7 +139,7 @@ def prompt(call: Call) -> int:
     """
     settings = call.settings()
     if call.options.no_tools:
-        settings = replace(settings, tools=False)
+        settings = settings._replace(tools=False)
     texts = []
     for scope in call.scopes():
         with call.reading(scope, settings) as sheaf:

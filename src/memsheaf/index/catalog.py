@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.guard.text import for_prompt, link_text, one_line
 from memsheaf.memory import KINDS, Memory
@@ -41,8 +41,7 @@ Groups = dict[str, list[tuple[str, str]]]
 """For each section the path and the text of its lines, in the order of the paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A piece of the catalog: its text, and how many memories it shows of how many there are."""
 
     text: str

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from hashlib import sha256
+from typing import TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
@@ -41,12 +41,7 @@ from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
 from memsheaf.store.folder import FolderStore
 
-# Known to type checkers under this name, so that opening an index does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
 SCAN_AT_WILL = 5_000
@@ -378,7 +373,7 @@ class Index:
                 return parse(entry.path, self._store.read(entry.path).data), True
             except MemsheafError as error:
                 problem = str(error)
-        return replace(parse(entry.path, b"\0"), problem=problem), False
+        return parse(entry.path, b"\0")._replace(problem=problem), False
 
     def _journal(self, db: sqlite3.Connection) -> bool:
         """Put what others did in the journal."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import Line, line_of, section_of
@@ -67,8 +67,7 @@ _PUT = (
 _COUNTS = f"SELECT a FROM note WHERE name BETWEEN '{_TALLY}0' AND '{_TALLY}2' ORDER BY name"
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(NamedTuple):
     """What the index remembers: stamps of folders and of the catalog, how many rows are hidden, listed and
     waiting, and numbers by name: when the last sweep was, what it took, which ids were seen to."""
 
@@ -77,8 +76,7 @@ class Notes:
     facts: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One file as the index knows it. `state` is as in `Memory`; `problem` says why it cannot be used."""
 
     path: str

@@ -14,8 +14,8 @@ A store keeps texts at relative paths and promises, whatever it is made of:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 Version = str
 """The SHA-256 of a text, in hex: two texts are the same version when they are the same bytes."""
@@ -36,8 +36,7 @@ def version_of(data: bytes | None) -> Version:
     return ABSENT if data is None else sha256(data).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """One text as it was read."""
 
     path: str
@@ -54,8 +53,7 @@ class Document:
         return self.data.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One file that a scan met. With a `problem` it is there but cannot be used."""
 
     path: str
@@ -63,8 +61,7 @@ class Entry:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What shall be at `path` (None: nothing), provided that `expect` is there now."""
 
     path: str
@@ -72,19 +69,20 @@ class Change:
     expect: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(NamedTuple):
     """What one commit did to one path. A text is None when absent, past retention, or erased."""
 
     path: str
     before: Version
     after: Version
-    old: bytes | None = field(default=None, repr=False)
-    new: bytes | None = field(default=None, repr=False)
+    old: bytes | None = None
+    new: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Revision({self.path!r}, {self.before[:12]!r} -> {self.after[:12]!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """One change of one or many texts, as the journal keeps it.
 
     `follows` is the commit before it; only a commit that was just made knows it.
@@ -96,4 +94,13 @@ class Commit:
     why: str
     revisions: tuple[Revision, ...]
     undoes: str = ""
-    follows: str = field(default="", compare=False, repr=False)
+    follows: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Commit) and self[:-1] == other[:-1]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])

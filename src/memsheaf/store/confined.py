@@ -16,13 +16,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from typing import Any
 
 from memsheaf.errors import Busy, PathRefused
-
-# Known to type checkers under this name, so that opening a store does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 HAS_DIR_FD = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
@@ -19,15 +18,15 @@ _STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
-@dataclass(frozen=True, slots=True)
 class Desk:
     """An open root, its `.history` and its journal, with the lock held by whoever made this."""
 
-    root: Folder
-    history: Folder
-    journal: Journal
-    boot: str
-    placing: Placing
+    def __init__(self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing) -> None:
+        self.root = root
+        self.history = history
+        self.journal = journal
+        self.boot = boot
+        self.placing = placing
 
     def revision(self, change: Change) -> Revision:
         """What a change would do. Raises Changed when it was made for another version."""
@@ -123,7 +122,7 @@ class Desk:
                 if revision.path in names:
                     texts.setdefault(revision.before, revision.old or b"")
                     texts.setdefault(revision.after, revision.new or b"")
-            return replace(commit, revisions=kept) if kept else None
+            return commit._replace(revisions=kept) if kept else None
 
         self.journal.rewrite(without)
         if present is not None:
@@ -160,7 +159,7 @@ class Desk:
                 return commit
             kept = tuple(_without_retired(revision, heads) for revision in commit.revisions)
             dropped += sum(a != b for a, b in zip(kept, commit.revisions, strict=True))
-            return commit if kept == commit.revisions else replace(commit, revisions=kept)
+            return commit if kept == commit.revisions else commit._replace(revisions=kept)
 
         self.journal.rewrite(trimmed)
         return dropped
@@ -318,7 +317,7 @@ class Desk:
 
 def _without_retired(revision: Revision, heads: Mapping[str, Revision]) -> Revision:
     current = revision.path in heads and heads[revision.path].after == revision.after
-    return replace(revision, old=None, new=revision.new if current else None)
+    return revision._replace(old=None, new=revision.new if current else None)
 
 
 def _draft(commit: Commit, number: int) -> str:

@@ -15,10 +15,10 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
@@ -46,8 +46,7 @@ def boot_id() -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Erased:
+class Erased(NamedTuple):
     """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
 
     path: str
@@ -127,7 +126,7 @@ class FolderStore:
                 if path is None:
                     yield commit
                 elif kept := tuple(r for r in commit.revisions if r.path == path):
-                    yield replace(commit, revisions=kept)
+                    yield commit._replace(revisions=kept)
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
@@ -336,7 +335,7 @@ class FolderStore:
             if other := seen.get(fold(path)):
                 raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
             seen[fold(path)] = path
-            admitted.append(replace(change, path=path) if path != change.path else change)
+            admitted.append(change._replace(path=path) if path != change.path else change)
         return admitted
 
     def _scan(self) -> Iterator[Entry]:

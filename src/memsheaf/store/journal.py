@@ -19,8 +19,8 @@ import os
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.names import check_path
@@ -37,8 +37,7 @@ _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """How a journal ends: `clean` (nothing to do), `open` (a commit to complete) or `torn`; `last` is the id of the
     last commit, "" when the segment does not say."""
 
@@ -48,8 +47,7 @@ class Tail:
     last: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unsafe:
+class Unsafe(NamedTuple):
     """The commits that a power cut could still undo, oldest first; those not in place yet; and their boot."""
 
     commits: list[Commit]

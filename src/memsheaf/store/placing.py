@@ -11,7 +11,6 @@ import os
 import stat
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from memsheaf.errors import PathRefused, StoreFailed, TextRefused
 from memsheaf.memory import LIMIT
@@ -24,13 +23,13 @@ JUST_NOW = 2.0  # seconds; a file that has been empty for longer is simply empty
 PATIENT_SWAPS = 100  # nobody saves faster than this for longer
 
 
-@dataclass(frozen=True, slots=True)
 class Placing:
     """An open root and its `.history`, where drafts wait."""
 
-    root: Folder
-    history: Folder
-    patience: float
+    def __init__(self, root: Folder, history: Folder, patience: float) -> None:
+        self.root = root
+        self.history = history
+        self.patience = patience
 
     def present(self, path: str) -> bytes | None:
         """The text at `path` now, None when there is none.
