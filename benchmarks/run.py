@@ -15,12 +15,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from benchmarks.flush import HELD, SIZE, yardsticks_when_held
 from benchmarks.machine import IN_MEMORY, code, facts
 from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw
+from benchmarks.processes import Unmeasured
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
 from benchmarks.sizes import QUICK, Effort, measure_sizes
-from benchmarks.targets import judge
+from benchmarks.targets import SAVE_YARDSTICKS, Verdict, judge
 
 SIZES = "100,1000,10000,100000"
 QUICK_SIZES = "100,1000"
@@ -64,10 +66,20 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     _say("imports")
     imports = _imports(effort, os.path.join(work, "bytecode"))
     found = measure_sizes(sizes, work, effort, _say)
+    _say("saves where a flush takes its time")
+    held = _held(os.path.join(work, "held"), effort)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
-    return Report(day, {"code": measured, **machine}, tuple(found), imports, tuple(judge(found, imports)))
+    return Report(day, {"code": measured, **machine}, tuple(found), imports, (*judge(found, imports), held))
+
+
+def _held(folder: str, effort: Effort) -> Verdict:
+    promise = f"save at {SIZE:,}, wall, median, where a flush takes {HELD / 1000:g} ms"
+    try:
+        return Verdict(promise, SAVE_YARDSTICKS, yardsticks_when_held(folder, effort.rounds), "yardsticks")
+    except Unmeasured as problem:
+        return Verdict(promise, SAVE_YARDSTICKS, None, "yardsticks", why=str(problem))
 
 
 def _imports(effort: Effort, cache: str) -> dict[str, Sample]:
