@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, line_of, render
+from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, Page, lay_out, line_of
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 
@@ -190,8 +190,13 @@ def lines_of(sizes: list[tuple[str, bool, str]]) -> list[Line]:
     for number, (section, pinned, said) in enumerate(sizes):
         path = f"{number:05}.md"
         text = f"- [N]({path}) — {said}"
-        lines.append(((not pinned, -number, 0, path), section, text, len(text.encode()) + 1))
+        lines.append(((not pinned, -number, 0, path), section, text.encode()))
     return sorted(lines)
+
+
+def render(lines: list[Line], total: int, **budget: int) -> Page:
+    sheet = lay_out(lines, total, **budget)
+    return Page(sheet.data.decode(), sheet.shown, total)
 
 
 ENTRY = st.tuples(
@@ -221,7 +226,9 @@ def test_whatever_the_budget_it_is_kept_and_every_memory_is_counted(
     best = [line[0][3] for line in lines]
     assert set(shown) == set(best[: len(shown)]), "what is shown ranks before what is not"
     for line in page.text.split("\n"):
-        assert not line.startswith("- [") or line in {entry[2] for entry in lines}, "a line is whole or absent"
+        assert not line.startswith("- [") or line in {entry[2].decode() for entry in lines}, (
+            "a line is whole or absent"
+        )
 
 
 @given(count=st.integers(180, 215), kinds=st.integers(1, 5))
@@ -246,9 +253,7 @@ def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str)
         for n in range(5_000)
     ]
     texts = [(memory.path, line_of(memory)) for memory in memories]
-    lines = sorted(
-        ((True, -number, 0, path), "user", text, len(text.encode()) + 1) for number, (path, text) in enumerate(texts)
-    )
+    lines = sorted(((True, -number, 0, path), "user", text.encode()) for number, (path, text) in enumerate(texts))
 
     page = render(lines, len(lines))
 

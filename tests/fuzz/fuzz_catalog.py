@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from memsheaf.guard import text
 from memsheaf.index import catalog
-from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, line_of, listing, render
+from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, lay_out, line_of, listing
 from memsheaf.index.table import line
 from memsheaf.memory import parse
 
@@ -29,8 +29,8 @@ def check(data: bytes) -> None:
     pieces = data[3:].split(b"\0")
     lines = [_line(number, pieces[number % len(pieces)], days) for number in range(size * 2)]
     ranked = sorted(lines)
-    page = render(ranked, len(lines), waiting=waiting)
-    _check_page(page, len(lines))
+    sheet = lay_out(ranked, len(lines), waiting=waiting)
+    _check_page(Page(sheet.data.decode(), sheet.shown, len(lines)), len(lines))
     _check_small(ranked)
     _check_ranking(lines, waiting)
 
@@ -61,10 +61,10 @@ def _check_page(page: Page, total: int) -> None:
 def _check_small(ranked: list[Line]) -> None:
     """In less room less is shown, still within it, and the best ranked is the last to go."""
     for lines, size in ((12, MAX_BYTES), (MAX_LINES, 900)):
-        page = render(ranked, len(ranked), max_lines=lines, max_bytes=size)
-        assert len(page.text.splitlines()) <= lines
-        assert len(page.text.encode()) <= size
-        assert not page.shown or ranked[0][2] in page.text
+        sheet = lay_out(ranked, len(ranked), max_lines=lines, max_bytes=size)
+        assert len(sheet.data.decode().splitlines()) <= lines
+        assert len(sheet.data) <= size
+        assert not sheet.shown or ranked[0][2] in sheet.data
 
 
 def _check_ranking(lines: list[Line], waiting: int) -> None:
@@ -76,9 +76,9 @@ def _check_ranking(lines: list[Line], waiting: int) -> None:
             ranking.replace(old[0][3], None)
         if number % 40 == 0:
             total = len(ranking.lines)
-            assert ranking.page(total, waiting) == render(ranking.lines, total, waiting=waiting)
+            assert ranking.sheet(total, waiting) == lay_out(ranking.lines, total, waiting=waiting)
     total = len(ranking.lines)
-    assert ranking.page(total, waiting) == render(ranking.lines, total, waiting=waiting)
+    assert ranking.sheet(total, waiting) == lay_out(ranking.lines, total, waiting=waiting)
     listing([("n", path, "d") for (_, _, _, path), *_ in lines[:5]], 1, total, 5)
 
 

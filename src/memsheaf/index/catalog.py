@@ -33,12 +33,19 @@ SECTIONS = {
 Rank = tuple[bool, int, int, str]
 """Not pinned, minus the day, minus the time, the path: smaller comes first."""
 
-Line = tuple[Rank, str, str, int]
-"""One memory as the catalog shows it: rank, section ("" for unknown types), text, bytes with the line end."""
+Line = tuple[Rank, str, bytes]
+"""One memory as the catalog shows it: rank, section ("" for unknown types), text."""
 
 
-Groups = dict[str, list[tuple[str, str]]]
+Groups = dict[str, list[tuple[str, bytes]]]
 """For each section the path and the text of its lines, in the order of the paths."""
+
+
+class Sheet(NamedTuple):
+    """The catalog as it is written: its bytes, and how many memories it shows."""
+
+    data: bytes
+    shown: int
 
 
 class Page(NamedTuple):
@@ -75,7 +82,7 @@ class Ranking:
     """The best-ranked lines in order, and how far down they are shown.
 
     One change moves one line in and perhaps one out, so a save costs the same however many memories there are.
-    `page` gives what `render` gives for the same lines.
+    `sheet` gives what `lay_out` gives for the same lines.
     """
 
     def __init__(self, lines: Iterable[Line], *, complete: bool) -> None:
@@ -104,11 +111,11 @@ class Ranking:
         # of the pins only so many are kept: the one that moves up is not among them
         return self.complete or old is None or old[0][0]
 
-    def page(self, total: int, waiting: int) -> Page:
+    def sheet(self, total: int, waiting: int) -> Sheet:
         """The catalog, when there are so many in all and so many unconfirmed."""
         many_pins = len(self.lines) > MAX_PINNED and not self.lines[MAX_PINNED][0][0]
         if total <= MAX_LINES or many_pins:
-            return render(self.lines, total, waiting=waiting)
+            return lay_out(self.lines, total, waiting=waiting)
         tail = [_unconfirmed(waiting)] if waiting else []
         count, size = _room([_cut(total), *tail], MAX_LINES, MAX_BYTES)
         while self._shown and (self._count > count or self._size > size):
@@ -118,15 +125,15 @@ class Ranking:
             if self._count + more > count or self._size + larger > size:
                 break
             self._show(line)
-        return Page(_layout(self._groups, [_cut(total - self._shown), *tail]), self._shown, total)
+        return Sheet(_layout(self._groups, [_cut(total - self._shown), *tail]), self._shown)
 
     def _show(self, line: Line) -> None:
-        (_, _, _, path), section, text, _ = line
+        (_, _, _, path), section, text = line
         self._spend(_cost(line, new=not self._groups[section]), 1)
         insort(self._groups[section], (path, text))
 
     def _hide(self, line: Line) -> None:
-        (_, _, _, path), section, text, _ = line
+        (_, _, _, path), section, text = line
         group = self._groups[section]
         del group[bisect_left(group, (path, text))]
         self._spend(_cost(line, new=not group), -1)
@@ -137,14 +144,14 @@ class Ranking:
         self._size += sign * cost[1]
 
 
-def render(
+def lay_out(
     lines: Sequence[Line],
     total: int,
     *,
     waiting: int = 0,
     max_lines: int = MAX_LINES,
     max_bytes: int = MAX_BYTES,
-) -> Page:
+) -> Sheet:
     """Lay out the lines that fit, best first; `total` counts those there are, `waiting` the unconfirmed."""
     tail = [_unconfirmed(waiting)] if waiting else []
     shown = _fitting(lines, tail, max_lines, max_bytes) if total <= max_lines else []
@@ -152,7 +159,7 @@ def render(
         # as many digits as the largest count: whatever is cut in the end, there is room to say so
         shown = _fitting(lines, [_cut(total), *tail], max_lines, max_bytes)
         tail.insert(0, _cut(total - len(shown)))
-    return Page(_layout(_grouped(shown), tail), len(shown), total)
+    return Sheet(_layout(_grouped(shown), tail), len(shown))
 
 
 def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, size: int) -> Page:
@@ -193,26 +200,27 @@ def _room(tail: Sequence[str], max_lines: int, max_bytes: int) -> tuple[int, int
 
 def _cost(line: Line, *, new: bool) -> tuple[int, int]:
     """The lines and bytes that an entry takes; the first of its section brings a blank line and a heading."""
-    return (3, line[3] + len(SECTIONS[line[1]]) + 5) if new else (1, line[3])
+    size = len(line[2]) + 1
+    return (3, size + len(SECTIONS[line[1]]) + 5) if new else (1, size)
 
 
 def _grouped(shown: Iterable[Line]) -> Groups:
     groups: Groups = {section: [] for section in SECTIONS}
-    for (_, _, _, path), section, text, _ in shown:
+    for (_, _, _, path), section, text in shown:
         insort(groups[section], (path, text))
     return groups
 
 
-def _layout(groups: Groups, tail: Sequence[str]) -> str:
-    out = ["# Memory"]
+def _layout(groups: Groups, tail: Sequence[str]) -> bytes:
+    out = [b"# Memory"]
     for section, lines in groups.items():
         if lines:
-            out.append(f"\n## {SECTIONS[section]}")
+            out.append(f"\n## {SECTIONS[section]}".encode())
             out += [text for _, text in lines]
     if len(out) == 1 and not tail:
-        return EMPTY
-    out += [f"\n{text}" for text in tail]
-    return "\n".join(out) + "\n"
+        return EMPTY.encode()
+    out += [f"\n{text}".encode() for text in tail]
+    return b"\n".join(out) + b"\n"
 
 
 def _cut(count: int) -> str:

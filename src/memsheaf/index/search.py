@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
-from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, section_of
+from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.table import (
     LISTED,
     RANK,
@@ -29,6 +30,7 @@ from memsheaf.index.table import (
     Notes,
     Row,
     connect,
+    forget_folders,
     line,
     mark_gone,
     notes,
@@ -224,7 +226,7 @@ class Index:
         if self._read_only or not paths:
             return False
         stamps = self._store.stamps(paths)
-        verified = notes(db).facts.get("verified", 0)
+        verified = notes(db).fact("verified")
         suspects = []
         for path in paths:
             row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
@@ -246,7 +248,7 @@ class Index:
         known = notes(db)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
-        thorough = (thorough or not self._looked) and sum(known.tally) <= SCAN_AT_WILL
+        thorough = (thorough or not self._looked) and known.rows <= SCAN_AT_WILL
         suspects = None if thorough or self._sweep_is_due(known) else self._suspects(db, known)
         if suspects == [] or (suspects == [CATALOG] and self._read_only):
             self._looked = True
@@ -254,7 +256,7 @@ class Index:
         with _writing(db):
             changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
             self._verify(db)
-            if changed or notes(db).facts["last"] != known.facts["last"]:
+            if changed or notes(db).fact("last") != known.fact("last"):
                 self._ranking = self._watched = None
             if not self._read_only:
                 changed |= self._journal(db)
@@ -266,35 +268,36 @@ class Index:
     def _has_no_root(self, db: sqlite3.Connection, known: Notes) -> bool:
         """Nothing was remembered yet, or somebody removed the whole folder; looking creates nothing."""
         self._looked = True
-        if not sum(known.tally):
+        if not known.rows:
             return False
         self.delete()
         return True
 
     def _sweep_is_due(self, known: Notes) -> bool:
-        if "swept" not in known.facts:
+        if not known.fact("swept"):
             return True
-        pause = max(SWEEP_SHARE * known.facts["cost"], 500_000_000)
-        return self._clock() * 1e9 - known.facts["swept"] > pause
+        pause = max(SWEEP_SHARE * known.fact("cost"), 500_000_000)
+        return self._clock() * 1e9 - known.fact("swept") > pause
 
     def _suspects(self, db: sqlite3.Connection, known: Notes) -> list[str] | None:
         """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
-        stamps = self._store.stamps(known.marks)
-        if any(stamps[path] != stamp for path, stamp in known.marks.items() if path != CATALOG):
+        marks = known.marks
+        stamps = self._store.stamps(marks)
+        if any(stamps[path] != stamp for path, stamp in marks.items() if path != CATALOG):
             return None
         if self._watched is None:
-            order = f"AND listed = {LISTED} ORDER BY {RANK}" if sum(known.tally) > WATCHED else ""
+            order = f"AND listed = {LISTED} ORDER BY {RANK}" if known.rows > WATCHED else ""
             where = f"WHERE version NOT IN ('', '{UNUSABLE}') {order}"
             sql = f"SELECT path, mtime, ctime, size, inode FROM entry {where} LIMIT {WATCHED}"
             self._watched = {path: (a, b, c, d) for path, a, b, c, d in db.execute(sql)}
         present = self._store.stamps(self._watched)
         suspects = [path for path, stamp in self._watched.items() if present[path] != stamp]
         news = f"SELECT path FROM entry WHERE id > ? AND version NOT IN ('', '{UNUSABLE}')"
-        suspects += [path for (path,) in db.execute(news, (known.facts.get("verified", 0),))]
+        suspects += [path for (path,) in db.execute(news, (known.fact("verified"),))]
         if not self._read_only:
             suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
-        doubted = not self._looked and known.facts.get("boot") != _number(self._store.boot)
-        if doubted or CATALOG not in known.marks or stamps[CATALOG] != known.marks[CATALOG]:
+        doubted = not self._looked and known.fact("boot") != _number(self._store.boot)
+        if doubted or CATALOG not in marks or stamps[CATALOG] != marks[CATALOG]:
             suspects.append(CATALOG)
         return suspects
 
@@ -317,7 +320,7 @@ class Index:
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
         if not self._read_only:
             self._catch_up(db)
-        verified = notes(db).facts.get("verified", 0)
+        verified = notes(db).fact("verified")
         folders: dict[str, Stamp | None] = {}
         changed = False
         for entry in self._store.scan():
@@ -331,14 +334,14 @@ class Index:
             if row[5] != ABSENT:
                 mark_gone(db, path)
                 changed = True
-        set_marks(db, folders, clear=True)
-        set_facts(db, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
+        forget_folders(db)
+        set_marks(db, folders, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
         return changed
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
         """Journal removals of files that this index never saw, when others wrote to the journal."""
         last = self._store.last_id()
-        if last and notes(db).facts.get("journal") != int(last, 16):
+        if last and notes(db).fact("journal") != int(last, 16):
             with suppress(StoreFailed, PathRefused, Busy):
                 self._store.adopt(None, wait=SHORT_WAIT)
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
@@ -357,7 +360,7 @@ class Index:
     def _verify(self, db: sqlite3.Connection) -> None:
         """Call verified what is new and was read late enough that its stamp is telling."""
         now = self._clock()
-        verified = notes(db).facts.get("verified", 0)
+        verified = notes(db).fact("verified")
         news = db.execute("SELECT id, mtime, ctime FROM entry WHERE id > ? ORDER BY id", (verified,)).fetchall()
         for number, *times in news:
             if _is_racy((*times, 0, 0), now):
@@ -398,7 +401,8 @@ class Index:
         with _writing(db):
             self._notice_others(db)
             known = notes(db)
-            quiet = [path for path, stamp in known.marks.items() if before.get(path) == stamp]
+            marks = known.marks
+            quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
             for revision in commit.revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
@@ -410,9 +414,11 @@ class Index:
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             self._watched = None
-            if commit.id and known.facts.get("journal", 0) == int(commit.follows or "0", 16):
-                set_facts(db, journal=int(commit.id, 16))  # and nothing of others came between
-            self._publish(db, unspoilt=stamps[CATALOG] == known.marks.get(CATALOG), folders=quiet)
+            alone = commit.id and known.fact("journal") == int(
+                commit.follows or "0", 16
+            )  # no commit of others between
+            facts = {"journal": int(commit.id, 16)} if alone else {}
+            self._publish(db, unspoilt=stamps[CATALOG] == marks.get(CATALOG), folders=quiet, facts=facts)
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:
         """Publish when no commit of ours has just changed the root."""
@@ -420,12 +426,19 @@ class Index:
         folders = [""] if present[""] == known.get("") else []
         self._publish(db, unspoilt=present[CATALOG] == known.get(CATALOG), folders=folders)
 
-    def _publish(self, db: sqlite3.Connection, *, unspoilt: bool, folders: Sequence[str]) -> None:
-        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed.
+    def _publish(
+        self,
+        db: sqlite3.Connection,
+        *,
+        unspoilt: bool,
+        folders: Sequence[str],
+        facts: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed, and `facts`.
 
         It is `unspoilt` when nobody else touched it; `folders` are those that only we have changed.
         """
-        data = self._render(db).text.encode()
+        data = self._sheet(db).data
         trusted = self._published if unspoilt and self._published else self._store.published(CATALOG)
         try:
             stamps = (
@@ -434,15 +447,16 @@ class Index:
                 else self._store.stamps([CATALOG, *folders])
             )
         except (StoreFailed, PathRefused):
-            return  # a catalog that cannot be written hides no memory; the next look tries again
-        self._published = data
-        set_marks(db, stamps)
+            stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
+        self._published = data or self._published
+        set_marks(db, stamps, **facts)
 
     def _rendered(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
-        return self._render(db)
+        sheet = self._sheet(db)
+        return Page(sheet.data.decode(), sheet.shown, tallies(db)[LISTED])
 
-    def _render(self, db: sqlite3.Connection) -> Page:
+    def _sheet(self, db: sqlite3.Connection) -> Sheet:
         tally = tallies(db)
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
@@ -451,7 +465,7 @@ class Index:
             rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()
             rows += db.execute(f"{start} 0 ORDER BY {RANK} LIMIT ?", (KEPT,)).fetchall()
             ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
-        return ranking.page(tally[LISTED], tally[WAITING])
+        return ranking.sheet(tally[LISTED], tally[WAITING])
 
     def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Row]:
         self._take_in_words(db)
@@ -471,7 +485,7 @@ class Index:
 
     def _take_in_words(self, db: sqlite3.Connection) -> None:
         """Bring the full text up to date: it follows when somebody searches, not when somebody writes."""
-        worded = notes(db).facts.get("worded", 0)
+        worded = notes(db).fact("worded")
         sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
         waiting = db.execute(sql, (worded,)).fetchall()
         if not waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,13 +67,25 @@ _PUT = (
 _COUNTS = f"SELECT a FROM note WHERE name BETWEEN '{_TALLY}0' AND '{_TALLY}2' ORDER BY name"
 
 
-class Notes(NamedTuple):
-    """What the index remembers: stamps of folders and of the catalog, how many rows are hidden, listed and
-    waiting, and numbers by name: when the last sweep was, what it took, which ids were seen to."""
+class Notes:
+    """What the index remembers beside its rows, as it was when this was made."""
 
-    marks: dict[str, Stamp | None]
-    tally: Sequence[int]
-    facts: dict[str, int]
+    def __init__(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
+        self._rows = {row[0]: row[1:] for row in rows}
+
+    @property
+    def marks(self) -> dict[str, Stamp]:
+        """The stamps of the folders and of the catalog."""
+        return {name[len(_MARK) :]: stamp for name, stamp in self._rows.items() if name.startswith(_MARK)}
+
+    @property
+    def rows(self) -> int:
+        """How many files there are."""
+        return sum(self._rows[f"{_TALLY}{number}"][0] for number in (HIDDEN, LISTED, WAITING))
+
+    def fact(self, name: str) -> int:
+        """A number by name, 0 when it is not known: when the last sweep was, what it took, which ids were seen to."""
+        return self._rows[name][0] if name in self._rows else 0
 
 
 class Row(NamedTuple):
@@ -132,7 +144,7 @@ def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, 
 
 def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
     """A catalog line with its rank: pinned first, then the last changed."""
-    return (not pinned, -day, -mtime, path), section_of(kind), text, len(text.encode()) + 1
+    return (not pinned, -day, -mtime, path), section_of(kind), text.encode()
 
 
 def mark_gone(db: sqlite3.Connection, path: str) -> None:
@@ -142,17 +154,7 @@ def mark_gone(db: sqlite3.Connection, path: str) -> None:
 
 def notes(db: sqlite3.Connection) -> Notes:
     """Everything the index remembers beside its rows."""
-    marks: dict[str, Stamp | None] = {}
-    tally = [0, 0, 0]
-    facts: dict[str, int] = {}
-    for name, a, b, c, d in db.execute("SELECT * FROM note"):
-        if name.startswith(_MARK):
-            marks[name[len(_MARK) :]] = (a, b, c, d)
-        elif name.startswith(_TALLY):
-            tally[int(name[-1])] = a
-        else:
-            facts[name] = a
-    return Notes(marks, tally, facts)
+    return Notes(db.execute("SELECT * FROM note"))
 
 
 def tallies(db: sqlite3.Connection) -> list[int]:
@@ -160,17 +162,21 @@ def tallies(db: sqlite3.Connection) -> list[int]:
     return [count for (count,) in db.execute(_COUNTS)]
 
 
-def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], *, clear: bool = False) -> None:
-    """Remember stamps of folders and of the catalog."""
-    if clear:
-        db.execute(f"DELETE FROM note WHERE name LIKE '{_MARK}%' AND name <> '{_MARK}{CATALOG}'")
+def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], **facts: int) -> None:
+    """Remember stamps of folders and of the catalog, and numbers by name."""
     rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
+    rows += [(name, number, 0, 0, 0) for name, number in facts.items()]
     db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def forget_folders(db: sqlite3.Connection) -> None:
+    """Forget the stamps of all folders; that of the catalog stays."""
+    db.execute(f"DELETE FROM note WHERE name LIKE '{_MARK}%' AND name <> '{_MARK}{CATALOG}'")
 
 
 def set_facts(db: sqlite3.Connection, **facts: int) -> None:
     """Remember numbers by name."""
-    db.executemany("INSERT OR REPLACE INTO note (name, a) VALUES (?, ?)", facts.items())
+    set_marks(db, {}, **facts)
 
 
 def _class_of(memory: Memory) -> int:

@@ -80,13 +80,12 @@ class Desk:
 
     def settle(self) -> None:
         """Flush every file that the journal does not call safe yet, then call it so."""
-        commits = self.journal.unsafe().commits
-        paths = {revision.path for commit in commits for revision in commit.revisions}
+        paths, last = self.journal.unsettled()
         if len(paths) <= MANY or not self.root.sync_everything():
             for path in paths:
                 self._flush(path)
-        if commits:
-            self.journal.append(f'{{"safe": "{commits[-1].id}"}}\n'.encode(), durable=False)
+        if last:
+            self.journal.append(f'{{"safe": "{last}"}}\n'.encode(), durable=False)
 
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
         """The steps that others made: from where the journal left each path to what is there now.

@@ -19,6 +19,7 @@ import os
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,9 +31,12 @@ from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_d
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 _ENDLESS = 1 << 40
+_JSON = json.JSONEncoder(ensure_ascii=False)
 _TAIL = 160  # longer than any mark
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
+# where a change begins, and nowhere else: inside a text the quotes would be escaped
+_CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
@@ -62,7 +66,7 @@ def encode(commit: Commit, boot: str) -> bytes:
         line["undoes"] = commit.undoes
     changes = [_encode_revision(revision) for revision in commit.revisions]
     # half a surrogate pair in `why` is kept as the escape it would be in JSON
-    return json.dumps({**line, "changes": changes}, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    return _JSON.encode({**line, "changes": changes}).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _encode_revision(revision: Revision) -> dict[str, str]:
@@ -185,6 +189,19 @@ class Journal:
         done = {mark[1].decode() for line in lines[last + 1 :] if (mark := _DONE.fullmatch(line + b"\n"))}
         commits = [commit for _, commit in kept]
         return Unsafe(commits, [commit for commit in commits if commit.id not in done], boot)
+
+    def unsettled(self) -> tuple[set[str], str]:
+        """The paths that came after the last `safe` mark, and the last commit that is in place, "" without any."""
+        data = read_all(self._open(), _ENDLESS)
+        news = data[max(0, data.rfind(b'\n{"safe"')) :]
+        done = _DONE.findall(news)
+        paths = set()
+        for found in set(_CHANGED.findall(news)):
+            with suppress(ValueError, PathRefused):  # rotten, or hostile
+                path = json.loads(found)
+                check_path(path)
+                paths.add(path)
+        return paths, done[-1][0].decode() if done else ""
 
     def commits(self, path: str | None = None) -> Iterator[Commit]:
         """The finished commits, newest first; with `path`, those that touched it."""
