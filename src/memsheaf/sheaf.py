@@ -77,6 +77,7 @@ class Sheaf:
         self.tools = tools
         self._clock = clock
         self._prompt: tuple[tuple[Stamp | None, ...], str] | None = None
+        self._counted: set[tuple[str, str]] = set()
 
     @classmethod
     def open(
@@ -289,6 +290,19 @@ class Sheaf:
         if found.state in ("bad", "held") and self.by != "user":
             raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
         return self._commit([Change(found.path, None, expect or found.version)], why or f"forget {found.name}")
+
+    def used(self, *paths: str) -> None:
+        """Count that an agent read these memories, or was shown them: once a day each.
+
+        What was of use lately stays in a full catalog. It moves up when the next memory is saved, and not before:
+        a prompt does not change because somebody read.
+        """
+        today = self._today()
+        fresh = [path for path in paths if (today, path) not in self._counted]
+        if fresh and not self.read_only:
+            self.store.add_uses(today, fresh)
+            self.index.used()
+            self._counted.update((today, path) for path in fresh)
 
     # what happened
 

@@ -76,6 +76,7 @@ def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, s
     memory = desk.saw(desk.sheaf.read(filename))
     if memory.state == "held":
         return f"Error: '{memory.path}' cannot be shown: {memory.problem}."
+    desk.sheaf.used(memory.path)
     return f"({memory.path}: {memory.problem})\n{memory.text}" if memory.problem else memory.text
 
 

@@ -1,9 +1,9 @@
 """MEMORY.md: one line a memory, grouped by type, within a budget, and nothing out of reach.
 
 The catalog stands in every system prompt, so it is small, and it is the same text as long as no memory
-changed. When not all fit, pinned ones and then the most recently changed are shown, and the last line says
-how many are not and where they are. Inside a group the lines are in the order of their paths, so that one
-new memory changes one line.
+changed. When not all fit, pinned ones and then those most recently changed or of use are shown, and the last
+line says how many are not and where they are. Inside a group the lines are in the order of their paths, so
+that one new memory changes one line.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from memsheaf.index.table import (
     mark_gone,
     notes,
     put,
+    put_uses,
     set_facts,
     set_marks,
     tallies,
@@ -106,6 +107,10 @@ class Index:
             except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
                 self._ranking = self._watched = None
                 self._looked = False
+
+    def used(self) -> None:
+        """Take over, with the next change, what the store was told to have been of use."""
+        self._used = True
 
     def ready(self) -> None:
         """Look once, if nobody did yet: answers about names need the whole folder to be known."""
@@ -183,6 +188,7 @@ class Index:
         self._ranking = None
         self._watched = None
         self._published = b""
+        self._used = False
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
@@ -259,6 +265,8 @@ class Index:
             if changed or notes(db).fact("last") != known.fact("last"):
                 self._ranking = self._watched = None
             if not self._read_only:
+                # an index that is built anew must come to the catalog that was there
+                self._take_uses(db, take_all=changed and bool(known.fact("swept")))
                 changed |= self._journal(db)
                 self._publish_alone(db)
                 set_facts(db, boot=_number(self._store.boot))  # a power cut may spoil it and leave its stamp
@@ -414,11 +422,21 @@ class Index:
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             self._watched = None
+            if self._used:
+                self._take_uses(db, take_all=True)
             alone = commit.id and known.fact("journal") == int(
                 commit.follows or "0", 16
             )  # no commit of others between
             facts = {"journal": int(commit.id, 16)} if alone else {}
             self._publish(db, unspoilt=stamps[CATALOG] == marks.get(CATALOG), folders=quiet, facts=facts)
+
+    def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
+        found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)
+        if found.days:
+            put_uses(db, found.days, int(self._clock() // 86_400))
+            self._ranking = self._watched = None
+        set_facts(db, uses=found.end)
+        self._used = found.more
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:
         """Publish when no commit of ours has just changed the root."""

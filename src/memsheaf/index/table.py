@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from memsheaf.index.catalog import Line, line_of, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 
-SCHEMA = 1
+SCHEMA = 2
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -32,6 +33,7 @@ CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
+CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words
   USING fts5 (name, description, body, tokenize = "porter unicode61 remove_diacritics 2");
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
@@ -133,6 +135,8 @@ def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, 
     listed = _class_of(memory) if usable else HIDDEN
     text = line_of(memory)
     day, updated = _day(memory, stamp)
+    used = db.execute("SELECT day FROM used WHERE path = ?", (memory.path,)).fetchone()
+    day = max(day, used[0]) if used else day
     version = memory.version if usable else UNUSABLE
     values = (
         memory.path, fold(memory.path), *stamp, version, pending, memory.state, memory.kind,
@@ -155,6 +159,17 @@ def mark_gone(db: sqlite3.Connection, path: str) -> None:
 def notes(db: sqlite3.Connection) -> Notes:
     """Everything the index remembers beside its rows."""
     return Notes(db.execute("SELECT * FROM note"))
+
+
+def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int) -> None:
+    """Move memories up to the day they were last of use, but never past today."""
+    rows = []
+    for path, day in days.items():
+        with suppress(ValueError):
+            rows.append((path, min(_days_since_epoch(day), today)))
+    put = "INSERT INTO used VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET day = max(day, excluded.day)"
+    db.executemany(put, rows)
+    db.executemany("UPDATE entry SET day = max(day, ?2) WHERE path = ?1", rows)
 
 
 def tallies(db: sqlite3.Connection) -> list[int]:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
 from memsheaf.scope import check_label
-from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version
+from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, uses
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import SPARE, Desk
 from memsheaf.store.journal import Journal
@@ -241,6 +241,7 @@ class FolderStore:
             if not texts:
                 raise NotFound(path)
             desk.drop_derived(CATALOG)
+            uses.bring_together(desk.history, without=names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
             desk.finish(mark)
@@ -255,6 +256,7 @@ class FolderStore:
         with self._desk() as desk:
             dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
             desk.drop_derived()
+            uses.bring_together(desk.history)
             with suppress(FileNotFoundError):
                 desk.history.unlink(PRUNED)
             stage(desk.history, PRUNED, b"")
@@ -289,6 +291,21 @@ class FolderStore:
                 return read_file(root, name, READ_LIMIT)
         except (OSError, PathRefused):
             return None
+
+    def add_uses(self, day: str, paths: Iterable[str]) -> None:
+        """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            uses.add(history, day, paths)
+
+    def uses_from(self, start: int, *, take_all: bool) -> uses.Uses:
+        """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            found = uses.read(history, start)
+            if take_all and found.more:
+                uses.mark(history)
+                found = uses.read(history, start)
+            return found
+        return uses.Uses({}, 0, more=False)
 
     def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[None]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""

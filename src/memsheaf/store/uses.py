@@ -1,0 +1,103 @@
+"""Which memories were of use, and on which day: plain lines beside the journal, cheap to add and free to lose.
+
+`.history/uses` holds one line a use, oldest first:
+
+    2026-11-15 user_prefers-tabs.md
+    =                                   the catalog was written with all that stands above
+
+A catalog that followed each use would change the prompt although no memory changed. So a use counts from the next
+change of a memory on, when the catalog is written anyway; the mark says how far that went, so that whoever
+builds the index again comes to the same catalog.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from memsheaf.store.confined import APPEND, Folder, read_file, stage, write_all
+
+NAME = "uses"
+MANY_BYTES = 1 << 18  # from here on the lines are brought together
+_MARK = b"=\n"
+_LINE = re.compile(rb"(?m)^([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)$")
+
+
+class Uses(NamedTuple):
+    """The last day of each path that the catalog was written with, where these end, and whether more follow."""
+
+    days: dict[str, str]
+    end: int
+    more: bool
+
+
+def add(history: Folder, day: str, paths: Iterable[str]) -> None:
+    """Note that these were of use on a day, in one write."""
+    _append(history, "".join(f"{day} {path}\n" for path in paths).encode("utf-8", "surrogateescape"))
+
+
+def mark(history: Folder) -> None:
+    """Say that the catalog is written with all that stands here."""
+    _append(history, _MARK)
+
+
+def read(history: Folder, start: int = 0) -> Uses:
+    """What was noted from a place on, up to the last mark; from the beginning when that place is not there."""
+    data = _read(history)
+    if start > len(data):
+        start = 0  # the lines were brought together meanwhile
+    end = max(start, _marked(data))
+    return Uses(_days(data[start:end]), end, bool(_LINE.search(data, end)))
+
+
+def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
+    """Keep one line a path, and none of those in `without`.
+
+    The caller holds the lock of the folder. A use that is noted in this very moment may be lost, which costs
+    nothing but its place in the catalog.
+    """
+    data = _read(history)
+    if not without and len(data) < MANY_BYTES:
+        return
+    end = _marked(data)
+    parts = []
+    for part, ending in ((data[:end], _MARK), (data[end:], b"")):
+        days = {path: day for path, day in _days(part).items() if path not in without}
+        lines = [f"{day} {path}\n" for path, day in sorted(days.items(), key=lambda item: (item[1], item[0]))]
+        parts.append("".join(lines).encode("utf-8", "surrogateescape") + ending * bool(part))
+    draft = f"draft-{os.urandom(8).hex()}"
+    stage(history, draft, b"".join(parts))
+    history.rename(draft, history, NAME)
+
+
+def _days(data: bytes) -> dict[str, str]:
+    days: dict[str, str] = {}
+    for day, path in _LINE.findall(data):
+        name = path.decode("utf-8", "surrogateescape")
+        days[name] = max(days.get(name, ""), day.decode())
+    return days
+
+
+def _marked(data: bytes) -> int:
+    """Where the last mark ends, 0 when there is none."""
+    if data.startswith(_MARK) and b"\n" + _MARK not in data:
+        return len(_MARK)
+    at = data.rfind(b"\n" + _MARK)
+    return at + 1 + len(_MARK) if at >= 0 else 0
+
+
+def _append(history: Folder, data: bytes) -> None:
+    fd = history.open_file(NAME, APPEND | os.O_CREAT)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
+def _read(history: Folder) -> bytes:
+    try:
+        return read_file(history, NAME, 64 * MANY_BYTES)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,187 @@
+"""What was of use stays in a full catalog, and reading alone changes no prompt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.index.search import database_for
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import uses
+from memsheaf.store.confined import Folder
+from memsheaf.tools import Tools
+
+DAY = 86_400.0
+START = time.time() - 240 * DAY  # files cannot be of a day that has not come
+Open = Callable[..., Sheaf]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def days() -> list[float]:
+    """How many days have passed; the clock of every sheaf."""
+    return [0.0]
+
+
+@pytest.fixture
+def opened(settings: Settings, days: list[float]) -> Open:
+    def open_sheaf(**options: object) -> Sheaf:
+        chosen = options.pop("settings", settings)
+        assert isinstance(chosen, Settings)
+        return Sheaf.open("user", settings=chosen, clock=lambda: START + days[0] * DAY, **options)  # type: ignore[arg-type]
+
+    return open_sheaf
+
+
+@pytest.fixture
+def full(opened: Open, days: list[float]) -> Sheaf:
+    """More memories than the catalog shows, one a day, so that the first ones have fallen out."""
+    sheaf = opened()
+    for number in range(230):
+        days[0] += 1
+        sheaf.remember(f"Fact {number:03}", "d", "user", "text")
+    assert "user_fact-005.md" not in sheaf.catalog().text
+    return sheaf
+
+
+def test_what_an_agent_read_comes_back_with_the_next_save(full: Sheaf) -> None:
+    Tools(full).call("memory_read", {"filename": "user_fact-005.md"})
+    full.remember("Newest", "d", "user", "text")
+
+    assert "user_fact-005.md" in full.catalog().text
+    assert "user_newest.md" in full.catalog().text
+    assert "user_fact-004.md" not in full.catalog().text
+
+
+def test_reading_alone_changes_no_byte_of_the_prompt(full: Sheaf, opened: Open) -> None:
+    before, written = full.prompt(), full.store.stamps(["MEMORY.md"])
+    full.used("user_fact-005.md", "user_fact-006.md")
+
+    assert full.prompt() == before
+    assert opened().prompt() == before
+    assert full.store.stamps(["MEMORY.md"]) == written
+
+
+def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, opened: Open, settings: Settings) -> None:
+    full.used("user_fact-005.md")
+    full.remember("Newest", "d", "user", "text")
+    full.used("user_fact-006.md")  # not yet in the catalog, so not in the next one either
+    text = full.catalog().text
+    for suffix in ("", "-wal", "-shm"):
+        Path(database_for(full.root, settings.cache) + suffix).unlink()
+
+    with opened() as anew:
+        assert anew.catalog().text == text
+        anew.remember("Newer", "d", "user", "text")
+        assert "user_fact-006.md" in anew.catalog().text
+
+
+def test_two_indexes_of_one_folder_agree(full: Sheaf, opened: Open, settings: Settings) -> None:
+    other = opened(settings=settings._replace(cache=settings.cache + "-2"))
+    other.catalog()
+    full.used("user_fact-005.md")
+    full.remember("Newest", "d", "user", "text")
+    other.used("user_fact-006.md")
+
+    assert other.catalog().text == full.catalog().text == Path(full.root, "MEMORY.md").read_text()
+    other.remember("Newer", "d", "user", "text")
+    assert full.catalog().text == other.catalog().text == Path(full.root, "MEMORY.md").read_text()
+    assert "user_fact-006.md" in full.catalog().text
+
+
+def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Settings) -> None:
+    code = (
+        "from memsheaf.sheaf import Sheaf\n"
+        "with Sheaf.open('user') as sheaf: sheaf.used('user_fact-005.md')"
+    )  # fmt: skip
+    environment = {**os.environ, "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+    assert b"user_fact-005.md" in Path(full.root, ".history", "uses").read_bytes()
+
+
+def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
+    full.used(*(f"user_fact-{number:03}.md" for number in range(220)))
+    full.remember("Newest", "d", "user", "text")
+
+    assert "user_newest.md" in full.catalog().text
+
+
+def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: list[float]) -> None:
+    full.store.add_uses("2999-01-01", [f"user_fact-{number:03}.md" for number in range(220)])
+    full.index.used()
+    days[0] += 1
+    full.remember("Newest", "d", "user", "text")
+
+    assert "user_newest.md" in full.catalog().text
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense\n", b"2026-13-77 user_fact-005.md\n", b"\xff\n", b"=\n=\n", b"2026-11-15 x", b""]
+)
+def test_lines_that_nobody_understands_are_passed_over(line: bytes, full: Sheaf) -> None:
+    place = Path(full.root, ".history", "uses")
+    place.write_bytes(line)
+    full.used("user_fact-007.md")
+    full.remember("Newest", "d", "user", "text")
+
+    assert ("user_fact-007.md" in full.catalog().text) == (not line or line.endswith(b"\n"))
+
+
+def test_a_use_is_counted_once_a_day(full: Sheaf, days: list[float]) -> None:
+    for _ in range(5):
+        full.used("user_fact-005.md")
+    days[0] += 1
+    full.used("user_fact-005.md")
+
+    assert Path(full.root, ".history", "uses").read_bytes().count(b"user_fact-005.md") == 2
+
+
+def test_who_may_only_read_leaves_no_trace(full: Sheaf, opened: Open) -> None:
+    opened(read_only=True).used("user_fact-005.md")
+
+    assert not Path(full.root, ".history", "uses").exists()
+
+
+def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
+    full.used("user_fact-005.md", "user_fact-006.md")
+    proof = full.erase("user_fact-005.md")
+
+    assert proof.gone
+    assert Path(full.root, ".history", "uses").read_bytes().count(b"user_fact-006.md") == 1
+    assert b"user_fact-005.md" not in Path(full.root, ".history", "uses").read_bytes()
+
+
+def test_many_lines_are_brought_together_without_changing_what_they_say(tmp_path: Path) -> None:
+    with Folder.open(str(tmp_path)) as folder:
+        for day in range(10, 30):
+            uses.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
+            if day == 20:
+                uses.mark(folder)
+        before, size = uses.read(folder), (tmp_path / "uses").stat().st_size
+        uses.bring_together(folder)
+        after = uses.read(folder)
+        uses.mark(folder)
+
+        assert (tmp_path / "uses").stat().st_size < size / 5
+        assert (after.days, after.more) == (before.days, before.more)
+        assert uses.read(folder, before.end).days == dict.fromkeys(before.days, "2026-10-29")
+
+
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> None:
+    Path(full.root, ".history", "uses").mkdir()
+    answer = Tools(full).call("memory_read", {"filename": "user_fact-005.md"})
+
+    assert answer.endswith("text\n")
+    assert full.remember("Newest", "d", "user", "text").path in full.catalog().text
