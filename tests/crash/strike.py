@@ -221,7 +221,7 @@ Told = list[tuple[str, tuple[Revision, ...]]]
 def told(root: str) -> Told:
     """The journal as it tells what happened, without ids and times, and without what it took back at once."""
     commits = list(FolderStore(root).history())
-    taken_back = {commit.undoes for commit in commits if commit.by == "outside"} - {""}
+    taken_back = {commit.undoes for commit in commits if commit.by == "outside" or "taken back" in commit.why} - {""}
     return [
         (commit.by, commit.revisions)
         for commit in commits

@@ -280,7 +280,8 @@ class Desk:
             elif theirs[step.path]:
                 back.append(theirs[step.path][0])
                 more += theirs[step.path][1:]
-        answer = Commit(os.urandom(6).hex(), commit.at, "outside", why, tuple(back), undoes=commit.id)
+        by = "outside" if theirs else commit.by
+        answer = Commit(os.urandom(6).hex(), commit.at, by, why, tuple(back), undoes=commit.id)
         self.note(answer)  # from here on the answer is what the next writer would complete
         for revision in back:
             if revision.path not in theirs:
