@@ -309,10 +309,13 @@ def test_in_a_large_folder_any_edit_is_noticed_by_a_thorough_look(large: Sheaf) 
 
 
 def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf) -> None:
-    with open(os.path.join(large.root, "n000.md"), "r+") as file:
-        file.write(PLAIN.replace("body", "unheard"))
+    large.remember("Told", "d", "user", "once upon a rare time")
+    assert [row.path for row in large.search("rare")] == ["user_told.md"]
+    place = Path(large.root, "user_told.md")
+    place.write_text(place.read_text().replace("rare", "long"))
 
-    assert [row.path for row in large.search("unheard")] == ["n000.md"]
+    assert large.search("rare") == []
+    assert [row.path for row in large.search("long")] == ["user_told.md"]
 
 
 # several at once

@@ -148,7 +148,9 @@ class Sheaf:
         self.index.look()
         found = self.index.search(query, limit)
         # an answer is never stale: what was found is looked at
-        return self.index.search(query, limit) if self.index.notice(row.path for row in found) else found
+        if self.index.notice(row.path for row, _ in found):
+            found = self.index.search(query, limit)
+        return [row for row, _ in found]
 
     def catalog(self) -> Page:
         """What MEMORY.md holds: one line a memory, within its budget."""

@@ -8,7 +8,6 @@ to the files is put in the journal on the way, and MEMORY.md follows.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import TypeVar
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
+from memsheaf.index.lexical import Lexicon, put_words
 from memsheaf.index.table import (
     LISTED,
     RANK,
@@ -50,13 +50,9 @@ WATCHED = 200  # files that every look examines: all of a small folder, what the
 SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 KEPT = 2 * (MAX_LINES + MAX_PINNED)
-QUERY_LIMIT = 2_000
+FEW = 8  # so many memories of one commit wait with their words until somebody searches
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
-MOST_TERMS = 32
 
-_WITHOUT_BLANKS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
-)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Known = tuple[int, int, int, int, int, str, int]
@@ -73,6 +69,7 @@ class Index:
 
     _ranking: Ranking | None
     _watched: dict[str, Stamp] | None
+    _lexicon: Lexicon
 
     def __init__(
         self,
@@ -158,8 +155,8 @@ class Index:
         """The catalog as MEMORY.md holds it."""
         return self._healing(self._rendered)
 
-    def search(self, query: str, limit: int) -> list[Row]:
-        """Memories that hold words of the query, best first."""
+    def search(self, query: str, limit: int) -> list[tuple[Row, float]]:
+        """Memories that hold words of the query, best first, with how much of the query they answer."""
         return self._healing(lambda db: self._search(db, query, limit))
 
     def close(self) -> None:
@@ -189,6 +186,7 @@ class Index:
         self._watched = None
         self._published = b""
         self._used = False
+        self._lexicon = Lexicon()
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
@@ -326,6 +324,7 @@ class Index:
         """Compare every file with its row."""
         started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
+        self._put_words(db, _unworded(db))
         if not self._read_only:
             self._catch_up(db)
         verified = notes(db).fact("verified")
@@ -337,13 +336,14 @@ class Index:
                 continue
             row = known.pop(entry.path, None)
             if row is None or row[4] > verified or row[:4] != entry.stamp:
-                changed |= self._compare(db, entry, row)
+                changed |= self._compare(db, entry, row, worded=True)
         for path, row in known.items():
             if row[5] != ABSENT:
                 mark_gone(db, path)
                 changed = True
         forget_folders(db)
-        set_marks(db, folders, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
+        cost = time.perf_counter_ns() - started
+        set_marks(db, folders, swept=int(now * 1e9), cost=cost, worded=notes(db).fact("last"))
         return changed
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
@@ -354,15 +354,15 @@ class Index:
                 self._store.adopt(None, wait=SHORT_WAIT)
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
 
-    def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None) -> bool:
+    def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
         memory, usable = self._read(entry)
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
             if row[:4] != entry.stamp:
-                put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable)
+                put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable, worded=worded)
             return False
-        put(db, memory, entry.stamp, pending=usable, usable=usable)
+        put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded)
         return True
 
     def _verify(self, db: sqlite3.Connection) -> None:
@@ -412,15 +412,20 @@ class Index:
             marks = known.marks
             quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
+            many = len(commit.revisions) > FEW
+            if many:
+                self._put_words(db, _unworded(db))
             for revision in commit.revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
                 if revision.new is None or stamp is None:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
                 else:
                     memory = parsed.get(path) or parse(path, revision.new)
-                    entry = put(db, memory, stamp, pending=False)
+                    entry = put(db, memory, stamp, pending=False, worded=many)
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
+            if many:
+                set_facts(db, worded=notes(db).fact("last"))
             self._watched = None
             if self._used:
                 self._take_uses(db, take_all=True)
@@ -485,36 +490,31 @@ class Index:
             ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
         return ranking.sheet(tally[LISTED], tally[WAITING])
 
-    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Row]:
+    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[tuple[Row, float]]:
         self._take_in_words(db)
-        query = query[:QUERY_LIMIT].encode("utf-8", "replace").decode()
-        terms = [term for word in query.split() if (term := word.replace('"', ""))][:MOST_TERMS]
-        columns = ", ".join(f"entry.{name}" for name in ROW.split(", "))
-        source = f"SELECT {columns} FROM words JOIN entry ON entry.id = words.rowid WHERE entry.version <> ''"
-        if not any(_WITHOUT_BLANKS.search(term) for term in terms):
-            words = [part for term in terms for part in _alphanumeric(term)]
-            match = " OR ".join(f'"{word}"*' for word in words)
-            order = "ORDER BY bm25(words, 4.0, 2.0, 1.0), entry.path LIMIT ?"
-            return self._ask(f"{source} AND words MATCH ? {order}", match, limit) if words else []
-        # scripts that are written without blanks: look for the text itself
-        hit = "(instr(lower(words.name || ' ' || words.description || ' ' || words.body), lower(?)) > 0)"
-        hits = " + ".join([hit] * len(terms))
-        return self._ask(f"{source} AND {hits} ORDER BY {hits} DESC, entry.path LIMIT ?", *terms, *terms, limit)
+        known = notes(db)
+        query = query.encode("utf-8", "replace").decode()
+        hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=limit)
+        marks = ", ".join("?" * len(hits))
+        sql = f"SELECT id, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+        rows = {found[0]: _row(found[1:]) for found in db.execute(sql, [hit.row for hit in hits])}
+        found = [(rows[hit.row], hit.share) for hit in hits if hit.row in rows]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0].path))
 
     def _take_in_words(self, db: sqlite3.Connection) -> None:
-        """Bring the full text up to date: it follows when somebody searches, not when somebody writes."""
-        worded = notes(db).fact("worded")
-        sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
-        waiting = db.execute(sql, (worded,)).fetchall()
-        if not waiting:
-            return
-        with _writing(db):
-            for number, path in waiting:
-                with suppress(MemsheafError):
-                    memory = parse(path, self._store.read(path).data)
-                    sql = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
-                    db.execute(sql, (number, memory.name, memory.description, memory.body))
-            set_facts(db, worded=waiting[-1][0])
+        """Bring the full text up to date: a single save does not, whoever searches does."""
+        if waiting := _unworded(db):
+            with _writing(db):
+                self._put_words(db, waiting)
+
+    def _put_words(self, db: sqlite3.Connection, waiting: Iterable[tuple[int, str]]) -> None:
+        worded = 0
+        for number, path in waiting:
+            with suppress(MemsheafError):
+                put_words(db, number, parse(path, self._store.read(path).data))
+            worded = number
+        if worded:
+            set_facts(db, worded=worded)
 
 
 @contextmanager
@@ -529,6 +529,12 @@ def _writing(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
+def _unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
+    """The rows whose words the full text does not know yet."""
+    sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
+    return db.execute(sql, (notes(db).fact("worded"),)).fetchall()
+
+
 def _row(found: tuple[object, ...]) -> Row:
     return Row(*found[:7], bool(found[7]), *found[8:])  # type: ignore[arg-type, call-arg]
 
@@ -539,11 +545,6 @@ def _of_kind(kind: str) -> tuple[str, tuple[str, ...]]:
     if section_of(kind):
         return " AND kind = ?", (kind,)
     return f" AND kind NOT IN ({', '.join('?' * len(KINDS))})", KINDS
-
-
-def _alphanumeric(term: str) -> list[str]:
-    """The pieces of a word that the full text knows it by: `auth_rewrite.md` is `auth`, `rewrite`, `md`."""
-    return "".join(c if c.isalnum() else " " for c in term).split()
 
 
 def _number(boot: str) -> int:

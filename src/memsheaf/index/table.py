@@ -11,11 +11,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, fold
+from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_of, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 
-SCHEMA = 2
+SCHEMA = 3
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -34,8 +35,7 @@ CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words
-  USING fts5 (name, description, body, tokenize = "porter unicode61 remove_diacritics 2");
+{lexical.TABLES}
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
   UPDATE note SET a = new.id WHERE name = 'last';
   UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed; END;
@@ -126,11 +126,14 @@ def connect(database: str) -> sqlite3.Connection:
     return db
 
 
-def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool = True) -> Line | None:
+def put(
+    db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool = True, worded: bool = False
+) -> Line | None:
     """Write the row of a file under a new id, and give its catalog line, None when it has no place there.
 
     `pending` rows are what others did and the journal does not know yet. As ids only grow, those above the
-    last one that was seen to are what is new: to the full text, and to the check for edits in the same instant.
+    last one that was seen to are what is new: to the check for edits in the same instant, and to the full text
+    unless `worded` takes in the words at once.
     """
     listed = _class_of(memory) if usable else HIDDEN
     text = line_of(memory)
@@ -142,7 +145,9 @@ def put(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, 
         memory.path, fold(memory.path), *stamp, version, pending, memory.state, memory.kind,
         memory.name, memory.description, updated, memory.trust, memory.pinned, memory.problem, listed, day, text,
     )  # fmt: skip
-    db.execute(_PUT, values)
+    row = db.execute(_PUT, values).lastrowid
+    if worded and usable:
+        lexical.put_words(db, row or 0, memory)
     return line(memory.kind, memory.pinned, day, stamp[0], memory.path, text) if listed == LISTED else None
 
 

@@ -1,0 +1,125 @@
+"""Which memories share words with a question, and how much that says.
+
+The rare words of a question decide. Memories that hold them are found through SQLite's full-text index, up to so many
+for each word, and the best of these are then weighed with all words by BM25: a word counts more the rarer it
+is, in a name more than in a description, and there more than in the text. So the cost does not grow with how common
+the other words are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from heapq import nlargest
+from math import log
+from typing import NamedTuple
+
+from memsheaf.index.words import words
+from memsheaf.memory import Memory
+
+MOST_TERMS = 32
+QUERY_LIMIT = 2_000  # characters
+WEIGHED = 50
+POSTINGS = 3_000  # or a hundredth of all memories, if that is more
+NAME, DESCRIPTION, BODY = 4, 2, 1
+K1, B, USUAL_LENGTH = 0.9, 0.4, 60
+
+TABLES = """
+CREATE VIRTUAL TABLE words
+  USING fts5 (name, description, body, tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* Co'");
+"""
+
+
+class Hit(NamedTuple):
+    """One row that shares words with a question.
+
+    `share` is what its words say, of all that the words of the question could: 0 for nothing, about 1 when each
+    of them occurs.
+    """
+
+    row: int
+    share: float
+
+
+class Term(NamedTuple):
+    """A word of a question: how it stands in a stored text, how it is matched, in how many, and how telling it is."""
+
+    needle: str
+    match: str
+    often: int
+    weight: float
+
+
+class Lexicon:
+    """How common words are, as far as anybody asked; it holds until a memory changes."""
+
+    def __init__(self) -> None:
+        self._state = (-1, -1)
+        self._known: dict[str, tuple[str, str, int]] = {}
+
+    def ask(self, db: sqlite3.Connection, question: str, *, total: int, last: int, limit: int = WEIGHED) -> list[Hit]:
+        """The rows that answer best, best first. `total` and `last` tell one state of the index from another."""
+        if self._state != (total, last):
+            self._state, self._known = (total, last), {}
+        most = max(POSTINGS, total // 100)
+        terms = [self._term(db, word, total, most) for word in _asked(question)]
+        found = _candidates(db, [term for term in terms if term.often], most)
+        return _weighed(db, found, terms)[:limit]
+
+    def _term(self, db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
+        if word not in self._known:
+            needle, match = f" {word} ", f'"{word}"'
+            count = _count(db, match, most)
+            if not count:  # perhaps only the beginning of a word
+                needle, match = f" {word}", f'"{word}"*'
+                count = _count(db, match, most)
+            self._known[word] = needle, match, count
+        needle, match, count = self._known[word]
+        return Term(needle, match, count, log(1 + (total - count + 0.5) / (count + 0.5)) if total > count else 0.05)
+
+
+def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
+    """Take in the words of a memory."""
+    # two blanks between, so that each word is counted with a blank on either side
+    texts = ("  ".join(words(text)) for text in (memory.name, memory.description, memory.body))
+    db.execute("INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)", (row, *texts))
+
+
+def _asked(question: str) -> Iterable[str]:
+    return list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
+
+
+def _count(db: sqlite3.Connection, match: str, most: int) -> int:
+    sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    return int(db.execute(sql, (match, most)).fetchone()[0])
+
+
+def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[int]:
+    """The rows that hold the rarest words, so many that they can be weighed one by one."""
+    scores: dict[int, float] = {}
+    seen = 0
+    for term in sorted(terms, key=lambda term: term.often):
+        if seen and seen + term.often > most:
+            break
+        seen += term.often
+        # in name or description it counts twice, so that among many alike the telling ones are weighed
+        for match in (term.match, f"{{name description}} : {term.match}"):
+            for (row,) in db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (match, most)):
+                scores[row] = scores.get(row, 0.0) + term.weight
+    return nlargest(WEIGHED, scores, key=lambda row: (scores[row], row))
+
+
+def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term]) -> list[Hit]:
+    whole = sum(term.weight for term in terms)
+    marks = ", ".join("?" * len(rows))
+    hits = []
+    for row, *texts in db.execute(f"SELECT rowid, name, description, body FROM words WHERE rowid IN ({marks})", rows):
+        length = sum(text.count("  ") + 1 for text in texts if text)
+        name, description, body = (f" {text} " for text in texts)
+        long = K1 * (1 - B + B * length / USUAL_LENGTH)
+        score = 0.0
+        for needle, _, _, weight in terms:
+            often = NAME * name.count(needle) + DESCRIPTION * description.count(needle) + BODY * body.count(needle)
+            score += weight * often * (K1 + 1) / (often + long) if often else 0.0
+        hits.append(Hit(row, score / whole / (K1 + 1)))
+    return sorted(hits, key=lambda hit: (-hit.share, hit.row))

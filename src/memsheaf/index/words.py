@@ -1,0 +1,80 @@
+"""Texts as the words that people look for: one way for what is stored and for what is asked.
+
+Letters are lower case and without accents, English words are cut to their stems and those that say nothing are left
+out. `snake_case`, `CamelCase` and paths fall into the parts that people remember, and stay findable as a
+whole. Scripts that write no blanks are cut into pairs of characters.
+
+>>> words("Deploying with CI/CD: see deploy_prod.sh and AuthService")
+['deploy', 'ci', 'cd', 'see', 'deploy', 'prod', 'sh', 'auth', 'servic', 'authservic']
+>>> words("日本語のメモ")
+['日本', '本語', '語の', 'のメ', 'メモ', 'モ']
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from memsheaf.index.stems import stem
+
+LONGEST = 40  # longer runs are keys and hashes: found by their beginning
+
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+# Han, kana, hangul, Thai, Lao, Myanmar, Khmer
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+_STOP_WORDS = """
+a about all also am an and any are as at be because been being but by can could did do does doing don for from get
+got had has have having he her here hers him his how i if in into is it its just me more most my no nor not now of
+on only or our out please s she should so some such t than that the their them then there these they this those
+through to too up us very was we were what when where which while who whom why will with would you your
+"""
+_SAYING_NOTHING = frozenset(_STOP_WORDS.split())
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in their order, as often as they occur."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        found += _parts(word)
+    return found
+
+
+@lru_cache(maxsize=1 << 15)
+def _parts(word: str) -> tuple[str, ...]:
+    """What one run of letters and digits is looked for by."""
+    if not word.isascii():
+        return tuple(_of_any_script(word))
+    lower = word.lower()[:LONGEST]
+    if lower in _SAYING_NOTHING:
+        return ()
+    if word[1:] == lower[1 : len(word)]:  # no hump inside
+        return (stem(lower),)
+    parts = [part.lower() for part in _HUMP.findall(word)]
+    if len(parts) < 2 or lower == word:
+        return (stem(lower),)
+    kept = [stem(part) for part in parts if part not in _SAYING_NOTHING and len(part) > 1]
+    return (*kept, stem(lower))
+
+
+def _of_any_script(word: str) -> list[str]:
+    found: list[str] = []
+    for piece in re.findall(f"[{_UNSPACED}]+|[^{_UNSPACED}]+", word):
+        if re.match(f"[{_UNSPACED}]", piece):
+            # the last character alone, so that whoever asks for a single one finds it wherever it stands
+            found += [piece[at : at + 2] for at in range(len(piece))]
+        else:
+            found += _spelled(piece)
+    return found
+
+
+def _spelled(piece: str) -> tuple[str, ...]:
+    """A word of a script with blanks, without its accents."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", piece) if not unicodedata.combining(c))
+    if bare.isascii():
+        return _parts(bare)
+    return (stem(bare.casefold()[:LONGEST]),)
