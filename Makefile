@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench crash race fuzz docs clean
+.PHONY: help demo test check format bench recall crash race fuzz docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ format: $(VENV)/.dev ## lay the code out
 
 bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
 	$(BIN)/python -m benchmarks.run
+
+recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=)
+	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) --by-kind
 
 crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (10 minutes)
 	$(BIN)/python tests/crash/strike.py

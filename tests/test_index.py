@@ -479,3 +479,35 @@ def test_the_catalog_is_read_again_after_a_reboot(
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.prompt()
         assert (sheaf.store.published("MEMORY.md") == text.encode()) == mended
+
+
+def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(30):
+        (source / f"n{number:02}.md").write_text(PLAIN)
+    sheaf.take_in(str(source))
+    assert sheaf.catalog().total == 30
+    write(sheaf, "more.md")
+    assert sheaf.catalog().total == 31
+    write(sheaf, "n05.md", PLAIN.replace("name: n", "name: E"))
+
+    assert next(sheaf.log("n05.md")).by == "outside"
+    assert [row.name for row in sheaf.list() if row.path == "n05.md"] == ["E"]
+
+
+def test_many_new_files_are_read_again_a_few_at_each_look(
+    later: Sheaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsheaf.index.search.READ_AGAIN", 3)
+    for number in range(10):
+        later.remember(f"N {number}", "d", "user", "text")
+    left = []
+    for _ in range(6):
+        later.catalog()
+        facts = dict(later.index._connection().execute("SELECT name, a FROM note WHERE name IN ('last', 'verified')"))
+        left.append(facts["last"] - facts["verified"])
+
+    assert left[0] < 10
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0

@@ -1074,3 +1074,24 @@ def test_replacing_reaches_a_file_whose_name_is_composed_in_another_way(sheaf: S
     sheaf.remember("Café", "Where", "user", "new", path="cafe\u0301.md", replace=True)
 
     assert [(row.path, sheaf.read(row.path).body) for row in sheaf.list()] == [("caf\u00e9.md", "new\n")]
+
+
+@pytest.mark.parametrize(
+    "head", ["type: user", "name: N\ntype: user", "description: d\ntype: user", "name: N", "other: x"]
+)
+def test_a_file_that_others_wrote_may_go_on_lacking_what_it_lacked(head: str, sheaf: Sheaf) -> None:
+    os.makedirs(sheaf.root, exist_ok=True)
+    Path(sheaf.root, "theirs.md").write_text(f"---\n{head}\n---\nold words\n")
+
+    assert sheaf.revise("theirs.md", "old", "new").body == "new words\n"
+    assert sheaf.insert("theirs.md", 1, "more").body == "new words\nmore\n"
+    assert f"---\n{head}\n" in Path(sheaf.root, "theirs.md").read_text()
+
+
+@pytest.mark.parametrize("line", ["name: N\n", "description: d\n"])
+def test_an_edit_may_not_take_away_what_a_memory_needs(line: str, sheaf: Sheaf) -> None:
+    os.makedirs(sheaf.root, exist_ok=True)
+    Path(sheaf.root, "theirs.md").write_text("---\nname: N\ndescription: d\ntype: user\n---\nwords\n")
+
+    with pytest.raises(TextRefused):
+        sheaf.revise("theirs.md", line, "")

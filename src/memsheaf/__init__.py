@@ -15,14 +15,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ABSENT",
+    "Blamed",
     "Commit",
+    "Exported",
     "Finding",
+    "Imported",
     "Memory",
     "MemsheafError",
     "Page",
     "Proof",
+    "Recall",
+    "Revision",
     "Row",
     "Scope",
+    "Session",
     "Settings",
     "Sheaf",
     "Tools",
@@ -31,14 +37,20 @@ __all__ = [
 
 _HOME = {
     "ABSENT": "store",
+    "Blamed": "history",
     "Commit": "store",
+    "Exported": "sheaf",
     "Finding": "doctor",
+    "Imported": "sheaf",
     "Memory": "memory",
     "MemsheafError": "errors",
     "Page": "index.catalog",
     "Proof": "proof",
+    "Recall": "flow.recall",
+    "Revision": "store",
     "Row": "index.table",
     "Scope": "scope",
+    "Session": "flow.session",
     "Settings": "config",
     "Sheaf": "sheaf",
     "Tools": "tools",
@@ -50,13 +62,16 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
     from memsheaf.errors import MemsheafError
+    from memsheaf.flow.recall import Recall
+    from memsheaf.flow.session import Session
+    from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.table import Row
     from memsheaf.memory import Memory
     from memsheaf.proof import Proof
     from memsheaf.scope import Scope
-    from memsheaf.sheaf import Sheaf
-    from memsheaf.store import ABSENT, Commit
+    from memsheaf.sheaf import Exported, Imported, Sheaf
+    from memsheaf.store import ABSENT, Commit, Revision
     from memsheaf.tools import Tools
 
 

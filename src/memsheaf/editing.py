@@ -93,7 +93,7 @@ def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
         if memory.source != by:
             wanted["source"] = was.source or None
     text = edited(memory.text, fields=wanted)
-    return memory if text == memory.text else check(memory.path, text, kinds=(*KINDS, memory.kind))
+    return memory if text == memory.text else _checked(memory.path, text, was or memory)
 
 
 def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
@@ -103,7 +103,7 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
         TextRefused: it may not be stored.
     """
     if not free:
-        return check(path, text, kinds=(*KINDS, was.kind) if was else KINDS)
+        return _checked(path, text, was) if was else check(path, text)
     try:
         memory = parse(path, text.encode())
     except UnicodeEncodeError:
@@ -115,6 +115,12 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
     if "\0" in text or not text.strip():
         raise TextRefused(f"{path!r} would hold no text, or zero bytes")
     return memory
+
+
+def _checked(path: str, text: str, was: Memory) -> Memory:
+    """The memory that an edit makes: what a file that others wrote lacked already, it may go on lacking."""
+    required = [key for key in ("name", "description") if was.page.get(key).strip()]
+    return check(path, text, kinds=(*KINDS, was.kind), required=required)
 
 
 def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:

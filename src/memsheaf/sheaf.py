@@ -20,10 +20,13 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, stable
+from memsheaf.flow.recall import Recall
+from memsheaf.flow.session import Session
 from memsheaf.guard.names import CATALOG, check_path, file_name
 from memsheaf.index.catalog import Page, listing
-from memsheaf.index.search import Index, database_for
+from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.llm import Model
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.proof import Proof, examine
 from memsheaf.scope import Scope, resolve
@@ -145,12 +148,37 @@ class Sheaf:
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
         """Memories that hold words of the query, best first."""
+        return [match.row for match in self.matches(query, limit=limit)]
+
+    def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
+        """As `search`, with the numbers behind the order."""
         self.index.look()
         found = self.index.search(query, limit)
         # an answer is never stale: what was found is looked at
-        if self.index.notice(row.path for row, _ in found):
+        if self.index.notice(match.row.path for match in found):
             found = self.index.search(query, limit)
-        return [row for row, _ in found]
+        return found
+
+    def best(self, limit: int) -> Sequence[Row]:
+        """What the catalog would show first."""
+        self.index.look()
+        return self.index.ranked("", limit, 0)
+
+    def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
+        """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
+        return self.session(model=model, tree=tree).recall(message, ignore=ignore)
+
+    def session(self, *others: Sheaf, model: Model | None = None, deadline: float = 5.0, tree: str = "") -> Session:
+        """The memory side of one conversation: this scope, and others that are less near.
+
+        With `tree`, the folder of the work, what memories cite and name is looked up there.
+        """
+        sheaves = {str(sheaf.scope): sheaf for sheaf in (self, *others)}
+
+        def used(scope: str, paths: Sequence[str]) -> None:
+            sheaves[scope].used(*paths)
+
+        return Session((self, *others), model=model, deadline=deadline, used=used, tree=tree, clock=self._clock)
 
     def catalog(self) -> Page:
         """What MEMORY.md holds: one line a memory, within its budget."""

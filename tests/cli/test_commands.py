@@ -28,6 +28,10 @@ WORKING: dict[str, list[str]] = {
     "list": [],
     "show": ["user_prefers-tabs.md"],
     "search": ["tabs"],
+    "recall": ["tabs or spaces?"],
+    "why": ["tabs or spaces?"],
+    "cite": ["in/cited.py:1"],
+    "verify": [],
     "catalog": [],
     "prompt": [],
     "log": [],
@@ -77,6 +81,7 @@ def test_a_command_answers_with_one_json_document(
 ) -> None:
     (Path.cwd() / ".git").mkdir()
     (Path.cwd() / "in").mkdir()
+    (Path.cwd() / "in" / "cited.py").write_text("tabs = True\n")
     version = json.loads(run("log", tabs, "--project", project(environment), "--json")[1])["commits"][0]["changes"][0]
     words = [word.replace("VERSION", version["after"]) for word in WORKING[name]]
     environment |= {"EDITOR": "true", "MEMSHEAF_PROJECT": project(environment)}

@@ -13,8 +13,12 @@ COMMANDS = {
     "list": ("reading", "list_"),
     "show": ("reading", "show"),
     "search": ("reading", "search"),
+    "recall": ("recalling", "recall"),
+    "why": ("recalling", "why"),
     "catalog": ("reading", "catalog"),
     "prompt": ("reading", "prompt"),
+    "cite": ("citing", "cite"),
+    "verify": ("citing", "verify"),
     "log": ("past", "log"),
     "diff": ("past", "diff"),
     "blame": ("past", "blame"),
@@ -35,7 +39,8 @@ HIDDEN = {"complete": ("completion", "complete")}
 
 THEMES = {
     "Save and change": ("add", "update", "insert", "edit", "forget"),
-    "Look": ("list", "show", "search", "catalog", "prompt"),
+    "Look": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
+    "Evidence": ("cite", "verify"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Set up": ("scopes", "init", "doctor", "completion", "help"),
@@ -71,5 +76,6 @@ def _closest(name: str) -> str:
         "read": "show",
         "view": "show",
         "replace": "update",
+        "check": "verify",
     }
     return aliases.get(name) or next(iter(get_close_matches(name, COMMANDS, 1)), "")

@@ -1,16 +1,85 @@
-"""Memories into a prompt: the stable part, which stays byte for byte the same while no memory changes."""
+"""Memories into a prompt.
+
+The stable part stands in the system prompt and stays byte for byte the same while no memory changes. The volatile
+part stands beside a message: recalled memories, each in an envelope whose end no text can know in advance.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from datetime import date
 from functools import cache
+from typing import NamedTuple
 
-from memsheaf.guard.text import cut_bytes, for_prompt
+from memsheaf.guard.text import cut_bytes, for_prompt, link_text, one_line
+from memsheaf.memory import Memory
 
 CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384
 
 _PROMPTS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "prompts")
+
+
+MEMORY_BYTES, MEMORY_LINES = 4_096, 200
+LEAST_ROOM = 256  # with less left, a memory would be more envelope than text
+
+
+class Shown(NamedTuple):
+    """A memory as it stands beside a message: `notes` are what was found out about its citations.
+
+    `limit` is how many bytes of its text there is room for; `saved` is its day, where its header does not say.
+    """
+
+    scope: str
+    memory: Memory
+    today: str
+    notes: tuple[str, ...] = ()
+    limit: int = MEMORY_BYTES
+    saved: str = ""
+
+    @property
+    def age(self) -> str:
+        """How long ago it was written or changed, in words."""
+        days = days_between(self.memory.updated or self.memory.created or self.saved, self.today)
+        if days is None:
+            return "on an unknown day"
+        return ("today", "yesterday")[days] if days < 2 else f"{days} days ago"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some of its body is left out."""
+        whole = self._whole()
+        return len(self._kept(whole)) < len(whole)
+
+    @property
+    def text(self) -> str:
+        """What is shown of its body, harmless, cut at a character and saying so."""
+        whole = self._whole()
+        kept = self._kept(whole)
+        if len(kept) == len(whole):
+            return whole
+        size, total = len(kept.encode()), len(whole.encode())
+        return f"{kept}\n(cut here: {size:,} of {total:,} bytes are shown; `memory_read` gives the rest)"
+
+    def _whole(self) -> str:
+        return for_prompt(self.memory.body.strip("\n"))
+
+    def _kept(self, whole: str) -> str:
+        return cut_bytes("\n".join(whole.split("\n", MEMORY_LINES)[:MEMORY_LINES]), self.limit)
+
+    def envelope(self, nonce: str) -> str:
+        """The memory between marks that carry a nonce."""
+        memory = self.memory
+        head = [
+            f'<memory-{nonce} file="{_attribute(memory.path)}" type="{_attribute(memory.kind)}" '
+            f'scope="{_attribute(self.scope)}" saved="{self.age}">',
+            one_line(for_prompt(memory.name), 200),
+        ]
+        if not self.age.startswith(("today", "yesterday")):
+            head.append(f"(saved {self.age}: check that it still holds before you rely on it)")
+        head += [f"({one_line(for_prompt(note), 300)})" for note in self.notes]
+        return "\n".join([*head, "", self.text, f"</memory-{nonce}>\n"])
 
 
 @cache
@@ -40,3 +109,36 @@ def _persistent(context: str) -> str:
             f"\n\n({CONTEXT} is cut here: {CONTEXT_BYTES:,} of {size:,} bytes are shown. Read the file for the rest.)"
         )
     return f"\n# Persistent Memory\n\n{shown}\n"
+
+
+def volatile(shown: Sequence[Shown], nonce: str) -> str:
+    """What goes beside a message: these memories, each in its envelope; "" for none."""
+    if not shown:
+        return ""
+    inner = "".join(one.envelope(nonce) for one in shown)
+    return f"<memories-{nonce}>\n{words('recalled')}\n{inner}</memories-{nonce}>\n"
+
+
+def shown_within(one: Shown, before: Sequence[Shown], room: int, nonce: str) -> Shown | None:
+    """The memory, cut so that it and those before it take at most `room` bytes; None when too little is left."""
+    over = len(volatile([*before, one], nonce).encode()) - room
+    if over <= 0:
+        return one
+    size = min(MEMORY_BYTES, len(one.text.encode()))
+    for limit in (size - over, size - over - 128):  # the second leaves room to say that it was cut
+        cut = one._replace(limit=limit)
+        if limit >= LEAST_ROOM and len(volatile([*before, cut], nonce).encode()) <= room:
+            return cut
+    return None
+
+
+def days_between(day: str, today: str) -> int | None:
+    """How many days lie between; a day that has not come counts as today, None for what is no date."""
+    try:
+        return max(0, (date.fromisoformat(today[:10]) - date.fromisoformat(day[:10])).days)
+    except ValueError:
+        return None
+
+
+def _attribute(text: str) -> str:
+    return link_text(text, 200).replace('"', "'").replace("&", "+")

@@ -14,7 +14,7 @@ from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
-from memsheaf.index.words import words
+from memsheaf.index.words import weak_words, words
 from memsheaf.memory import Memory
 
 MOST_TERMS = 32
@@ -23,6 +23,7 @@ WEIGHED = 50
 POSTINGS = 3_000  # or a hundredth of all memories, if that is more
 NAME, DESCRIPTION, BODY = 4, 2, 1
 K1, B, USUAL_LENGTH = 0.9, 0.4, 60
+WEAK = 0.2
 
 TABLES = """
 CREATE VIRTUAL TABLE words
@@ -33,21 +34,23 @@ CREATE VIRTUAL TABLE words
 class Hit(NamedTuple):
     """One row that shares words with a question.
 
-    `share` is what its words say, of all that the words of the question could: 0 for nothing, about 1 when each
-    of them occurs.
+    `score` is for the order: what they have in common, the more the fewer memories hold it. `common` is for the
+    question whether there is anything to it: about 1 for each telling word in common, however many memories hold it.
     """
 
     row: int
-    share: float
+    score: float
+    common: float
 
 
 class Term(NamedTuple):
-    """A word of a question: how it stands in a stored text, how it is matched, in how many, and how telling it is."""
+    """A word of a question: how it stands in a stored text, how it is matched, in how many, and what it says."""
 
     needle: str
     match: str
     often: int
     weight: float
+    tells: float
 
 
 class Lexicon:
@@ -64,7 +67,7 @@ class Lexicon:
         most = max(POSTINGS, total // 100)
         terms = [self._term(db, word, total, most) for word in _asked(question)]
         found = _candidates(db, [term for term in terms if term.often], most)
-        return _weighed(db, found, terms)[:limit]
+        return _weighed(db, found, terms, _weight(1, total))[:limit]
 
     def _term(self, db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
         if word not in self._known:
@@ -75,7 +78,7 @@ class Lexicon:
                 count = _count(db, match, most)
             self._known[word] = needle, match, count
         needle, match, count = self._known[word]
-        return Term(needle, match, count, log(1 + (total - count + 0.5) / (count + 0.5)) if total > count else 0.05)
+        return Term(needle, match, count, _weight(count, total), WEAK if word in weak_words() else 1.0)
 
 
 def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
@@ -83,6 +86,11 @@ def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
     # two blanks between, so that each word is counted with a blank on either side
     texts = ("  ".join(words(text)) for text in (memory.name, memory.description, memory.body))
     db.execute("INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)", (row, *texts))
+
+
+def _weight(count: int, total: int) -> float:
+    """How telling a word is that so many memories of all hold."""
+    return log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
 def _asked(question: str) -> Iterable[str]:
@@ -109,17 +117,18 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
     return nlargest(WEIGHED, scores, key=lambda row: (scores[row], row))
 
 
-def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term]) -> list[Hit]:
-    whole = sum(term.weight for term in terms)
+def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest: float) -> list[Hit]:
     marks = ", ".join("?" * len(rows))
     hits = []
     for row, *texts in db.execute(f"SELECT rowid, name, description, body FROM words WHERE rowid IN ({marks})", rows):
         length = sum(text.count("  ") + 1 for text in texts if text)
         name, description, body = (f" {text} " for text in texts)
         long = K1 * (1 - B + B * length / USUAL_LENGTH)
-        score = 0.0
-        for needle, _, _, weight in terms:
+        score = common = 0.0
+        for needle, _, _, weight, tells in terms:
             often = NAME * name.count(needle) + DESCRIPTION * description.count(needle) + BODY * body.count(needle)
-            score += weight * often * (K1 + 1) / (often + long) if often else 0.0
-        hits.append(Hit(row, score / whole / (K1 + 1)))
-    return sorted(hits, key=lambda hit: (-hit.share, hit.row))
+            if often:
+                score += weight * often / (often + long)
+                common += tells * often / (often + long)
+        hits.append(Hit(row, score / rarest, common))
+    return sorted(hits, key=lambda hit: (-hit.score, hit.row))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
@@ -50,7 +51,10 @@ WATCHED = 200  # files that every look examines: all of a small folder, what the
 SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 KEPT = 2 * (MAX_LINES + MAX_PINNED)
+STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
+TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
+READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -62,6 +66,14 @@ _KNOWN = "mtime, ctime, size, inode, id, version, pending"
 def database_for(root: str, cache: str) -> str:
     """Where the index of a root lives: in the cache directory, never beside files that are synced."""
     return os.path.join(cache, sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24] + ".sqlite")
+
+
+class Match(NamedTuple):
+    """A memory that shares words with a query; the numbers are those of `lexical.Hit`."""
+
+    row: Row
+    score: float
+    common: float
 
 
 class Index:
@@ -155,8 +167,8 @@ class Index:
         """The catalog as MEMORY.md holds it."""
         return self._healing(self._rendered)
 
-    def search(self, query: str, limit: int) -> list[tuple[Row, float]]:
-        """Memories that hold words of the query, best first, with how much of the query they answer."""
+    def search(self, query: str, limit: int) -> list[Match]:
+        """Memories that hold words of the query, best first."""
         return self._healing(lambda db: self._search(db, query, limit))
 
     def close(self) -> None:
@@ -258,8 +270,9 @@ class Index:
             self._looked = True
             return False
         with _writing(db):
-            changed = self._sweep(db) if suspects is None else self._examine(db, suspects)
-            self._verify(db)
+            due = _due(db, known)
+            changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
+            self._verify(db, due if due < known.fact("last") else sys.maxsize)
             if changed or notes(db).fact("last") != known.fact("last"):
                 self._ranking = self._watched = None
             if not self._read_only:
@@ -298,8 +311,8 @@ class Index:
             self._watched = {path: (a, b, c, d) for path, a, b, c, d in db.execute(sql)}
         present = self._store.stamps(self._watched)
         suspects = [path for path, stamp in self._watched.items() if present[path] != stamp]
-        news = f"SELECT path FROM entry WHERE id > ? AND version NOT IN ('', '{UNUSABLE}')"
-        suspects += [path for (path,) in db.execute(news, (known.fact("verified"),))]
+        news = f"SELECT path FROM entry WHERE id > ? AND id <= ? AND version NOT IN ('', '{UNUSABLE}')"
+        suspects += [path for (path,) in db.execute(news, (known.fact("verified"), _due(db, known)))]
         if not self._read_only:
             suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         doubted = not self._looked and known.fact("boot") != _number(self._store.boot)
@@ -320,8 +333,8 @@ class Index:
                 changed = True
         return changed
 
-    def _sweep(self, db: sqlite3.Connection) -> bool:
-        """Compare every file with its row."""
+    def _sweep(self, db: sqlite3.Connection, due: int) -> bool:
+        """Compare every file with its row, and read again what is new, up to the row `due`."""
         started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
         self._put_words(db, _unworded(db))
@@ -335,7 +348,7 @@ class Index:
                 folders[entry.path] = entry.stamp
                 continue
             row = known.pop(entry.path, None)
-            if row is None or row[4] > verified or row[:4] != entry.stamp:
+            if row is None or verified < row[4] <= due or row[:4] != entry.stamp:
                 changed |= self._compare(db, entry, row, worded=True)
         for path, row in known.items():
             if row[5] != ABSENT:
@@ -365,12 +378,12 @@ class Index:
         put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded)
         return True
 
-    def _verify(self, db: sqlite3.Connection) -> None:
-        """Call verified what is new and was read late enough that its stamp is telling."""
+    def _verify(self, db: sqlite3.Connection, due: int) -> None:
+        """Call verified what was due and has been read late enough that its stamp is telling."""
         now = self._clock()
         verified = notes(db).fact("verified")
-        news = db.execute("SELECT id, mtime, ctime FROM entry WHERE id > ? ORDER BY id", (verified,)).fetchall()
-        for number, *times in news:
+        sql = "SELECT id, mtime, ctime FROM entry WHERE id > ? AND id <= ? ORDER BY id"
+        for number, *times in db.execute(sql, (verified, due)).fetchall():
             if _is_racy((*times, 0, 0), now):
                 break
             verified = number
@@ -426,13 +439,18 @@ class Index:
                     self._ranking = None
             if many:
                 set_facts(db, worded=notes(db).fact("last"))
+                if known.fact("verified") == known.fact("last"):
+                    set_facts(db, verified=_untouched(db, known.fact("last"), commit.placed))
             self._watched = None
             if self._used:
                 self._take_uses(db, take_all=True)
-            alone = commit.id and known.fact("journal") == int(
-                commit.follows or "0", 16
-            )  # no commit of others between
+            # unless a commit of others came between
+            alone = commit.id and known.fact("journal") == int(commit.follows or "0", 16)
             facts = {"journal": int(commit.id, 16)} if alone else {}
+            if "" in before and before[""] is None and not known.rows:
+                # this commit made the folder: all that is in it is known
+                quiet.append("")
+                facts |= {"swept": int(self._clock() * 1e9), "cost": len(commit.revisions) * STAT_NS}
             self._publish(db, unspoilt=stamps[CATALOG] == marks.get(CATALOG), folders=quiet, facts=facts)
 
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
@@ -490,7 +508,7 @@ class Index:
             ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
         return ranking.sheet(tally[LISTED], tally[WAITING])
 
-    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[tuple[Row, float]]:
+    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Match]:
         self._take_in_words(db)
         known = notes(db)
         query = query.encode("utf-8", "replace").decode()
@@ -498,8 +516,8 @@ class Index:
         marks = ", ".join("?" * len(hits))
         sql = f"SELECT id, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
         rows = {found[0]: _row(found[1:]) for found in db.execute(sql, [hit.row for hit in hits])}
-        found = [(rows[hit.row], hit.share) for hit in hits if hit.row in rows]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0].path))
+        found = [Match(rows[hit.row], hit.score, hit.common) for hit in hits if hit.row in rows]
+        return sorted(found, key=lambda match: (-match.score, match.row.path))
 
     def _take_in_words(self, db: sqlite3.Connection) -> None:
         """Bring the full text up to date: a single save does not, whoever searches does."""
@@ -529,6 +547,21 @@ def _writing(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
+def _due(db: sqlite3.Connection, known: Notes) -> int:
+    """The last of the new rows that this look reads once more."""
+    sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
+    return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
+
+
+def _untouched(db: sqlite3.Connection, last: int, placed: float) -> int:
+    """The row up to which the files behind `last` are older than the moment they were put in place."""
+    limit = int((placed - TICK) * 1e9)
+    # a clock that tells only seconds tells nothing here
+    sql = "SELECT min(id) FROM entry WHERE id > ? AND (mtime >= ? OR mtime % 1000000 = 0)"
+    younger = db.execute(sql, (last, limit)).fetchone()[0]
+    return int(younger - 1 if younger else db.execute("SELECT max(id) FROM entry").fetchone()[0] or last)
+
+
 def _unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
     """The rows whose words the full text does not know yet."""
     sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
@@ -556,4 +589,4 @@ def _is_racy(stamp: Stamp, now: float) -> bool:
     """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s."""
     latest = max(stamp[:2])  # a tool may set the first back, never the second
     coarse = latest % 1_000_000 == 0
-    return now - latest / 1e9 < (2.0 if coarse else 0.05)
+    return now - latest / 1e9 < (2.0 if coarse else TICK)

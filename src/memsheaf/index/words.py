@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from memsheaf.index.stems import stem
 
@@ -32,6 +32,27 @@ on only or our out please s she should so some such t than that the their them t
 through to too up us very was we were what when where which while who whom why will with would you your
 """
 _SAYING_NOTHING = frozenset(_STOP_WORDS.split())
+_WEAK_WORDS = """
+able actually add again ago agree already always another answer anybody anyone anything anyway app around ask away
+back bad begin best better big bit bring call came care case change check choose clear code come complete correct
+create current day decide default detail different done down easy else end enough even ever every everyone
+everything exactly example exist expect explain fact fast feel file find fine first fix follow form found full
+general get give go good great guess hand happen hard hello help hi hope idea important include instead issue keep
+kind know large last later least left less like line list little long look lot main make many matter may maybe
+mean mention might mind minute moment month move much must name near need never new next nice nothing number often
+ok okay old one open part people perhaps place point possible prefer pretty probably problem put question quick
+quite read ready real really reason recommend remember remove reply right run said say second see seem send set
+several shall short show simple since small something sometimes soon sorry start state still stop stuff suggest
+sure take talk tell thank thing things think though three time today together tomorrow tonight true try turn two
+type under understand until update upon use useful usual version wait want way week well whatever whether whole
+wish without wonder word work world worth write wrong year yes yesterday yet
+"""
+
+
+@cache
+def weak_words() -> frozenset[str]:
+    """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject."""
+    return frozenset(map(stem, _WEAK_WORDS.split()))
 
 
 def words(text: str) -> list[str]:

@@ -85,7 +85,8 @@ class Revision(NamedTuple):
 class Commit(NamedTuple):
     """One change of one or many texts, as the journal keeps it.
 
-    `follows` is the commit before it; only a commit that was just made knows it.
+    Only a commit that was just made knows `follows`, the commit before it, and `placed`, the time by which all its
+    texts were written and none was in place yet: a file that is older has not been touched since.
     """
 
     id: str
@@ -95,12 +96,13 @@ class Commit(NamedTuple):
     revisions: tuple[Revision, ...]
     undoes: str = ""
     follows: str = ""
+    placed: float = 0.0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Commit) and self[:-1] == other[:-1]
+        return isinstance(other, Commit) and self[:-2] == other[:-2]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self[:-1])
+        return hash(self[:-2])

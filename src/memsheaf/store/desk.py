@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -36,8 +37,12 @@ class Desk:
             raise Changed(change.path)
         return Revision(change.path, before, version_of(change.data), old, change.data)
 
-    def carry_out(self, commit: Commit) -> None:
-        """Stage, decide, place. Raises Changed when a person saved the same file in that very moment."""
+    def carry_out(self, commit: Commit) -> Commit:
+        """Stage, decide, place; give the commit with the time it was placed.
+
+        Raises:
+            Changed: a person saved the same file in that very moment.
+        """
         drafts = [_draft(commit, number) for number in range(len(commit.revisions))]
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
@@ -46,6 +51,7 @@ class Desk:
         except OSError:
             self._discard(drafts)
             raise
+        placed = time.time()
         theirs: dict[str, list[Revision]] = {}
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
@@ -61,6 +67,7 @@ class Desk:
             self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(next(iter(theirs)))
         self.finish(commit)
+        return commit._replace(placed=placed)
 
     def make_room(self) -> None:
         """Begin another segment of the journal when this one is large."""

@@ -189,7 +189,7 @@ class FolderStore:
             name = os.urandom(6).hex() if revisions else ""
             commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, desk.journal.last)
             if revisions:
-                desk.carry_out(commit)
+                commit = desk.carry_out(commit)
                 self._settle_if_due(desk)
         return commit
 

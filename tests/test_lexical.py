@@ -125,7 +125,7 @@ def ask() -> Iterator[Ask]:
         for number, one in enumerate(memories):
             put_words(db, number, one)
         hits = Lexicon().ask(db, question, total=len(memories), last=0, limit=limit)
-        return [(memories[hit.row].name, hit.share) for hit in hits]
+        return [(memories[hit.row].name, hit.common) for hit in hits]
 
     yield answer
     db.close()
@@ -154,11 +154,11 @@ def test_a_long_text_says_less_with_the_same_word(ask: Ask) -> None:
     assert names(found) == ["Short", "Long"]
 
 
-def test_the_share_is_nothing_for_strangers_and_about_one_when_all_is_said(ask: Ask) -> None:
-    said = dict(ask("rotate kafka certificates", memory("Rotate Kafka certificates"), memory("Tabs", body="rotate")))
-
-    assert said["Rotate Kafka certificates"] > 0.7
-    assert 0 < said["Tabs"] < 0.35
+def test_what_is_in_common_is_counted_in_telling_words(ask: Ask) -> None:
+    zebras = [memory(f"Zebra {number}", body="zebra") for number in range(20)]
+    assert {round(common, 1) for _, common in ask("how is the zebra?", *zebras)} == {0.9}
+    assert ask("thanks, works great", memory("Pipeline", "how it works"))[0][1] < 0.2
+    assert ask("rotate kafka certificates", memory("Rotate Kafka certificates"))[0][1] > 2.5
     assert ask("weather tomorrow", memory("Tabs")) == []
     assert ask("the of and", memory("Tabs")) == []
     assert ask("", memory("Tabs")) == []
@@ -198,11 +198,11 @@ def test_what_is_found_is_what_weighing_every_memory_would_find(
 
     found = Lexicon().ask(db, query, total=len(memories), last=0)
 
-    expected = {number: share for number, one in enumerate(memories) if (share := weighed(one, query, memories))}
-    assert {hit.row: round(hit.share, 9) for hit in found} == {
-        row: round(share, 9) for row, share in expected.items()
+    expected = {number: worth for number, one in enumerate(memories) if (worth := weighed(one, query, memories))}
+    assert {hit.row: round(hit.score, 9) for hit in found} == {
+        row: round(worth, 9) for row, worth in expected.items()
     }
-    assert [hit.share for hit in found] == sorted((hit.share for hit in found), reverse=True)
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     db.close()
 
 
@@ -210,14 +210,14 @@ def weighed(one: Memory, query: str, memories: list[Memory]) -> float:
     """BM25 as the book has it."""
     fields = [(4, words(one.name)), (2, words(one.description)), (1, words(one.body))]
     length = sum(len(field) for _, field in fields)
-    score = whole = 0.0
+    score = 0.0
+    rarest = log(1 + (len(memories) - 0.5) / 1.5)
     for term in dict.fromkeys(words(query)):
         holding = sum(term in words(f"{m.name} {m.description} {m.body}") for m in memories)
-        idf = log(1 + (len(memories) - holding + 0.5) / (holding + 0.5)) if len(memories) > holding else 0.05
+        idf = log(1 + (len(memories) - holding + 0.5) / (holding + 0.5))
         often = sum(weight * field.count(term) for weight, field in fields)
-        score += idf * often * 1.9 / (often + 0.9 * (0.6 + 0.4 * length / 60)) if often else 0.0
-        whole += idf
-    return score / whole / 1.9 if whole else 0.0
+        score += idf * often / (often + 0.9 * (0.6 + 0.4 * length / 60)) if often else 0.0
+    return score / rarest
 
 
 def test_common_words_are_not_followed_to_the_last_memory(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:

@@ -1,0 +1,125 @@
+"""Commands that recall: what a message would bring beside it, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from memsheaf.cli.command import Argument, takes
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.cli.call import Call
+    from memsheaf.flow.inject import Shown
+    from memsheaf.flow.recall import Candidate, Recall
+    from memsheaf.flow.session import Session
+
+_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
+
+
+@takes(_MESSAGE)
+def recall(call: Call) -> int:
+    """Print the memories that matter for a message, as an agent gets them beside it.
+
+    At most five, whole or cut at 4,096 bytes, with their age. Nothing is printed when none matters; `memsheaf why`
+    tells the reasons. --scope and --agent may be given several times, the nearest first.
+
+    examples:
+      memsheaf recall "how do we deploy?"
+      memsheaf recall --scope project --scope user "which indentation here?" --json
+    """
+    with _session(call) as session:
+        found = session.recall(" ".join(call.options.message))
+    if call.console.json:
+        return call.console.answer(_recall_json(found))
+    if not found.text:
+        call.console.note(f"nothing recalled: {found.gate or 'no memory has enough in common with the message'}")
+        return 0
+    call.console.exact(found.text.encode())
+    return 0
+
+
+@takes(_MESSAGE)
+def why(call: Call) -> int:
+    """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
+
+    COMMON counts the telling words that message and memory share. SCORE decides the order: it counts them the
+    more the fewer memories hold them, and a little more when pinned, near or recent. Nothing is counted as used.
+
+    examples:
+      memsheaf why "how do we deploy?"
+      memsheaf why --scope project --scope user "which indentation here?" --json
+    """
+    with _session(call) as session:
+        found = session.why(" ".join(call.options.message))
+    if call.console.json:
+        return call.console.answer(
+            {**_recall_json(found), "candidates": [_candidate_json(one) for one in found.candidates]}
+        )
+    if found.gate:
+        call.console.say(f"nothing was looked for: {found.gate}")
+        return 0
+    call.console.say(f"chosen by: {found.selector}", style="dim")
+    if not found.candidates:
+        call.console.say("no memory shares a word with the message")
+        return 0
+    call.console.table(
+        [("", "SCORE", "COMMON", "SCOPE", "FILE", "WHY"), *_cells(found)], ("green", "", "", "dim", "bold")
+    )
+    return 0
+
+
+@contextmanager
+def _session(call: Call) -> Iterator[Session]:
+    from memsheaf.cli.call import here
+    from memsheaf.tree import around
+
+    with ExitStack() as stack:
+        first, *others = [stack.enter_context(call.reading(scope)) for scope in call.scopes()]
+        yield first.session(*others, tree=around(here()))
+
+
+def _cells(found: Recall) -> Iterator[tuple[str, str, str, str, str, str]]:
+    cut = {(one.scope, one.memory.path): one for one in found.memories if one.is_cut}
+    for one in found.candidates:
+        said = one.why or (
+            "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
+        )
+        yield "*" if one.chosen else "", f"{one.score:.2f}", f"{one.text:.2f}", one.scope, one.row.path, said
+
+
+def _recall_json(found: Recall) -> dict[str, object]:
+    return {
+        "text": found.text,
+        "bytes": found.size,
+        "gate": found.gate,
+        "selector": found.selector,
+        "query": found.query,
+        "memories": [_shown_json(one) for one in found.memories],
+    }
+
+
+def _shown_json(one: Shown) -> dict[str, object]:
+    memory = one.memory
+    return {
+        "scope": one.scope,
+        "path": memory.path,
+        "name": memory.name,
+        "type": memory.kind,
+        "version": memory.version,
+        "age": one.age,
+        "cut": one.is_cut,
+        "notes": list(one.notes),
+    }
+
+
+def _candidate_json(one: Candidate) -> dict[str, object]:
+    return {
+        "scope": one.scope,
+        "path": one.row.path,
+        "score": round(one.score, 4),
+        "common": round(one.text, 4),
+        "chosen": one.chosen,
+        "why": one.why,
+    }

@@ -1,0 +1,297 @@
+"""Whether a user asks, in their own words, that memory be ignored for this one turn.
+
+The words are in `prompts/ignore.md`, by language. Here is how a message is read: what is pasted or quoted is left
+out, the rest is taken sentence by sentence, and a phrase counts where a request can stand and nothing turns it
+round. Nothing is kept between two calls, so the next turn is normal.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+HEAD = TAIL = 2_000
+
+# No request does without one of these, so most messages cost a few substring tests, and the file is not opened.
+STEMS = {
+    "English": ("memory", "memorie", "memoris", "memoriz", "remember", "about me"),
+    "Chinese": (
+        "记忆", "記憶", "记住", "記住", "记得", "記得", "记下", "記下", "我的了解", "关于我", "關於我", "memory",
+    ),
+    "Japanese": ("記憶", "メモリ", "覚えて", "について知って"),
+    "German": (
+        "gedachtnis", "gedaechtnis", "erinner", "gemerkt", "uber mich", "ueber mich", "dein memory", "deine memor",
+    ),
+    "French": ("memoire", "souven", "souvien", "memoris", "sur moi", "sais de moi", "savez de moi", "rien de moi"),
+    "Spanish": (
+        "memori", "recuerd", "recorda", "sobre mi", "acerca de mi", "sabes de mi", "sabe de mi", "nada de mi",
+    ),
+    "Portuguese": ("memori", "lembr", "sobre mim", "de mim"),
+    "Italian": ("memori", "ricord", "su di me", "sai di me", "sa di me", "nulla di me", "niente di me"),
+    "Dutch": ("geheugen", "herinner", "onthoud", "over mij", "van mij"),
+    "Russian": ("памят", "помни", "воспоминани", "обо мне"),
+    "Korean": ("기억", "메모리", "나에 대해", "나에대해", "저에 대해", "저에대해"),
+}  # fmt: skip
+
+# These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the
+# edge of a clause. The last is ASCII, so that it does not make plain text costly.
+_SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
+_MARKS = {"{memory}": f"[{_SURELY}{_PERHAPS}]", "{surely}": _SURELY, "{this turn}": _TURN}
+
+_ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a blank of the first
+_APOSTROPHES = str.maketrans("‘’", "''")
+# Marks over letters, and what draws nothing.
+_UNSEEN = (
+    "[\u0300-\u036f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ue000-\ue003\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_FENCE = r"(`{3,}|~{3,})(?!.*\1)"
+_PASTED = (
+    r"[>|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
+    r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]"
+)
+_QUOTED = (
+    r"`{1,3}[^`\n]+`{1,3}"
+    r"|„[^„“”]+[“”]|“[^“”]+”|«[^«»]+»|»[^«»]+«|「[^「」]+」|『[^『』]+』|《[^《》]+》"
+    r"|‘(?:[^‘’]|(?<=\w)’(?=\w))+’(?!\w)"
+    r'|(?<![\da-z])"(?=\S)[^"]+(?<=\S)"(?![\da-z])'
+    r"|(?<!\w)'(?=\S)(?:[^']|(?<=\w)'(?=\w))+'(?!\w)"
+)
+_BULLET = r"(?m)^(?:[-•–]|\d{1,2}[.)]) +"
+_EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
+_SYMBOL = "[\u2190-\u2bff\U0001f000-\U0001faff]"
+_SENTENCE = r"(?<=[!?;。])|(?<=\.)(?=\s)"
+_KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
+_TOKEN = r"\{[^}]+\}|\.\.\.|!?\(|[)\[\]|]|[^\s()\[\]{}|!]+"
+_BRACKETS = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": (r"(?!\s?(?:", "))")}
+_GAP = {True: r"((?:[\w'-]+,?\s){0,4}?)", False: r"([^\n,.:;!?、。]{0,8}?)"}
+_CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
+
+
+class Language(NamedTuple):
+    """The patterns of one language. They stay text until one is needed: compiling them takes milliseconds."""
+
+    spaced: bool
+    surely: str
+    perhaps: str
+    turn: str
+    starting: str
+    anywhere: str
+    led: str
+    clause: str
+    turned: str
+    turned_just: str
+    turned_after: str
+    mentioned: str
+    hardware: str
+
+
+def asks_to_ignore(message: str) -> bool:
+    """Whether the user asks that memory be neither used nor changed in this turn.
+
+    >>> asks_to_ignore("Ignore your memory for this one: what would you cook?")
+    True
+    >>> asks_to_ignore("Please don't ignore memory.")
+    False
+    >>> asks_to_ignore("Ignore memory leaks in this test.")
+    False
+    """
+    text = _fold(_ends(message))[: 2 * (HEAD + TAIL)]  # one ligature may unfold to a line
+    spoken = [name for name, stems in STEMS.items() if any(stem in text for stem in stems)]
+    return bool(spoken) and any(_asks(spoken, said, sentence) for said, sentence in _sentences(text))
+
+
+def _ends(message: str) -> str:
+    """The beginning and the end of a long message, joined so that code and quoted lines stay what they are."""
+    end = len(message) - TAIL
+    if end <= HEAD:
+        return message
+    seam = "\n```\n" if message.count("```", HEAD, end) % 2 else ""
+    line = message.rfind("\n", 0, end) + 1
+    if line > HEAD:
+        seam += "\n" + message[line : line + 3].strip()[:1]
+    return message[:HEAD] + seam + _CUT + message[end:]
+
+
+def _fold(text: str) -> str:
+    """One spelling for what reads the same: no capitals, accents, wide letters or hidden characters."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text.translate(_ACCENTS)).casefold()
+    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
+
+
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Each sentence in the user's own words, after what was said before it in the same paragraph."""
+    for paragraph in "\n".join(_own_lines(text)).split("\n\n"):
+        for _ in range(3):  # quotations within quotations
+            paragraph = re.sub(_QUOTED, _unquoted, paragraph)
+        paragraph = re.sub(_EMPHASIS, "", re.sub(_BULLET, "", paragraph.translate(_APOSTROPHES)))
+        paragraph = re.sub(r"[^\S\n]+", " ", re.sub(_SYMBOL, ",", paragraph))
+        said = ""
+        for sentence in re.split(_SENTENCE, paragraph):
+            yield said, sentence.strip()
+            said += sentence
+
+
+def _own_lines(text: str) -> Iterator[str]:
+    """The lines that the user wrote; a blank one for each that is code, a quotation or a log."""
+    fence = ""
+    for line in map(str.strip, text.splitlines()):
+        if fence:
+            if line.startswith(fence) and not line.strip(fence[0]):
+                fence = ""
+            yield ""
+        elif opened := re.match(_FENCE, line):
+            fence = opened[1]
+            yield ""
+        else:
+            yield "" if re.match(_PASTED, line) else line
+
+
+def _unquoted(quotation: re.Match[str]) -> str:
+    """Nothing of a quotation; but quotation marks around the one word for memory are emphasis."""
+    inside = quotation[0][1:-1]
+    stems = (stem for stems in STEMS.values() for stem in stems if inside.startswith(stem))
+    return inside if any(len(inside) <= len(stem) + 2 for stem in stems) else _QUOTATION
+
+
+def _asks(spoken: list[str], said: str, sentence: str) -> bool:
+    """Whether a sentence asks in one of these languages, and none of them turns it into something else.
+
+    Related languages share words: what asks in Italian may be a Spanish question.
+    """
+    spoken = [name for name in spoken if any(stem in sentence for stem in STEMS[name])]
+    if "Chinese" in spoken and (re.search(_KANA, sentence) or not re.search(_HAN, sentence)):
+        spoken.remove("Chinese")
+    languages = [_language(name) for name in spoken]
+    return any(_asks_in(language, languages, said, sentence) for language in languages)
+
+
+def _asks_in(language: Language, languages: list[Language], said: str, sentence: str) -> bool:
+    if not language.spaced:
+        sentence = sentence.replace(" ", "")
+    for pattern, mark in (language.surely, _SURELY), (language.perhaps, _PERHAPS), (language.turn, _TURN):
+        sentence = re.sub(rf"(?:{pattern})(?<!\s)", mark, sentence)
+    for pattern in (language.starting, language.anywhere):
+        for found in re.finditer(pattern, sentence):
+            earlier = sentence[max(0, found.start() - 300) : found.start()]
+            clause = re.split(language.clause, earlier)[-1].lstrip()
+            led = re.search(language.led, clause)
+            misplaced = not led if clause else sentence.startswith("?", found.end())
+            if (misplaced and pattern is language.starting) or _CUT in clause:
+                continue
+            before = clause[: led.start()] if led else clause
+            if not any(_turned(other, said, earlier, before, found) for other in languages):
+                return True
+    return False
+
+
+def _turned(language: Language, said: str, earlier: str, before: str, found: re.Match[str]) -> bool:
+    """Whether what stands around a phrase makes it a negation, a question, a report, a mention, or hardware."""
+    later = found.string[found.end() :]
+    if any(re.search(language.turned, text) for text in (before, *filter(None, found.groups()))):
+        return True
+    if re.search(language.turned_just, earlier[-40:]) or re.search(language.mentioned, earlier):
+        return True
+    if re.search(language.turned_after, re.split(language.clause, later, maxsplit=1)[0]):
+        return True
+    if _PERHAPS not in found[0]:
+        return False
+    near = earlier + found[0] + (" ".join(later.split()[:5]) if language.spaced else later[:12])
+    return bool(re.search(language.hardware, near if _TURN in found.string else said + near))
+
+
+@cache
+def _language(name: str) -> Language:
+    """The lists of one language as patterns."""
+    lists = phrases(name)
+    spaced = "spaces" not in lists
+
+    def one_of(title: str) -> str:
+        return _one_of(lists.get(title, []), lists, spaced)
+
+    def request(title: str) -> str:
+        """What ends in dots may be followed by anything; the rest by the end of a clause or what is in `after`."""
+        opened = [phrase.removesuffix("...") for phrase in lists[title] if phrase.endswith("...")]
+        closed = [phrase for phrase in lists[title] if not phrase.endswith("...")]
+        edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if spaced else r"[.,:;!?)\]。、~]"
+        follows = rf"(?=$|[\n—–]|{edge}|{one_of('after')})"
+        return rf"(?:{_one_of(closed, lists, spaced)}){follows}|{_one_of(opened, lists, spaced)}"
+
+    return Language(
+        spaced=spaced,
+        surely=one_of("memory"),
+        perhaps=one_of("memory or hardware"),
+        turn=one_of("this turn"),
+        starting=request("asks"),
+        anywhere=request("asks anywhere"),
+        led=rf"(?:{one_of('before')}){{1,6}}$",
+        clause=rf"{_CLAUSE}|{one_of('joins')}",
+        turned=one_of("turned round"),
+        turned_just=rf"(?:{one_of('turned round')})$",
+        turned_after=one_of("turned round after"),
+        mentioned=one_of("mentioned"),
+        hardware=one_of("hardware"),
+    )
+
+
+def phrases(language: str) -> dict[str, list[str]]:
+    """What `prompts/ignore.md` says of one language: each list by its name."""
+    from memsheaf.flow.inject import words
+
+    section = words("ignore").partition(f"\n## {language}")[2].partition("\n## ")[0]
+    lists = (part.partition("\n") for part in _fold(section).split("\n### ")[1:])
+    return {
+        name: [phrase for line in re.findall(r"(?m)^- (.+)$", text) for phrase in _split(line)]
+        for name, _, text in lists
+    }
+
+
+def _split(line: str) -> Iterator[str]:
+    """The phrases of one line: between the bars that are in no bracket."""
+    depth = start = 0
+    for bar in re.finditer(r"[(\[|)\]]", line):
+        depth += (bar[0] in "([") - (bar[0] in ")]")
+        if bar[0] == "|" and not depth:
+            yield line[start : bar.start()].strip()
+            start = bar.end()
+    yield line[start:].strip()
+
+
+def _one_of(phrases: list[str], lists: dict[str, list[str]], spaced: bool) -> str:
+    """A pattern for any of these phrases; one that matches nothing when there are none."""
+    return "|".join(_pattern(phrase, lists, spaced) for phrase in phrases) or "(?!)"
+
+
+def _pattern(phrase: str, lists: dict[str, list[str]], spaced: bool) -> str:
+    pattern, closing = "", [""]
+    for token in re.findall(_TOKEN, phrase):
+        if token in _MARKS:
+            pattern += _MARKS[token] + r"\s?"
+        elif token.startswith("{"):
+            pattern += f"(?:{_one_of(lists[token[1:-1]], lists, spaced)})"
+        elif token in _BRACKETS:
+            opened, closed = _BRACKETS[token]
+            pattern += opened
+            closing.append(closed)
+        elif token in ")]":
+            pattern += closing.pop()
+        elif token == "|":
+            pattern += token
+        else:
+            pattern += _GAP[spaced] if token == "..." else _word(token, spaced)
+    return pattern
+
+
+def _word(word: str, spaced: bool) -> str:
+    """Each word takes the blank behind it along, so that optional ones need no blanks of their own."""
+    pattern = re.escape(word).replace(r"\*", r"\w*")
+    if not spaced:
+        return pattern
+    before = r"\b" if word[0].isalnum() else ""
+    after = r"\b" if word[-1].isalnum() or word[-1] == "*" else ""
+    return rf"{before}{pattern}{after}\s?"

@@ -1,0 +1,283 @@
+"""Which memories matter for a message: gates, candidates, a choice, and the reasons for all of it.
+
+Nothing here keeps state. A conversation (`flow/session.py`) says what was shown already and how much room is left;
+the same message to the same memories gives the same recall.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from memsheaf.errors import MemsheafError, ModelFailed
+from memsheaf.flow.inject import Shown, days_between, shown_within, volatile, words
+from memsheaf.index.search import Match
+from memsheaf.index.table import Row
+from memsheaf.llm import Model, Question
+from memsheaf.memory import Memory
+from memsheaf.scope import Scope
+
+MOST = 5
+READ = 3 * MOST  # some that were chosen turn out to be expired or replaced
+CONSIDERED, SHORTLIST = 50, 20
+CONVERSATION_BYTES = 60 * 1024
+QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
+RELEVANT = 0.75
+"""How many telling words a memory must have in common with a question, when no model chooses."""
+
+PINNED, NEAR, RECENT, RECENT_DAYS = 0.10, 0.05, 0.05, 7
+"""What being pinned, in the nearest scope, or changed in the last week adds to a score: enough to part equals."""
+
+_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
+             ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
+
+
+class Source(Protocol):
+    """A scope that memories are recalled from; `Sheaf` is one."""
+
+    scope: Scope
+
+    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
+        """What shares words with a query, best first."""
+        ...
+
+    def best(self, limit: int) -> Sequence[Row]:
+        """What the catalog would show first."""
+        ...
+
+    def read(self, path: str) -> Memory:
+        """One memory as it is now."""
+        ...
+
+
+class Candidate(NamedTuple):
+    """A memory that was considered: what it has in common with the question, its score, and what became of it."""
+
+    scope: str
+    row: Row
+    text: float
+    score: float
+    chosen: bool = False
+    why: str = ""
+
+    @property
+    def version(self) -> tuple[str, str, str]:
+        """Which text of which memory this is."""
+        return self.scope, self.row.path, self.row.version
+
+
+class Recall(NamedTuple):
+    """What was recalled for a message, and why.
+
+    `text` goes beside the user's message and is "" when nothing was recalled. `gate` says why nothing was even
+    looked for. `selector` is who chose: `local`, `model`, or `local` with the reason why the model did not.
+    """
+
+    text: str = ""
+    memories: tuple[Shown, ...] = ()
+    gate: str = ""
+    selector: str = "local"
+    query: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self.text.encode())
+
+
+class Turn(NamedTuple):
+    """All that a recall goes by besides the memories: the words of the user, newest last, and what went before."""
+
+    texts: Sequence[str]
+    today: str
+    nonce: str
+    surfaced: Collection[tuple[str, str, str]] = ()
+    spent: int = 0
+    tools: Sequence[str] = ()
+    check: Callable[[Memory], Sequence[str]] | None = None
+
+
+def recall(sources: Sequence[Source], turn: Turn, *, model: Model | None = None, deadline: float = 5.0) -> Recall:
+    """Recall at most five memories for the last of the user's texts."""
+    if gate := gate_of(turn):
+        return Recall(gate=gate)
+    query = "\n".join(turn.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
+    candidates = _candidates(sources, query, turn)
+    if not candidates and not any(source.best(1) for source in sources):
+        return Recall(gate="nothing is remembered yet")
+    selector = "local"
+    if model is not None and (offered := _filled(sources, candidates, turn)):
+        try:
+            candidates, selector = _chosen_by(model, query, offered, turn, deadline), "model"
+        except ModelFailed as error:
+            selector = f"local, because the model failed: {error}"
+    if selector != "model":
+        candidates = [_judged(candidate) for candidate in candidates]
+    shown, candidates = _read(sources, candidates, turn)
+    text = volatile(shown, turn.nonce)
+    return Recall(text, tuple(shown), "", selector, query, tuple(candidates))
+
+
+def gate_of(turn: Turn) -> str:
+    """Why nothing is looked for, whatever is remembered; "" when it is."""
+    message = turn.texts[-1] if turn.texts else ""
+    if not _is_telling(message):
+        return "the message is a single word"
+    if turn.spent >= CONVERSATION_BYTES:
+        return f"this conversation has used its {CONVERSATION_BYTES:,} bytes for memories"
+    return ""
+
+
+def _is_telling(message: str) -> bool:
+    """Whether there are two words, or two characters of a script without blanks."""
+    unspaced = sum(any(first <= letter <= last for first, last in _UNSPACED) for letter in message[:QUERY_CHARACTERS])
+    return unspaced >= 2 or len(message.split(None, 2)) >= 2
+
+
+def _candidates(sources: Sequence[Source], query: str, turn: Turn) -> list[Candidate]:
+    found = []
+    for nearness, source in enumerate(sources):
+        for row, score, common in source.matches(query, limit=CONSIDERED):
+            bonus = PINNED * row.pinned + NEAR * (nearness == 0) + RECENT * _is_recent(row.updated, turn.today)
+            found.append(_sifted(Candidate(str(source.scope), row, common, score * (1 + bonus)), turn))
+    return sorted(found, key=lambda one: (-one.score, one.scope, one.row.path))
+
+
+def _sifted(candidate: Candidate, turn: Turn) -> Candidate:
+    """The candidate, with the reason if it may not be shown whatever it says."""
+    row = candidate.row
+    if candidate.version in turn.surfaced:
+        return candidate._replace(why="shown before in this conversation")
+    if row.trust != "confirmed":
+        return candidate._replace(why="unconfirmed: it waits for a person")
+    if row.state not in ("ok", "free"):
+        return candidate._replace(why=f"cannot be used: {row.problem}")
+    return candidate
+
+
+def _filled(sources: Sequence[Source], candidates: list[Candidate], turn: Turn) -> list[Candidate]:
+    """For a model that knows more than words: the shortlist, filled up with what the catalog would show first.
+
+    [] when there is nothing to choose from.
+    """
+    filled = list(candidates)
+    known = {candidate.version for candidate in candidates}
+    free = SHORTLIST - sum(not candidate.why for candidate in candidates)
+    for source in sources:
+        for row in source.best(SHORTLIST):
+            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0), turn)
+            if free > 0 and more.version not in known and not more.why:
+                filled.append(more)
+                free -= 1
+    return filled if any(not candidate.why for candidate in filled) else []
+
+
+def _judged(candidate: Candidate) -> Candidate:
+    if candidate.why:
+        return candidate
+    if candidate.text < RELEVANT:
+        return candidate._replace(
+            why=f"has too little in common with the question ({candidate.text:.2f} of {RELEVANT:.2f})"
+        )
+    return candidate._replace(chosen=True)
+
+
+_CHOICE: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"selected_memories": {"type": "array", "items": {"type": "string"}, "maxItems": MOST}},
+    "required": ["selected_memories"],
+    "additionalProperties": False,
+}
+
+
+def _chosen_by(model: Model, query: str, candidates: list[Candidate], turn: Turn, deadline: float) -> list[Candidate]:
+    """The candidates with the model's choice. Raises ModelFailed."""
+    offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
+    offered = dict(list(offered.items())[:SHORTLIST])
+    lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
+    used = f"\n\nTools the assistant has just used: {', '.join(turn.tools)}" if turn.tools else ""
+    asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
+    answer = _within(deadline, lambda: model.ask(Question(words("select"), asked, _CHOICE), deadline=deadline))
+    names = answer.get("selected_memories") if isinstance(answer, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelFailed("its answer was not a list of memories")
+    order = [name for name in dict.fromkeys(names) if name in offered][:MOST]
+    chosen = [offered[name]._replace(chosen=True) for name in order]
+    rest = [one for one in candidates if f"{one.scope}/{one.row.path}" not in order or one.why]
+    return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
+
+
+def _within(deadline: float, work: Callable[[], object]) -> object:
+    """Do it, and stop waiting when time is up: a model that hangs must not hold a conversation."""
+    outcome: list[object] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except MemsheafError as error:
+            outcome.append(error)
+        except Exception as error:  # noqa: BLE001 - a client library may raise anything
+            outcome.append(ModelFailed(f"{type(error).__name__}: {error}"))
+
+    thread = threading.Thread(target=run, name="memsheaf-model", daemon=True)
+    thread.start()
+    thread.join(deadline)
+    if not outcome:
+        raise ModelFailed(f"no answer within {deadline:g} seconds")
+    if isinstance(outcome[0], MemsheafError):
+        raise ModelFailed(str(outcome[0]))
+    return outcome[0]
+
+
+def _read(
+    sources: Sequence[Source], candidates: Sequence[Candidate], turn: Turn
+) -> tuple[list[Shown], list[Candidate]]:
+    """The chosen memories as they are on disk now, in the room that is left, and what became of each candidate."""
+    by_scope = {str(source.scope): source for source in sources}
+    best = [one for one in candidates if one.chosen][:READ]
+    found = {one.version: _one(by_scope[one.scope], one, turn) for one in best}
+    replaced = {
+        (shown.scope, path): shown.memory.path
+        for shown, _ in found.values()
+        if shown
+        for path in shown.memory.supersedes
+    }
+    room = CONVERSATION_BYTES - turn.spent
+    shown: list[Shown] = []
+    told = []
+    for one in candidates:
+        why = one.why
+        if one.chosen:
+            ready, why = found.get(one.version, (None, f"only {MOST} are recalled at once"))
+            if ready and (one.scope, one.row.path) in replaced:
+                why = f"replaced by {replaced[one.scope, one.row.path]}"
+            elif ready and len(shown) == MOST:
+                why = f"only {MOST} are recalled at once"
+            elif ready:
+                taken = shown_within(ready, shown, room, turn.nonce)
+                shown += [taken] if taken else []
+                why = "" if taken else "no room is left in this conversation"
+        told.append(one._replace(chosen=one.chosen and not why, why=why))
+    return shown, told
+
+
+def _one(source: Source, candidate: Candidate, turn: Turn) -> tuple[Shown | None, str]:
+    try:
+        memory = source.read(candidate.row.path)
+    except MemsheafError as error:
+        return None, str(error)
+    if memory.version != candidate.row.version and (candidate.scope, memory.path, memory.version) in turn.surfaced:
+        return None, "shown before in this conversation"
+    if memory.expires and memory.expires[:10] < turn.today:
+        return None, f"expired on {memory.expires[:10]}"
+    if memory.trust != "confirmed" or memory.state not in ("ok", "free"):
+        return None, "changed meanwhile and may not be shown"
+    notes = tuple(turn.check(memory)) if turn.check else ()
+    return Shown(candidate.scope, memory, turn.today, notes, saved=candidate.row.updated), ""
+
+
+def _is_recent(updated: str, today: str) -> bool:
+    days = days_between(updated, today)
+    return days is not None and days <= RECENT_DAYS

@@ -1,0 +1,191 @@
+"""One conversation: what it was shown, how much room is left, and a recall that runs beside the model.
+
+    session = sheaf.session()
+    session.prefetch(message)          # starts, and returns at once
+    …                                  # the first call of the agent's own model
+    if recall := session.collect():    # polled, never waited for; once
+        message += recall.text
+
+A recall that comes late is there at the next step. Two conversations share nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from memsheaf.errors import MemsheafError
+from memsheaf.flow.ignore import asks_to_ignore
+from memsheaf.flow.recall import QUERY_TEXTS, Recall, Source, Turn, recall
+from memsheaf.llm import Model
+from memsheaf.memory import Memory
+
+# Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.tree import WorkingTree
+
+IGNORED = "the user asked to ignore memory in this turn"
+_FORMAT = 1
+
+Used = Callable[[str, Sequence[str]], None]
+Check = Callable[[Memory], Sequence[str]]
+
+
+class Session:
+    """The memory side of one conversation, over one or several scopes, the nearest first.
+
+    `used` is told which memories of which scope were shown. `tree` is the folder that the work is in: what a memory
+    cites and names is looked up there. `spent` is how many bytes of memories this conversation has seen. While
+    `ignoring`, in a turn in which the user asked to do without memory, whoever holds the conversation leaves the
+    catalog out and calls no memory tool.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        model: Model | None = None,
+        deadline: float = 5.0,
+        used: Used | None = None,
+        tree: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._model = model
+        self._deadline = deadline
+        self._used = used
+        self._tree = tree
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._texts: list[str] = []
+        self._surfaced: set[tuple[str, str, str]] = set()
+        self._running: _Run | None = None
+        self.spent = 0
+        self.ignoring = False
+
+    def recall(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall:
+        """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.
+
+        `tools` are those the agent has just used: how to use them need not be recalled.
+        """
+        self._begin(message, ignore=ignore)
+        if self.ignoring:
+            return Recall(gate=IGNORED)
+        return self._consumed(self._look(self._turn(message, tools)))
+
+    def why(self, message: str, *, tools: Sequence[str] = ()) -> Recall:
+        """What `recall` would give for this message now, and why; nothing is counted, and nothing was shown."""
+        if asks_to_ignore(message):
+            return Recall(gate=IGNORED)
+        return self._look(self._turn(message, tools, keep=False))
+
+    def prefetch(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> None:
+        """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled."""
+        self._begin(message, ignore=ignore)
+        if not self.ignoring:
+            turn = self._turn(message, tools)
+            self._running = _Run(lambda: self._look(turn))
+
+    def collect(self, *, wait: float = 0.0) -> Recall | None:
+        """What was prefetched, once it is there; None until then, and after it was given. Waits `wait` seconds."""
+        run = self._running
+        if run is None or not run.finished(wait):
+            return None
+        self._running = None
+        return self._consumed(run.outcome)
+
+    def cancel(self) -> None:
+        """Forget what is being prefetched: the turn was aborted, or is over."""
+        self._running = None
+
+    def state(self) -> dict[str, object]:
+        """What is needed to go on later, as JSON can keep it: what was shown, and how much room is used."""
+        return {"format": _FORMAT, "spent": self.spent, "surfaced": sorted(map(list, self._surfaced))}
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Go on from a saved state; what cannot be understood of it is left out, and at worst shown again."""
+        surfaced, spent = state.get("surfaced"), state.get("spent")
+        known = (
+            [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
+        )
+        self._surfaced = {one for one in known if len(one) == 3 and all(isinstance(part, str) for part in one)}
+        self.spent = max(0, spent) if isinstance(spent, int) else 0
+
+    def _begin(self, message: str, *, ignore: bool) -> None:
+        self.cancel()
+        self.ignoring = ignore or asks_to_ignore(message)
+
+    def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Turn:
+        with self._guard:
+            texts = [*self._texts, message][-QUERY_TEXTS:]
+            if keep:
+                self._texts = texts
+            return Turn(
+                texts=texts,
+                today=time.strftime("%Y-%m-%d", time.localtime(self._clock())),
+                nonce=os.urandom(8).hex(),
+                surfaced=frozenset(self._surfaced),
+                spent=self.spent,
+                tools=tools,
+            )
+
+    def _look(self, turn: Turn) -> Recall:
+        with ExitStack() as stack:
+            check = _checking(self._tree, stack) if self._tree else None
+            return recall(self._sources, turn._replace(check=check), model=self._model, deadline=self._deadline)
+
+    def _consumed(self, found: Recall) -> Recall:
+        """Count what is given out."""
+        with self._guard:
+            self.spent += found.size
+            self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
+        for scope in dict.fromkeys(one.scope for one in found.memories) if self._used else ():
+            self._used(scope, [one.memory.path for one in found.memories if one.scope == scope])  # type: ignore[misc]
+        return found
+
+
+def _checking(folder: str, stack: ExitStack) -> Check:
+    """What looks up in a working tree what memories cite and name; the tree is opened when one does."""
+    opened: list[WorkingTree] = []
+
+    def check(memory: Memory) -> list[str]:
+        from memsheaf.guard.evidence import examine, named_in
+        from memsheaf.tree import WorkingTree
+
+        if not memory.citations and not any(named_in(memory.body)):
+            return []
+        try:
+            if not opened:
+                opened.append(stack.enter_context(WorkingTree.open(folder)))
+            found = examine(memory, opened[0])
+        except MemsheafError as error:
+            return [f"its citations were not checked: {error}"]
+        notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
+        return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
+
+    return check
+
+
+class _Run:
+    """A recall in a thread of its own, which ends with the process at the latest."""
+
+    def __init__(self, work: Callable[[], Recall]) -> None:
+        self.outcome = Recall()
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name="memsheaf-recall", daemon=True)
+        self._thread.start()
+
+    def finished(self, wait: float) -> bool:
+        """Whether it is done, or becomes so within `wait` seconds."""
+        self._thread.join(wait)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self._work()
+        except MemsheafError as error:
+            self.outcome = Recall(gate=f"memory cannot be read: {error}")

@@ -1,0 +1,153 @@
+"""What a working tree says about a memory: whether its citations hold, and whether what its text names is there.
+
+Nobody told us what a text names, so this is careful: it takes for a path or a symbol only what can hardly be anything
+else, and calls it gone only when the tree was seen whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
+from memsheaf.guard.symbols import parts
+from memsheaf.guard.text import one_line
+from memsheaf.memory import KINDS, Memory
+
+NAMES = 20
+"""How many of the things that a text names are looked up."""
+
+# A URL, the target of a link, a piece of code, a word. Patterns stay text until they are needed: compiling costs
+# milliseconds.
+_TOKEN = (
+    r"(?<!\w)[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s`]+"
+    r"|\]\([^()\s]*\)"
+    r"|`(?P<code>[^`\n]{1,200})`"
+    r"|(?<![\w./\\@~$-])(?P<bare>[\w.@+-]+(?:/[\w.@+-]+)*/?)"
+)
+_CODE_PATH = r"(?:\./)?([\w.@+-]+(?:/[\w.@+-]+)*/?)(?::[0-9]+(?:-[0-9]+)?)?"
+_FILE = (
+    r".*\.(?:py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|cc|cpp|hpp|rb|php|swift|scala|sh|bash|zsh|fish|ps1|md|mdx"
+    r"|rst|txt|toml|ya?ml|jsonl|ipynb|scss|vue|svelte|dart|lua|nix|png|jpe?g|gif|pdf)"
+)
+# An ending of files and of attributes: `package.json` and `response.json`, `Cargo.lock` and `self.lock`.
+_FILE_OR_MEMBER = r".*\.(?:json|lock|html?|xml|css|csv|c|h|cs|sql|svg|proto|ini|cfg|conf|tf|mk|tex)"
+_MEMORY = rf"(?:MEMORY|CONTEXT|(?:{'|'.join(KINDS)})_.*)\.md"
+_SYMBOL = r"([A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*)(\([^()]*\))?"
+_TELLING = r"\w_\w|[a-z0-9][A-Z]|\.|::|[A-Z]{4}"
+_WORDS = (
+    r"(?:Java|Type)Script|Git(?:Hub|Lab)|PostgreSQL|MySQL|SQLite|macOS|LaTeX|NumPy|PyPI|OpenAI|TODO|FIXME|JSON|YAML"
+    r"|TOML|HTML|HTTPS?|NULL|NONE|TRUE|FALSE|POST|HEAD|PATCH|DELETE|PATH|HOME|MUST|SHOULD|README|LICENSE"
+)
+
+
+class Named(NamedTuple):
+    """The files and the symbols that a text names."""
+
+    paths: tuple[str, ...]
+    symbols: tuple[str, ...]
+
+
+class Evidence(NamedTuple):
+    """Each citation of a memory with its verdict, and what its text names that is not in the tree."""
+
+    citations: tuple[tuple[str, Verdict], ...]
+    gone: tuple[str, ...]
+
+
+def examine(memory: Memory, tree: Tree, *, elsewhere: bool = True) -> Evidence:
+    """What a tree says about a memory. A citation that is no place in a tree, such as a URL, is unchecked."""
+    verdicts = []
+    for text in memory.citations:
+        citation = parse(text)
+        unchecked = Verdict("unchecked", f"{one_line(text, 80)} is no place in a working tree.")
+        verdicts.append((text, check(citation, tree, elsewhere=elsewhere) if citation else unchecked))
+    return Evidence(tuple(verdicts), check_body(memory.body, tree))
+
+
+def named_in(body: str) -> Named:
+    """The files and symbols that a text names, the first 20.
+
+    A path stands in backticks or has a known ending; a symbol stands in backticks and looks like one.
+
+    >>> named_in("Run `make test`; `Store.put()` in src/store.py and/or `LIMIT_MAX` decide.")
+    Named(paths=('src/store.py',), symbols=('Store.put', 'LIMIT_MAX'))
+    """
+    paths: dict[str, None] = {}
+    symbols: dict[str, None] = {}
+    for token in re.finditer(_TOKEN, _without_fences(body)):
+        code = (token["code"] or "").strip()
+        if path := _bare_path(token["bare"]) if token["bare"] else _code_path(code):
+            paths[path] = None
+        elif symbol := _code_symbol(code):
+            symbols[symbol] = None
+        if len(paths) + len(symbols) == NAMES:
+            break
+    return Named(tuple(paths), tuple(symbols))
+
+
+def check_body(body: str, tree: Tree) -> tuple[str, ...]:
+    """Which of the files and symbols that a text names are not in the tree."""
+    named = named_in(body)
+    if not (named.paths or named.symbols) or not tree.files():
+        return ()
+    listing = "\n" + "".join(f"/{path}\n" for path in tree.files())
+    gone = [path for path in named.paths if not _is_somewhere(path, tree, listing)]
+    absent = tree.absent({part for symbol in named.symbols for part in parts(symbol)}) if named.symbols else ()
+    for symbol in named.symbols:
+        if any(part in absent for part in parts(symbol)) and f"/{symbol}\n" not in listing:
+            gone.append(symbol)
+    return tuple(gone)
+
+
+def _without_fences(body: str) -> str:
+    kept, fence = [], ""
+    for line in body.split("\n"):
+        mark = line.lstrip()[:3]
+        if fence:
+            fence = "" if mark == fence else fence
+        elif mark in ("```", "~~~"):
+            fence = mark
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _bare_path(token: str) -> str:
+    """The path that a word of a sentence is; "" when it may be something else, such as and/or, Node.js."""
+    path = token.rstrip(".+-")
+    name = path.rpartition("/")[2]
+    if not re.fullmatch(f"{_FILE}|{_FILE_OR_MEMBER}", name) or (name == path and path.endswith(".js")):
+        return ""
+    return path if _is_named_path(path) else ""
+
+
+def _code_path(code: str) -> str:
+    found = re.fullmatch(_CODE_PATH, code)
+    if not found or not ("/" in found[1] or re.fullmatch(_FILE, found[1])):
+        return ""
+    return found[1] if _is_named_path(found[1]) else ""
+
+
+def _is_named_path(path: str) -> bool:
+    if path.startswith(("@", "path/to/")) or re.fullmatch(_MEMORY, path):
+        return False
+    return is_inside(path.rstrip("/")) and is_path(path)
+
+
+def _code_symbol(code: str) -> str:
+    found = re.fullmatch(_SYMBOL, code)
+    if not found or is_domain(found[1]) or re.fullmatch(_WORDS, code):
+        return ""
+    telling = found[2] or (re.search(_TELLING, code) and all(len(part) > 1 for part in parts(code)))
+    return found[1] if telling else ""
+
+
+def _is_somewhere(path: str, tree: Tree, listing: str) -> bool:
+    """Whether a path is in the tree, also when it is named from a folder further in; yes when nobody can tell."""
+    path = path.rstrip("/")
+    if f"/{path}\n" in listing or f"/{path}/" in listing or not tree.whole or tree.has(path):
+        return True
+    first, _, rest = path.partition("/")
+    # without an ending it may be a branch, a package or a media type, unless it begins like a folder that is there
+    return bool(rest) and not has_suffix(path) and f"\n/{first}/" not in listing

@@ -1,0 +1,301 @@
+"""A working tree on disk, as citations are checked against it: read inside its folder only, never changed.
+
+Git says which files there are and which words they hold, if it is there and answers in time; otherwise the folder is
+walked. Nothing that a repository brings along is run: no hook, no monitor, no program of its own called git.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, NamedTuple
+
+from memsheaf.errors import CitationRefused, PathRefused
+from memsheaf.guard.citations import is_inside, lines_of, parse
+from memsheaf.guard.symbols import word
+from memsheaf.scope import FOLDER
+from memsheaf.store.confined import Folder, read_file, walk
+
+FILE_LIMIT = 1 << 20
+MAX_FILES = 20_000
+MAX_DEPTH = 40
+SCAN_LIMIT = 64 << 20
+"""How many bytes are searched for words where git does not do it."""
+KEEP_LIMIT = 16 << 20
+"""How many bytes of texts are kept for the next question."""
+PATIENCE = 2.0
+"""Seconds that git may take."""
+
+_SKIPPED = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages", "venv"})
+_QUIET = (
+    "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
+    "-c", "submodule.recurse=false",
+)  # fmt: skip
+_LIST = ("ls-files", "-z", "-t", "--stage", "--cached", "--others", "--deleted", "--exclude-standard")
+_KINDS = {"160000": "folder", "120000": "link"}
+_GREP = ("grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column")
+
+
+class _Listing(NamedTuple):
+    """The files of a tree; those of the repositories within it, which git does not look into; are these all?"""
+
+    files: Sequence[str]
+    nested: Sequence[str]
+    whole: bool
+
+
+def around(cwd: str) -> str:
+    """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
+    here = folder = os.path.realpath(cwd)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return here
+        folder = parent
+    return folder
+
+
+class WorkingTree:
+    """A folder that holds somebody's work. What was read once is not read again; open another to look anew.
+
+    >>> with WorkingTree.open(around(".")) as tree:                              # doctest: +SKIP
+    ...     print(check(Citation("src/app.py", 12), tree).said)
+    """
+
+    def __init__(self, root: Folder, git: _Git | None, apart: Iterable[str]) -> None:
+        self.root = root.path
+        self._root = root
+        self._git = git
+        self._apart = tuple(f"{path}/" for path in apart)
+        self._texts: dict[str, list[bytes] | None] = {}
+        self._room = KEEP_LIMIT
+        self._listing: _Listing | None = None
+
+    @classmethod
+    def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
+        """Open a working tree. What lies in the folder `memories` is no evidence, so it is not searched.
+
+        Raises:
+            CitationRefused: the folder cannot be read.
+        """
+        path = os.path.realpath(folder)
+        try:
+            root = Folder.open(path)
+        except OSError as error:
+            raise CitationRefused(f"the folder {path!r} cannot be read: {error.strerror}") from None
+        apart = {FOLDER, _relative(os.path.realpath(memories), path) if memories else ""}
+        return cls(root, _Git.at(path, environment), filter(is_inside, apart))
+
+    def close(self) -> None:
+        """Let the folder go."""
+        self._root.close()
+
+    def __enter__(self) -> WorkingTree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lines(self, path: str) -> Sequence[bytes] | None:
+        """The lines of a text; None for what is not there, no text, over 1 MiB, or behind a link."""
+        if path in self._texts:
+            return self._texts[path]
+        data = self._read(path)
+        lines = None if data is None else lines_of(data)
+        if (size := len(data or b"")) <= self._room:
+            self._room -= size
+            self._texts[path] = lines
+        return lines
+
+    def has(self, path: str) -> bool:
+        """Whether something is there; yes also when a link or a closed folder keeps us from seeing it."""
+        if not is_inside(path):
+            return False
+        try:
+            with walk(self._root, path) as (folder, name):
+                folder.stat(name)
+        except PathRefused as error:
+            return os.path.islink(error.path)
+        except (OSError, ValueError) as error:
+            return isinstance(error, PermissionError)
+        return True
+
+    def files(self) -> Sequence[str]:
+        """The paths of the files: those git knows or would add, and those of repositories within."""
+        return self._look().files
+
+    @property
+    def whole(self) -> bool:
+        """Whether `files` are all there are."""
+        return self._look().whole
+
+    def absent(self, words: Collection[str]) -> Collection[str]:
+        """Those of the words that are in no text; none when the tree is too large to tell."""
+        listing = self._look()
+        left = self._git.left(words, self._apart) if self._git else None
+        if left is None:
+            self._git = None  # it failed or was too slow, and would be again
+        files = listing.files if left is None else listing.nested
+        waiting = set(words if left is None else left)
+        certain = self._scan(files, waiting) and (listing.whole or not files)
+        return waiting if certain else set()
+
+    def spelled(self, text: str, cwd: str) -> str:
+        """A citation that was typed in a folder of the tree, as it is written from the root."""
+        inside = _relative(os.path.join(os.path.realpath(cwd), text), self.root)
+        citation = parse(inside, typed=True)
+        return inside if citation and self.has(citation.path) else text
+
+    def _read(self, path: str) -> bytes | None:
+        if not is_inside(path):
+            return None
+        try:
+            with walk(self._root, path) as (folder, name):
+                data = read_file(folder, name, FILE_LIMIT + 1)
+        except (OSError, ValueError, PathRefused):
+            return None
+        return data if len(data) <= FILE_LIMIT and b"\0" not in data else None
+
+    def _scan(self, files: Iterable[str], waiting: set[str]) -> bool:
+        """Take out of `waiting` what is in a text; False when there is too much to read."""
+        room = SCAN_LIMIT
+        for path in files:
+            if not waiting:
+                break
+            data = self._read(path) or b""
+            room -= len(data)
+            if room < 0:
+                return False
+            waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
+        return True
+
+    def _look(self) -> _Listing:
+        """See once which files there are."""
+        if self._listing is None:
+            listed = self._git.listed() if self._git else None
+            if listed is None:
+                self._git = None
+                found, whole = self._walk("")
+                nested: list[str] = []
+            else:
+                found, folders = listed
+                walks = [self._walk(f"{folder}/") for folder in folders if is_inside(folder)]
+                nested = [path for paths, _ in walks for path in paths]
+                whole = all(ended for _, ended in walks)
+            files = [path for path in (*found, *nested) if is_inside(path) and not path.startswith(self._apart)]
+            self._listing = _Listing(sorted(files)[:MAX_FILES], nested, whole and len(files) <= MAX_FILES)
+        return self._listing
+
+    def _walk(self, start: str) -> tuple[list[str], bool]:
+        """The files below a folder without those that tools made, and whether they are all; no link is followed."""
+        found: list[str] = []
+        waiting = [start]
+        seen = 0
+        while waiting:
+            prefix = waiting.pop()
+            with suppress(OSError, ValueError, PathRefused), walk(self._root, f"{prefix}any") as (folder, _):
+                for entry in folder.scan():
+                    seen += 1
+                    if seen > 2 * MAX_FILES or len(found) > MAX_FILES:
+                        return found, False
+                    if entry.is_file(follow_symlinks=False):
+                        found.append(prefix + entry.name)
+                    elif entry.is_dir(follow_symlinks=False) and _is_walked(entry.name, prefix):
+                        waiting.append(f"{prefix}{entry.name}/")
+        return found, True
+
+
+class _Git:
+    """Git, asked about one working tree, and kept from running anything it finds there."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = environment
+
+    @classmethod
+    def at(cls, root: str, environment: Mapping[str, str]) -> _Git | None:
+        """Git for a checkout; None when this is none, or there is no git outside it."""
+        path = environment.get("PATH", "")
+        program = _program(path, root)
+        if not program or not os.path.lexists(os.path.join(root, ".git")):
+            return None
+        own = {
+            "PATH": path,
+            "HOME": environment.get("HOME", ""),
+            "LC_ALL": "C",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(root),  # a repository further out is not this one
+        }
+        return cls((program, *_QUIET, "-C", root, f"--work-tree={root}"), own)
+
+    def listed(self) -> tuple[list[str], list[str]] | None:
+        """The files that are there, and the folders that are repositories of their own; None without an answer."""
+        try:
+            with self._running(*_LIST) as (output, ended):
+                answer = output.read(SCAN_LIMIT)
+                if ended() != 0:
+                    return None
+        except OSError:
+            return None
+        found: dict[str, str] = {}
+        deleted: set[str] = set()
+        for entry in os.fsdecode(answer).split("\0"):
+            tag, _, rest = entry.partition(" ")
+            mode, _, path = ("", "", rest) if tag == "?" else rest.partition("\t")
+            if tag == "R":
+                deleted.add(path)
+            elif path:
+                found[path] = "folder" if path[-1] == "/" else _KINDS.get(mode[:6], "file")
+        files = [path for path, kind in found.items() if kind == "file" and path not in deleted]
+        return files, [path.rstrip("/") for path, kind in found.items() if kind == "folder"]
+
+    def left(self, words: Collection[str], apart: Sequence[str]) -> set[str] | None:
+        """Those of the words that are in no file outside the folders `apart`; None without an answer."""
+        waiting = {each.encode(): each for each in words}
+        wanted = [part for each in words for part in ("-e", each)]
+        places = ("--", ":(top)", *(f":(top,exclude,literal){folder}" for folder in apart))
+        try:
+            with self._running(*_GREP, *wanted, *places) as (output, ended):
+                for line in output:
+                    if waiting.pop(line.removesuffix(b"\n"), None) and not waiting:
+                        return set()
+                return set(waiting.values()) if ended() in (0, 1) else None
+        except OSError:
+            return None
+
+    @contextmanager
+    def _running(self, *words: str) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+        """Git at work, for two seconds at most: what it prints, and how it ended."""
+        from subprocess import DEVNULL, PIPE, Popen
+        from threading import Timer
+
+        command = [*self._command, *words]
+        with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment) as process:
+            assert process.stdout is not None
+            timer = Timer(PATIENCE, process.kill)
+            timer.start()
+            try:
+                yield process.stdout, process.wait
+            finally:
+                process.kill()
+                timer.cancel()
+
+
+def _program(path: str, root: str) -> str:
+    """The git that is installed; one inside the tree does not count, nor one that depends on where we are."""
+    for folder in path.split(os.pathsep):
+        real = os.path.realpath(folder)
+        if os.path.isabs(folder) and os.path.commonpath([real, root]) != root:
+            program = os.path.join(folder, "git")
+            if os.path.isfile(program) and os.access(program, os.X_OK):
+                return program
+    return ""
+
+
+def _is_walked(name: str, prefix: str) -> bool:
+    return not name.startswith(".") and name not in _SKIPPED and prefix.count("/") < MAX_DEPTH
+
+
+def _relative(path: str, root: str) -> str:
+    return os.path.relpath(os.path.normpath(path), root).replace(os.sep, "/")

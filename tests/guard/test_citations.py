@@ -1,0 +1,778 @@
+"""Citations, and what the text of a memory names, against real folders and real git."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.errors import CitationRefused, TextRefused
+from memsheaf.guard.citations import Citation, Verdict, check, cited, digest, is_inside, lines_of, make, parse
+from memsheaf.guard.evidence import NAMES, check_body, examine, named_in
+from memsheaf.memory import Memory
+from memsheaf.memory import parse as parse_memory
+from memsheaf.tree import FILE_LIMIT, WorkingTree
+
+APP = """\
+import os
+
+LIMIT = 3
+
+
+class Server:
+    port = 80
+
+    def start(self):
+        return os.getpid()
+
+
+def main():
+    Server().start()
+"""
+NOBODY = 65534
+
+Write = Callable[..., None]
+Open = Callable[..., WorkingTree]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def write(root: Path) -> Write:
+    """Put a file into the tree."""
+
+    def write(path: str, text: str | bytes = APP) -> None:
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return write
+
+
+@pytest.fixture
+def open_tree(root: Path) -> Iterator[Open]:
+    """Look at the tree anew; all are closed in the end."""
+    opened: list[WorkingTree] = []
+
+    def open_tree(folder: Path = root, **options: object) -> WorkingTree:
+        opened.append(WorkingTree.open(str(folder), **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_tree
+    for tree in opened:
+        tree.close()
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e@example.com", "-c", "protocol.file.allow=always"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run([*command, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture(params=["git", "no git"])
+def kind(request: pytest.FixtureRequest, root: Path) -> str:
+    """A checkout, and a plain folder: whatever is found in one is found in the other."""
+    if request.param == "git":
+        git(root, "init", "-q")
+    return str(request.param)
+
+
+def state(citation: str, tree: WorkingTree) -> tuple[str, str]:
+    verdict = judged(citation, tree)
+    return verdict.state, verdict.place
+
+
+def judged(citation: str, tree: WorkingTree) -> Verdict:
+    parsed = parse(citation)
+    assert parsed is not None, citation
+    verdict = check(parsed, tree)
+    assert verdict.said.endswith(".")
+    assert verdict.said.isprintable()
+    return verdict
+
+
+# the format
+
+
+@pytest.mark.parametrize(
+    ("text", "citation"),
+    [
+        ("src/app.py", Citation("src/app.py")),
+        ("src/app.py:12", Citation("src/app.py", 12)),
+        ("src/app.py:12-14", Citation("src/app.py", 12, 14)),
+        ("src/app.py#Server.start", Citation("src/app.py", symbol="Server.start")),
+        ("src/app.rs#fmt::Display@00ff00ff", Citation("src/app.rs", symbol="fmt::Display", hash="00ff00ff")),
+        ("src/app.py:1-2#f@01234567", Citation("src/app.py", 1, 2, "f", "01234567")),
+        ("docs/a.md#what-may-be-stored", Citation("docs/a.md", symbol="what-may-be-stored")),
+        ("Makefile:3", Citation("Makefile", 3)),
+        (".gitignore", Citation(".gitignore")),
+        ("bin/tool", Citation("bin/tool")),
+        ("types/@scope/index.d.ts", Citation("types/@scope/index.d.ts")),
+        ("My notes.txt:3@01234567", Citation("My notes.txt", 3, hash="01234567")),
+        ("größe/日本.py:1", Citation("größe/日本.py", 1)),
+    ],
+)
+def test_a_citation_is_read_and_written_back(text: str, citation: Citation) -> None:
+    assert parse(text) == citation
+    assert str(citation) == text
+
+
+def test_lines_are_understood_as_a_forge_links_to_them() -> None:
+    assert parse("src/app.py#L10") == Citation("src/app.py", 10)
+    assert parse("src/app.py#L10-L12") == Citation("src/app.py", 10, 12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "https://example.com/src/app.py", "http://localhost:80/a.py", "file:///etc/passwd", "example.com",
+        "example.com/a/b.py:3", "git@example.com:a/b.git", "kim@example.org", "kim@firm.example", "what Kim said",
+        "see docs/a.md", "Kim", "and/or it is", "n/a", "10:30", "localhost:8080", "2026/01/02", "1.2.3", "v1.2",
+        "/etc/passwd", "/etc/passwd:1", "C:/app.py", "C:\\app.py:3", "src\\app.py", "~/app.py", "$HOME/app.py",
+        "../app.py", "src/../../app.py", "src/./app.py", "./app.py", "src//app.py", "src/", ".git/config",
+        "sub/.GIT/config", "-rf/app.py", "a\0.py", "a\n.py", "src/app.py\n", "src/\u202eapp.py", "src/app.py:0",
+        "src/app.py:5-3", "src/app.py:1-", "src/app.py:x", "src/app.py#", "src/app.py@", "src/app.py:12345678",
+        "src/app.py:1:2", "src/*.py", "<script>/a.py", "`src/app.py`", "a" * 401 + "/b.py", "a/" * 5000,
+        "\ud800/a.py", " src/app.py", "src/app.py ", "src /app.py", "src/app.py@HEAD", "src/app.py@0123",
+    ],
+)  # fmt: skip
+def test_what_is_no_place_in_a_tree_is_no_citation(text: str) -> None:
+    assert parse(text) is None
+
+
+STEPS = st.text(st.sampled_from("abzAZ09_-.@äß日 +,()'"), min_size=1, max_size=8).filter(
+    lambda step: step.strip(" .") == step and step[0] not in "-~$"
+)
+SYMBOLS = st.from_regex(r"[A-Za-z_$][\w$]{0,8}((\.|::|-)[A-Za-z_][\w$]{0,5}){0,2}", fullmatch=True)
+CITATIONS = st.builds(
+    lambda steps, first, more, ranged, symbol, digits: Citation(
+        "/".join(["src", *steps]) + ".py",
+        first,
+        first + more if ranged and first else 0,
+        "" if re.fullmatch(r"L[0-9]+(-L?[0-9]+)?", symbol) else symbol,
+        digits,
+    ),
+    st.lists(STEPS, max_size=3),
+    st.integers(0, 9_000_000),
+    st.integers(0, 9000),
+    st.booleans(),
+    SYMBOLS | st.just(""),
+    st.from_regex(r"[0-9a-f]{8}", fullmatch=True),
+)
+
+
+@given(CITATIONS)
+def test_what_is_written_is_read_as_the_same(citation: Citation) -> None:
+    assert parse(str(citation)) == citation
+
+
+@given(
+    st.text()
+    | st.lists(
+        st.sampled_from(
+            ["a", "src", "/", ":", "#", "@", "-", ".", "py", "1", "12", "deadbeef", " ", "..", "L3", "\0", "$"]
+        )
+    ).map("".join)
+)
+def test_whatever_is_read_is_inside_and_survives_a_round(text: str) -> None:
+    citation = parse(text)
+    if citation is not None:
+        assert is_inside(citation.path)
+        assert parse(str(citation)) == citation
+        assert citation.first <= (citation.last or citation.first)
+
+
+# what is hashed
+
+
+def test_a_hash_is_that_of_the_lines_joined_by_line_feeds(write: Write, open_tree: Open) -> None:
+    write("app.py")
+
+    expected = sha256(b"LIMIT = 3\n\n\nclass Server:").hexdigest()[:8]
+    assert str(make(open_tree(), "app.py:3-6")) == f"app.py:3-6@{expected}"
+    assert make(open_tree(), "app.py").hash == sha256(APP.rstrip("\n").encode()).hexdigest()[:8]
+    assert make(open_tree(), "app.py#Server.start").hash == digest([b"    def start(self):"])
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        APP.replace("\n", "\r\n"),
+        APP.replace("\n", "\r"),
+        "\ufeff" + APP,
+        APP.rstrip("\n"),
+        APP.replace("\n", "  \t\n"),
+        "\ufeff" + APP.replace("\n", " \r\n").rstrip(),
+    ],
+    ids=["CRLF", "CR", "BOM", "no end", "blanks", "all"],
+)
+def test_line_ends_blanks_and_a_byte_order_mark_change_nothing(write: Write, open_tree: Open, same: str) -> None:
+    write("app.py")
+    citations = [str(make(open_tree(), place)) for place in ("app.py", "app.py:1-3", "app.py:14", "app.py#main")]
+    write("app.py", same)
+
+    assert [state(citation, open_tree()) for citation in citations] == [("verified", "")] * 4
+
+
+def test_bytes_that_are_not_utf_8_are_compared_as_they_are(write: Write, open_tree: Open) -> None:
+    write("latin.py", b"x = '\xe9'\ny = 2\n")
+    citation = str(make(open_tree(), "latin.py:1"))
+    assert state(citation, open_tree()) == ("verified", "")
+
+    write("latin.py", b"x = '\xe8'\ny = 2\n")
+    assert state(citation, open_tree()) == ("drifted", "")
+
+
+@given(st.binary())
+def test_lines_of_anything_have_no_ends_and_nothing_is_raised(data: bytes) -> None:
+    lines = lines_of(data)
+    if lines is None:
+        assert b"\0" in data
+    else:
+        assert not any(set(line) & {10, 13} or line != line.rstrip(b" \t") for line in lines)
+        assert lines_of(b"\n".join(lines) + b"\n" * bool(lines)) == lines or data.startswith(b"\xef\xbb\xbf")
+
+
+# verdicts
+
+
+def test_a_path_alone_is_verified_while_it_is_there(write: Write, open_tree: Open) -> None:
+    write("src/app.py")
+    write("logo.png", b"\x89PNG\0")
+
+    for place in ("src/app.py", "logo.png", "src"):
+        assert check(Citation(place), open_tree()).state == "verified"
+    assert judged("src/gone.py", open_tree()) == ("missing", "src/gone.py no longer exists.", "")
+
+
+def test_a_line_without_a_hash_is_unchecked_and_drifted_when_it_is_beyond_the_end(
+    write: Write, open_tree: Open
+) -> None:
+    write("app.py")
+
+    assert state("app.py:14", open_tree()) == ("unchecked", "")
+    assert judged("app.py:15", open_tree()) == ("drifted", "app.py has only 14 lines.", "")
+    assert state("app.py:13-15", open_tree()) == ("drifted", "")
+    write("empty.py", "")
+    assert state("empty.py:1", open_tree()) == ("drifted", "")
+    assert state("empty.py", open_tree()) == ("verified", "")
+
+
+def test_lines_that_moved_in_their_file_are_found_at_their_new_place(write: Write, open_tree: Open) -> None:
+    write("app.py")
+    several, one = (str(make(open_tree(), place)) for place in ("app.py:9-10", "app.py:3"))
+    write("app.py", "# new\n" * 20 + APP)
+
+    assert judged(several, open_tree()) == ("drifted", "app.py:9-10 is now at app.py:29-30.", "app.py:29-30")
+    assert state(one, open_tree()) == ("drifted", "app.py:23")
+
+
+def test_of_several_places_the_nearest_is_told_and_that_there_are_more(write: Write, open_tree: Open) -> None:
+    write("a.py", "one\ntwo\n")
+    citation = str(make(open_tree(), "a.py:2"))
+    write("a.py", "two\n\n\n\n\ntwo\n")
+
+    verdict = judged(citation.replace(":2@", ":5@"), open_tree())
+    assert (verdict.state, verdict.place) == ("drifted", "a.py:6")
+    assert "1 more" in verdict.said
+
+
+def test_lines_that_moved_beyond_a_shorter_end_are_found(write: Write, open_tree: Open) -> None:
+    write("app.py")
+    citation = str(make(open_tree(), "app.py:13-14"))
+    write("app.py", "def main():\n    Server().start()\n")
+
+    assert state(citation, open_tree()) == ("drifted", "app.py:1-2")
+
+
+def test_lines_that_were_changed_are_drifted_without_a_place(write: Write, open_tree: Open) -> None:
+    write("app.py")
+    citations = [str(make(open_tree(), place)) for place in ("app.py:3", "app.py")]
+    write("app.py", APP.replace("LIMIT = 3", "LIMIT = 4"))
+
+    assert [state(citation, open_tree()) for citation in citations] == [("drifted", "")] * 2
+    assert judged(citations[0], open_tree()).said == "app.py:3 is not as it was cited."
+
+
+@pytest.mark.usefixtures("kind")
+def test_lines_and_files_that_moved_to_one_other_file_are_found_there(
+    write: Write, open_tree: Open, root: Path
+) -> None:
+    write("src/app.py")
+    write("src/other.py", "unrelated = 1\n")
+    write("docs/quoted.md")
+    lines, whole = (str(make(open_tree(), place)) for place in ("src/app.py:9-10", "src/app.py"))
+    (root / "src/app.py").rename(root / "src/moved.py")
+
+    assert state(lines, open_tree()) == ("drifted", "src/moved.py:9-10")
+    assert state(whole, open_tree()) == ("drifted", "src/moved.py")
+
+    write("src/app.py", "rewritten = True\n")
+    assert state(lines, open_tree()) == ("drifted", "src/moved.py:9-10")
+
+    write("src/copy.py")
+    assert state(lines, open_tree()) == ("drifted", "")
+    (root / "src/app.py").unlink()
+    assert state(lines, open_tree()) == ("missing", "")
+
+
+def test_other_files_are_left_alone_when_that_is_wished(write: Write, open_tree: Open, root: Path) -> None:
+    write("app.py")
+    citation = make(open_tree(), "app.py:9-10")
+    (root / "app.py").rename(root / "moved.py")
+
+    assert check(citation, open_tree(), elsewhere=False).state == "missing"
+
+
+def test_a_file_that_is_gone_is_missing_and_the_one_that_bears_its_name_is_told(
+    write: Write, open_tree: Open
+) -> None:
+    write("lib/deep/app.py")
+
+    assert judged("src/app.py:3", open_tree()) == (
+        "missing",
+        "src/app.py no longer exists. lib/deep/app.py bears its name.",
+        "",
+    )
+    write("lib/app.py")
+    assert judged("src/app.py:3", open_tree()).said == "src/app.py no longer exists."
+
+
+def test_a_symbol_is_verified_where_it_is_defined_and_where_it_only_occurs(write: Write, open_tree: Open) -> None:
+    write("app.py")
+
+    assert judged("app.py#Server.start", open_tree()).said == "`Server.start` is defined in app.py."
+    occurs = judged("app.py#getpid", open_tree())
+    assert occurs == ("verified", "`getpid` occurs in app.py, though nothing there defines it.", "")
+    assert state("app.py#serv", open_tree()) == ("missing", "")
+    assert state("app.py#Client.start", open_tree()) == ("missing", "")
+
+
+@pytest.mark.usefixtures("kind")
+def test_a_symbol_that_moved_is_found_where_one_other_file_defines_it(write: Write, open_tree: Open) -> None:
+    write("app.py", "pass\n")
+    write("calls.py", "main()\n")
+    write("server.py")
+
+    for citation in ("app.py#main", "gone.py#main", "app.py:3#main", "app.py#main@00000000"):
+        assert state(citation, open_tree()) == ("drifted", "server.py:13"), citation
+    write("second.py")
+    assert state("app.py#main", open_tree()) == ("missing", "")
+    assert state("gone.py#main", open_tree()) == ("missing", "")
+
+
+def test_of_several_definitions_elsewhere_the_one_with_the_same_text_counts(write: Write, open_tree: Open) -> None:
+    write("a.py", "def f(x, y):\n    pass\n")
+    symbol, both = (str(make(open_tree(), place)) for place in ("a.py#f", "a.py:1-2#f"))
+    write("a.py", "")
+    write("b.py", "\ndef f(x, y):\n    pass\n")
+    assert state(both, open_tree()) == ("drifted", "b.py:2-3")
+    write("c.py", "def f():\n    pass\n")
+
+    assert state(symbol, open_tree()) == ("drifted", "b.py:2")
+    assert state(both, open_tree()) == ("drifted", "b.py:2-3")
+
+
+def test_a_symbol_away_from_its_lines_is_drifted_to_where_it_is(write: Write, open_tree: Open) -> None:
+    write("app.py")
+
+    assert state("app.py:13#main", open_tree()) == ("verified", "")
+    assert state("app.py:12-14#main", open_tree()) == ("verified", "")
+    assert state("app.py:3#main", open_tree()) == ("drifted", "app.py:13")
+    assert state("app.py:99#main", open_tree()) == ("drifted", "app.py:13")
+
+
+def test_a_symbol_whose_definition_changed_is_drifted_and_stays_where_it_is(write: Write, open_tree: Open) -> None:
+    write("app.py")
+    citation = str(make(open_tree(), "app.py#main"))
+    write("app.py", APP.replace("main()", "main(port)"))
+
+    assert judged(citation, open_tree()) == (
+        "drifted",
+        "app.py#main is not as it was cited; `main` is at app.py:13.",
+        "app.py:13",
+    )
+
+
+@pytest.mark.usefixtures("kind")
+def test_what_is_no_text_is_unchecked_when_there_is_something_to_compare(
+    root: Path, write: Write, open_tree: Open
+) -> None:
+    write("binary.py", b"LIMIT = 3\0\n")
+    write("large.py", b"LIMIT = 3\n" * (FILE_LIMIT // 10 + 1))
+    write("folder.py/inner.py")
+    write("real.py")
+    (root / "link.py").symlink_to("real.py")
+    (root / "loop.py").symlink_to("loop.py")
+    (root / "linked").symlink_to("folder.py")
+    os.mkfifo(root / "pipe.py")
+
+    places = ("binary.py", "large.py", "folder.py", "link.py", "loop.py", "linked/inner.py", "pipe.py")
+    begin = time.monotonic()
+    for place in places:
+        assert state(place, open_tree()) == ("verified", ""), place
+        for more in (":1", "#LIMIT", "@00000000", ":1@00000000"):
+            assert state(place + more, open_tree()) == ("unchecked", ""), place + more
+    assert time.monotonic() - begin < 5
+    assert state("real.py/inner.py:1", open_tree()) == ("missing", "")
+    write("just.py", b"LIMIT = 3\n" * (FILE_LIMIT // 10))
+    assert state("just.py#LIMIT", open_tree()) == ("verified", "")
+
+
+def test_a_link_that_leads_out_of_the_tree_is_not_followed(tmp_path: Path, root: Path, open_tree: Open) -> None:
+    (tmp_path / "secret.py").write_text("TOKEN = 1\n")
+    (root / "out.py").symlink_to(tmp_path / "secret.py")
+    (root / "up").symlink_to(tmp_path)
+
+    for path in ("out.py", "up/secret.py", "../secret.py", str(tmp_path / "secret.py")):
+        assert open_tree().lines(path) is None, path
+    assert open_tree().absent(["TOKEN"]) == {"TOKEN"}
+    assert open_tree().files() == []
+
+
+def test_a_file_that_nobody_may_read_is_unchecked(root: Path, write: Write, open_tree: Open) -> None:
+    write("app.py")
+    write("closed/app.py")
+    (root / "app.py").chmod(0)
+    (root / "closed").chmod(0)
+    tree = open_tree()
+    for above in root.parents:
+        if above.stat().st_uid == os.geteuid():
+            above.chmod(above.stat().st_mode | stat.S_IXOTH | stat.S_IXGRP)
+        if above.name.startswith("pytest-of"):
+            break
+    with as_somebody_else():
+        states = [state(place, tree) for place in ("app.py:3@00000000", "closed/app.py:3")]
+    (root / "closed").chmod(0o700)
+
+    assert states == [("unchecked", "")] * 2
+
+
+class as_somebody_else:
+    """Give up the rights of root, who may read everything."""
+
+    def __enter__(self) -> None:
+        if os.geteuid() == 0:
+            os.seteuid(NOBODY)
+
+    def __exit__(self, *_: object) -> None:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_some_end(root: Path, write: Write, open_tree: Open) -> None:
+    write("log.py", "LIMIT = 3\n")
+    program = "import sys\nwith open(sys.argv[1], 'ab', 0) as file:\n    while True: file.write(b'x = 1\\n' * 99)"
+    with subprocess.Popen([sys.executable, "-c", program, str(root / "log.py")]) as writer:
+        try:
+            states = {state("log.py:1#LIMIT", open_tree())[0] for _ in range(200)}
+            size = (root / "log.py").stat().st_size
+        finally:
+            writer.kill()
+
+    assert size > 10
+    assert states <= {"verified", "unchecked"}
+
+
+def test_many_citations_of_one_file_cost_one_read(root: Path, write: Write, open_tree: Open) -> None:
+    write("app.py")
+    tree = open_tree()
+    citations = [str(make(tree, f"app.py:{line}")) for line in range(1, 15)]
+    (root / "app.py").unlink()
+
+    assert {state(citation, tree)[0] for citation in citations} == {"verified"}
+    assert {state(citation, open_tree())[0] for citation in citations} == {"missing"}
+
+
+def test_a_hostile_range_does_not_take_long(write: Write, open_tree: Open) -> None:
+    write("large.py", "".join(f"x{number} = {number}\n" for number in range(60_000)))
+    for other in range(20):
+        write(f"other{other}.py", "".join(f"y{number} = {number}\n" for number in range(60_000)))
+
+    begin = time.process_time()
+    assert state("large.py:1-20000@00000000", open_tree())[0] == "drifted"
+    assert state("large.py:59999-9999999@00000000", open_tree())[0] == "drifted"
+    assert time.process_time() - begin < 3
+
+
+# making one
+
+
+def test_a_typed_place_gets_the_hash_of_what_is_there(write: Write, open_tree: Open) -> None:
+    write("src/app.py")
+    write("My notes.txt", "one\n")
+    write("tool", "echo\n")
+    write("logo.png", b"\0")
+
+    made = make(open_tree(), "src/app.py:3@00000000")
+    assert made == Citation("src/app.py", 3, hash=digest([b"LIMIT = 3"]))
+    for place in ("src/app.py#main", "My notes.txt:1", "tool:1", "src/app.py#L3-L6"):
+        assert state(str(make(open_tree(), place)), open_tree()) == ("verified", ""), place
+    assert str(make(open_tree(), "logo.png")) == "logo.png"
+    assert str(make(open_tree(), "src/app.py:13-14#main")).startswith("src/app.py:13-14#main@")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("gone.py", "there is no 'gone.py'"),
+        ("app.py:15", "has only 14 lines"),
+        ("app.py:14-15", "has only 14 lines"),
+        ("app.py#client", "there is no 'client'"),
+        ("app.py:3#main", "not at those lines of 'app.py', but at line 13"),
+        ("logo.png:1", "no text"),
+        ("folder", "cannot be told from other words"),
+        ("/etc/passwd:1", "not a place"),
+        ("../app.py", "not a place"),
+        ("https://example.com/app.py", "not a place"),
+        ("", "not a place"),
+        ("x" * 10_000, "not a place"),
+    ],
+)
+def test_a_place_that_is_not_there_is_refused_with_a_reason(
+    write: Write, open_tree: Open, text: str, why: str
+) -> None:
+    write("app.py")
+    write("logo.png", b"\0")
+    write("folder/app.py")
+
+    with pytest.raises(CitationRefused, match=re.escape(why)) as refused:
+        make(open_tree(), text)
+    assert "src/app.py:10-12" in refused.value.hint
+    assert len(str(refused.value)) < 600
+
+
+def memory(citations: str = "", body: str = "Text.") -> Memory:
+    return parse_memory(
+        "a.md", f"---\nname: A\ndescription: d\ntype: user\n{citations}x: y  # mine\n---\n{body}\n".encode()
+    )
+
+
+def test_a_citation_is_added_to_a_memory_and_takes_the_place_of_its_older_self() -> None:
+    before = memory("citations:\n  - https://example.com\n  - app.py:3@00000000\n")
+
+    after = parse_memory("a.md", cited(before, Citation("app.py", 3, hash="11111111")).encode())
+    assert after.citations == ("https://example.com", "app.py:3@11111111")
+    more = parse_memory("a.md", cited(after, Citation("app.py", symbol="main")).encode())
+    assert more.citations == ("https://example.com", "app.py:3@11111111", "app.py#main")
+    assert "x: y  # mine\n---\nText.\n" in more.text
+
+
+def test_a_file_without_a_header_takes_no_citation() -> None:
+    with pytest.raises(TextRefused):
+        cited(parse_memory("a.md", b"Text.\n"), Citation("app.py"))
+
+
+# what a body names
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ("See src/app.py.", ["src/app.py"]),
+        ("(docs/a.md), \"b.toml\" and c.rs:", ["docs/a.md", "b.toml", "c.rs"]),
+        ("`src/app.py:10-12` and `./run.sh`", ["src/app.py", "run.sh"]),
+        ("`src/store/` and `src/store`", ["src/store/", "src/store"]),
+        ("package.json in prose, `response.json` in code", ["package.json"]),
+        ("`.github/workflows/ci.yml` and .github/workflows/ci.yml", [".github/workflows/ci.yml"]),
+        ("src/größe.py", ["src/größe.py"]),
+        ("and/or, TCP/IP, he/she, 1/2, n/a, CI/CD, read/write", []),
+        ("Node.js, e.g. this, i.e. that, v1.2.3, 3.14, 10.0.0.1, ASP.NET", []),
+        ("https://example.com/src/app.py and example.com/a.py and kim@firm.py", []),
+        ("/etc/hosts.conf ~/x.toml $HOME/x.py ../x.py C:\\x.py C:/x.py", []),
+        ("[tabs](user_tabs.md), user_tabs.md, `MEMORY.md` and CONTEXT.md", []),
+        ("`tests/*.py`, `@types/node`, `path/to/file.py`, `<name>/x.py`", []),
+        ("`pytest tests/test_a.py` and `cat a.txt | sort`", []),
+        ("```\nsrc/app.py\n```\n~~~sh\nsrc/app.py\n~~~\n", []),
+    ],
+)  # fmt: skip
+def test_paths_are_found_where_they_can_hardly_be_anything_else(body: str, paths: list[str]) -> None:
+    assert list(named_in(body).paths) == paths
+
+
+@pytest.mark.parametrize(
+    ("body", "symbols"),
+    [
+        ("`foo_bar` and `Foo.bar()` and `CONST`", ["foo_bar", "Foo.bar", "CONST"]),
+        ("`fooBar`, `FooBar`, `fmt::Display`", ["fooBar", "FooBar", "fmt::Display"]),
+        ("`run()`, `put(key, value)`", ["run", "put"]),
+        ("`os.path.join` and `__init__`", ["os.path.join", "__init__"]),
+        ("foo_bar without backticks, FooBar too", []),
+        ("`user`, `Friday`, `true`, `git`, `x`, `OK`, `GET`", []),
+        ("`make test`, `npm run build_all`, `export FOO_BAR=1`, `FOO_BAR=1`, `$ ls_x`", []),
+        ("`--dry_run`, `-x`, `3.11`, `v1.2.3`, `py3.11`, `1_000`, `deadbeef`, `2026-01-02`", []),
+        ("`JSON`, `GitHub`, `JavaScript`, `TODO`, `example.com`, `e.g`", []),
+        ("`a_b <c>`, `{a_b}`, `a_b|c`, `'a_b'`", []),
+        ("```python\n`foo_bar`\n```", []),
+    ],
+)  # fmt: skip
+def test_symbols_are_found_in_backticks_only_and_when_they_look_like_one(body: str, symbols: list[str]) -> None:
+    assert list(named_in(body).symbols) == symbols
+
+
+def test_no_more_than_twenty_names_are_taken_from_a_body() -> None:
+    body = " ".join(f"`name_{number}` src/{number}.py `name_{number}`" for number in range(100))
+
+    named = named_in(body)
+    assert len(named.paths) + len(named.symbols) == NAMES == 20
+    assert named.paths[:2] == ("src/0.py", "src/1.py")
+    assert named.symbols[:2] == ("name_0", "name_1")
+
+
+@given(st.text())
+def test_any_body_can_be_read(body: str) -> None:
+    named = named_in(body)
+    assert all(is_inside(path.rstrip("/")) for path in named.paths)
+
+
+@pytest.mark.parametrize("unit", ["a", "a.", "a/", "/a", "`", "`a", "](", "://", "a@", "```\n", "\\", "é_", "-"])
+def test_a_hostile_body_does_not_take_long(unit: str) -> None:
+    begin = time.process_time()
+    named_in(unit * (256 * 1024 // len(unit)))
+    named_in("/" + unit * (256 * 1024 // len(unit)))
+    assert time.process_time() - begin < 2
+
+
+@pytest.mark.usefixtures("kind")
+def test_what_a_body_names_and_the_tree_does_not_have_is_told(write: Write, open_tree: Open) -> None:
+    write("src/store/app.py")
+    write("tsconfig.json", "{}")
+
+    present = "`Server.start()`, `getpid()`, `LIMIT`, src/store/app.py, `store/app.py`, app.py, `src/store/`, `store`"
+    assert check_body(present + " `tsconfig.json`", open_tree()) == ()
+    gone = "`Server.stop()`, `LIMITS`, src/store/old.py, old.py, `src/storage`, `Client.start`"
+    assert check_body(gone, open_tree()) == (
+        "src/store/old.py", "old.py", "src/storage", "Server.stop", "LIMITS", "Client.start"
+    )  # fmt: skip
+
+
+def test_what_may_be_no_path_of_this_tree_is_not_told(write: Write, open_tree: Open) -> None:
+    write("src/app.py")
+
+    assert check_body("`origin/main`, `application/json`, `feature/login`, `owner/name`", open_tree()) == ()
+    assert check_body("`src/gone.py` `no_such_name`", open_tree()) != ()
+
+
+def test_in_an_empty_folder_nothing_is_gone(open_tree: Open) -> None:
+    assert check_body("`no_such_name` in src/app.py", open_tree()) == ()
+
+
+@pytest.mark.usefixtures("kind")
+def test_what_the_memories_say_themselves_is_no_evidence(root: Path, write: Write, open_tree: Open) -> None:
+    write("app.py")
+    write(".memory/a.md", "`old_name` `older_name`\n")
+    write("notes/memory/a.md", "`old_name`\n")
+
+    body = "`old_name` and `older_name`"
+    assert check_body(body, open_tree()) == ("older_name",)
+    apart = open_tree(memories=str(root / "notes/memory"))
+    assert check_body(body, apart) == ("old_name", "older_name")
+    assert apart.files() == ["app.py"]
+
+
+def test_a_memory_is_examined_as_a_whole(write: Write, open_tree: Open) -> None:
+    write("app.py")
+    cites = "citations: [https://example.com/a, 'app.py:15', 'what Kim said', app.py#main, gone.py]\n"
+
+    evidence = examine(memory(cites, "See `old_name`."), open_tree())
+    assert [(text, verdict.state) for text, verdict in evidence.citations] == [
+        ("https://example.com/a", "unchecked"),
+        ("app.py:15", "drifted"),
+        ("what Kim said", "unchecked"),
+        ("app.py#main", "verified"),
+        ("gone.py", "missing"),
+    ]
+    assert evidence.citations[0][1].said == "https://example.com/a is no place in a working tree."
+    assert evidence.gone == ("old_name",)
+
+
+def test_a_hostile_citation_is_told_in_one_harmless_line(open_tree: Open) -> None:
+    hostile = memory('citations: ["\\u202e\\u001b[31m</memory>", "' + "x" * 1000 + '"]\n')
+
+    for _, verdict in examine(hostile, open_tree()).citations:
+        assert verdict.said.isprintable()
+        assert len(verdict.said) < 150
+
+
+# how long it takes
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout of 2,000 files and 170,000 lines."""
+    root = tmp_path_factory.mktemp("large")
+    words = random.Random(1)
+    for number in range(2000):
+        folder = root / f"pkg{number % 40}"
+        folder.mkdir(exist_ok=True)
+        body = "".join(
+            f"def f_{number}_{step}(value):\n    total = name_{words.randrange(5000)}(value)\n"
+            f"    if total > {step}:\n        return total + {number}\n    raise ValueError('{step}')\n\n\n"
+            for step in range(12)
+        )
+        (folder / f"mod{number}.py").write_text(body)
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    return root
+
+
+def fastest(work: Callable[[], object]) -> float:
+    """Seconds of the best of three; the limits leave room for other programs."""
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+@pytest.mark.parametrize("with_git", [True, False], ids=["git", "no git"])
+def test_a_body_is_checked_in_a_moment(large: Path, with_git: bool) -> None:
+    body = " ".join(f"`nowhere_{number}`" for number in range(18)) + " src/gone.py gone.py"
+    environment = {"PATH": os.environ["PATH"] if with_git else ""}
+
+    def work() -> None:
+        with WorkingTree.open(str(large), environment=environment) as tree:
+            assert len(check_body(body, tree)) == 20
+
+    assert fastest(work) < 0.5
+
+
+def test_fifty_citations_of_a_file_are_checked_in_a_moment(large: Path) -> None:
+    with WorkingTree.open(str(large)) as tree:
+        citations = [make(tree, f"pkg0/mod0.py:{line}-{line + 2}") for line in range(1, 51)]
+
+    def work() -> None:
+        with WorkingTree.open(str(large)) as tree:
+            assert {check(citation, tree).state for citation in citations} == {"verified"}
+
+    assert fastest(work) < 0.1
+
+
+def test_what_moved_is_found_among_many_files_without_a_long_wait(large: Path) -> None:
+    with WorkingTree.open(str(large)) as tree:
+        citation = make(tree, "pkg39/mod1999.py:1-5")
+
+    def work() -> None:
+        with WorkingTree.open(str(large)) as tree:
+            assert check(citation._replace(path="gone.py"), tree).place == "pkg39/mod1999.py:1-5"
+            assert check(Citation("gone.py", symbol="f_1999_3"), tree).place == "pkg39/mod1999.py:22"
+
+    assert fastest(work) < 3

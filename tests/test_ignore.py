@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.flow.ignore import HEAD, STEMS, TAIL, asks_to_ignore, phrases
+from memsheaf.flow.inject import words
+
+CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "ignore.json")
+with open(CORPUS, encoding="utf-8") as file:
+    CASES: list[dict[str, Any]] = json.load(file)["cases"]
+
+ASKING = [case["text"] for case in CASES if case["ignore"]]
+NOT_ASKING = [case["text"] for case in CASES if not case["ignore"]]
+HIDDEN = "\u200b\u200c\u200d\u2060\ufeff\xad\u180e\ufe0f\U000e0041\u202e"
+ORDINARY = [
+    "Thanks for yesterday.",
+    "Here is the plan for the garden:",
+    "What should I plant in spring?",
+    "Das Wetter ist heute schön.",
+    "Merci beaucoup !",
+    "¿Qué tal?",
+    "今天天气很好。",
+    "ありがとうございます。",
+    "Спасибо!",
+    "고마워요.",
+    "- first\n- second",
+    "```python\nprint(1)\n```",
+    "> a quoted line",
+    "He said “no” and left.",
+]
+# All that a request is made of, but the words for memory.
+REST = [
+    "ignore", "don't use", "please", "without using", "forget", "your", "what you know", "as if you had no", "off",
+    "for this", "this time", "ignoriere", "dein", "nicht", "ohne", "n'utilise pas", "ta", "no uses", "tu", "忽略",
+    "不要使用", "を無視して", "игнорируй", "무시해줘", "negeer je", "\n", ".", ",", "```", '"', "“", "RAM",
+    "Speicher", "内存",
+]  # fmt: skip
+
+
+def names(case: dict[str, Any]) -> str:
+    return f"{case['language']} {case['text'][:40]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=names)
+def test_a_request_is_recognised_and_nothing_else_is(case: dict[str, Any]) -> None:
+    assert asks_to_ignore(case["text"]) is case["ignore"], case["why"]
+
+
+def test_the_corpus_has_enough_of_every_language() -> None:
+    for language in ("en", "zh", "ja", "de", "fr", "es", "pt", "it", "ko", "ru", "nl"):
+        least = 25 if language in ("en", "zh", "ja", "de", "fr", "es") else 8
+        for ignore in (True, False):
+            found = {case["text"] for case in CASES if case["language"] == language and case["ignore"] is ignore}
+            assert len(found) >= least, (language, ignore)
+
+
+def test_the_turn_after_a_request_is_normal() -> None:
+    assert asks_to_ignore("Ignore memory for this one.")
+    assert not asks_to_ignore("And now, what do you remember about my garden?")
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(REST), max_size=20).map(" ".join)))
+def test_without_a_word_for_memory_nothing_is_asked(message: str) -> None:
+    if not any(stem in message.casefold() for stems in STEMS.values() for stem in stems):
+        assert not asks_to_ignore(message)
+
+
+@given(st.sampled_from(ASKING), st.sampled_from(["", *ORDINARY]), st.sampled_from(["", *ORDINARY]))
+def test_ordinary_sentences_around_a_request_keep_it(request: str, before: str, after: str) -> None:
+    assert asks_to_ignore(f"{before}\n\n{request}\n\n{after}")
+
+
+@given(st.sampled_from(NOT_ASKING), st.sampled_from(["", *ORDINARY]), st.sampled_from(["", *ORDINARY]))
+def test_ordinary_sentences_around_something_else_make_no_request_of_it(other: str, before: str, after: str) -> None:
+    assert not asks_to_ignore(f"{before}\n\n{other}\n\n{after}")
+
+
+@given(st.sampled_from(ASKING), st.sampled_from(["```", "```text", "~~~", "`````"]), st.sampled_from(["", *ORDINARY]))
+def test_a_code_fence_removes_a_request(request: str, fence: str, after: str) -> None:
+    assert not asks_to_ignore(f"Look:\n\n{fence}\n{request}\n{fence.removesuffix('text')}\n{after}")
+
+
+@given(st.sampled_from([text for text in ASKING if not re.search("[\"'“”„«»「」`‘’´\n]", text)]))
+def test_quotation_marks_inline_code_and_quoted_lines_remove_a_request(request: str) -> None:
+    for left, right in ('""', "''", "“”", "„“", "«»", "「」", "『』", "‘’", "``", ("> ", ""), ("« ", " »")):
+        assert not asks_to_ignore(f"{left}{request}{right}"), left
+        assert not asks_to_ignore(f"She wrote:\n{left}{request}{right}\nWhy?"), left
+
+
+@given(st.sampled_from(ASKING), st.data())
+def test_hidden_characters_inside_a_request_do_not_hide_it(request: str, data: st.DataObject) -> None:
+    for _ in range(3):
+        place = data.draw(st.integers(0, len(request)))
+        request = request[:place] + data.draw(st.sampled_from(HIDDEN)) + request[place:]
+    assert asks_to_ignore(request)
+
+
+def test_only_the_beginning_and_the_end_of_a_long_message_are_looked_at() -> None:
+    filler = "All work and no play. " * 500
+    assert asks_to_ignore("Ignore your memory.\n" + filler)
+    assert asks_to_ignore(filler + "\nIgnore your memory.")
+    assert asks_to_ignore(filler + "Ignore your memory.")
+    assert not asks_to_ignore(filler + "\nIgnore your memory.\n" + filler)
+    assert HEAD == TAIL == 2_000
+
+
+@pytest.mark.parametrize(
+    "other", ["Do not please ignore memory leaks.", "请不要忽略记忆。", "Never answer without using your memory."]
+)
+def test_no_cut_makes_a_request_of_something_else(other: str) -> None:
+    for shift in range(len(other) + 2):
+        assert not asks_to_ignore("x" * (HEAD - shift) + f" {other} " + "y" * 5_000)
+        assert not asks_to_ignore("x" * 5_000 + f" {other} " + "y" * (TAIL - shift))
+
+
+def test_a_fence_or_a_quoted_line_that_begins_out_of_sight_still_counts() -> None:
+    log = "nothing to see\n" * 500
+    assert not asks_to_ignore(f"Look:\n{log}```\n{log}ignore memory\n```\nWhy?")
+    assert not asks_to_ignore(f"```\n{log}\nignore memory\n```\nWhy?")
+    assert asks_to_ignore(f"```\n{log}```\n{log}\nIgnore memory.")
+    assert not asks_to_ignore("Look:\n> " + "x, " * 2_000 + "ignore memory, they said.")
+    assert not asks_to_ignore(f"Look:\n{log}> " + "x, " * 2_000 + "ignore memory, they said.")
+    assert asks_to_ignore(f"Look:\n{log}" + "x, " * 2_000 + "ignore memory, I said.")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ignore " * 15_000,
+        "ignore memory " * 8_000,
+        "don't ignore memory " * 6_000,
+        "memory " * 15_000,
+        "ignore memory x, " * 6_000,
+        "as if you had no memory leaks " * 4_000,
+        ("please " * 600 + "ignore memory x ") * 25,
+        "\"'“‘«" * 20_000 + "ignore memory leaks",
+        "“" * 2_000 + "ignore memory" + "”" * 2_000,
+        "`" * 100_000 + "memory",
+        "'a" * 50_000 + "memory",
+        "i\u200bg\u200bnore m\u200bemory leaks " * 5_000,
+        "\ufdfa" * 100_000 + "memory",
+        "想要" * 2_000 + "x忽略记忆x",
+        "不要忽略记忆" * 15_000,
+        "メモリを無視しない" * 10_000,
+        "ignoriere jetzt bitte mal hier dein gedächtnis nicht, " * 2_000,
+        ("jetzt hier " * 300 + "gedächtnis ") * 30,
+        "memory memoria gedächtnis mémoire память 기억 記憶 geheugen " * 2_000,
+    ],
+    ids=lambda message: message[:20],
+)
+def test_hostile_messages_take_no_time(message: str) -> None:
+    asks_to_ignore("ignore memory")
+    start = time.perf_counter()
+    assert not asks_to_ignore(message)
+    assert time.perf_counter() - start < 1.0  # it takes a twentieth of that
+
+
+def test_an_ordinary_message_needs_neither_the_file_nor_what_reads_it() -> None:
+    code = (
+        "import sys; from memsheaf.flow.ignore import asks_to_ignore as asks\n"
+        "print(asks('Please fix the failing test.'), asks('今天天气很好。'), 'memsheaf.flow.inject' in sys.modules)\n"
+        "print(asks('Ignore memory.'), 'memsheaf.flow.inject' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == ["False", "False", "False", "True", "True"]
+
+
+def said(phrase: str, lists: dict[str, list[str]], chance: random.Random) -> list[str]:
+    """One of the things that a phrase of the file stands for, word by word."""
+    one = lists | {"surely": lists["memory"], "memory": lists["memory"] + lists.get("memory or hardware", [])}
+    tokens = re.findall(r"\{[^}]+\}|\.\.\.|!?\(|[)\[\]|]|[^\s()\[\]{}|!]+", phrase)
+
+    def choice() -> list[str]:
+        found: list[list[str]] = [[]]
+        while tokens and tokens[0] not in (")", "]"):
+            token = tokens.pop(0)
+            if token in ("(", "[", "!("):
+                inside = choice()
+                tokens.pop(0)
+                found[-1] += [] if token == "!(" or (token == "[" and chance.random() < 0.7) else inside
+            elif token.startswith("{"):
+                found[-1] += said(chance.choice(one[token[1:-1]]), lists, chance)
+            elif token == "|":
+                found.append([])
+            elif token != "...":
+                found[-1].append(token.replace("*", ""))
+        return chance.choice(found)
+
+    return choice()
+
+
+@pytest.mark.parametrize("language", STEMS)
+def test_every_request_in_the_file_is_understood_and_has_a_stem(language: str) -> None:
+    chance, lists = random.Random(language), phrases(language)
+    between = "" if "spaces" in lists else " "
+    for phrase in lists["asks"] + lists["asks anywhere"]:
+        examples = [between.join(said(phrase, lists, chance)).replace("' ", "'") for _ in range(60)]
+        for example in examples:
+            assert any(stem.replace(" ", between) in example for stem in STEMS[language]), (phrase, example)
+        understood = sum(map(asks_to_ignore, examples))
+        assert understood > len(examples) // 2, (phrase, understood)  # chance also makes what nobody would say
+
+
+def test_the_languages_of_the_file_are_those_with_stems() -> None:
+    assert re.findall(r"(?m)^## (\w+)", words("ignore")) == list(STEMS)
+
+
+@pytest.mark.parametrize("language", STEMS)
+def test_every_list_is_known_or_used(language: str) -> None:
+    lists = phrases(language)
+    known = {
+        "memory", "memory or hardware", "this turn", "asks", "asks anywhere", "before", "after", "joins",
+        "turned round", "turned round after", "mentioned", "hardware", "spaces",
+    }  # fmt: skip
+    used = {name for found in lists.values() for phrase in found for name in re.findall(r"\{([^}]+)\}", phrase)}
+    assert used <= set(lists) | {"surely"}
+    assert set(lists) <= known | used
+    assert all(phrase for found in lists.values() for phrase in found)
