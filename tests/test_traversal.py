@@ -243,6 +243,8 @@ def lines(name: str) -> dict[str, list[str]]:
         "log": ["log", "--", name],
         "restore": ["restore", "--", name, "0123456789ab"],
         "erase": ["erase", "--yes", "--", name],
+        "cite": ["cite", "cited.py", f"--memory={name}"],
+        "verify": ["verify", "--", name],
     }
 
 

@@ -178,7 +178,15 @@ class Sheaf:
         def used(scope: str, paths: Sequence[str]) -> None:
             sheaves[scope].used(*paths)
 
-        return Session((self, *others), model=model, deadline=deadline, used=used, tree=tree, clock=self._clock)
+        return Session(
+            (self, *others),
+            model=model,
+            deadline=deadline,
+            used=used,
+            tree=tree,
+            memories=self.root,
+            clock=self._clock,
+        )
 
     def catalog(self) -> Page:
         """What MEMORY.md holds: one line a memory, within its budget."""

@@ -159,11 +159,11 @@ def test_what_a_text_names_in_vain_is_told_and_is_no_failure(run: Run, work: Pat
 
 
 def test_a_memory_kept_in_the_repository_does_not_vouch_for_itself(run: Run, work: Path) -> None:
+    fact = ["add", "Fact", "`old_name` is what we use.", "--description", "d", "--type", "project"]
     run("init")
-    add(run, text="`old_name` is what we use.")
-    subprocess.run(["git", "add", "-A"], check=True)
-
-    assert "`old_name`" in run("verify")[1]
+    for place in ([], ["--project", "notes"]):
+        assert run(*fact, *place)[0] == 0
+        assert "`old_name`" in run("verify", *place)[1]
 
 
 def test_only_the_named_memories_are_checked(run: Run, work: Path) -> None:
@@ -185,9 +185,10 @@ def test_nothing_to_verify_is_said(run: Run, work: Path) -> None:
 def test_a_file_that_cannot_be_used_is_passed_over(run: Run, work: Path, environment: dict[str, str]) -> None:
     add(run, LIMIT)
     (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
-    (root / "broken.md").write_bytes(b"\xff\xfe")
+    (root / "broken.md").write_bytes(b"\xff\xfe src/gone.py")
+    (root / "linked.md").symlink_to("/etc/passwd")
 
-    assert run("verify")[0] == 0
+    assert run("verify")[:2] == (0, "verified  project_fact.md  src/app.py:1 is as it was cited.\n")
 
 
 def test_a_memory_cannot_drive_the_terminal_through_its_citations(

@@ -104,10 +104,7 @@ def _add(call: Call, citation: Citation) -> Memory:
 
     with call.changing() as sheaf:
         memory = sheaf.read(call.options.memory)
-        text = cited(memory, citation)
-        if text == memory.text:
-            return memory
-        return sheaf.put(memory.path, text, expect=memory.version, why=f"cite {citation}")
+        return sheaf.put(memory.path, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
 
 
 def _memories(sheaf: Sheaf, files: Sequence[str]) -> Iterator[Memory]:

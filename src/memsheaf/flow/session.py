@@ -39,9 +39,9 @@ class Session:
     """The memory side of one conversation, over one or several scopes, the nearest first.
 
     `used` is told which memories of which scope were shown. `tree` is the folder that the work is in: what a memory
-    cites and names is looked up there. `spent` is how many bytes of memories this conversation has seen. While
-    `ignoring`, in a turn in which the user asked to do without memory, whoever holds the conversation leaves the
-    catalog out and calls no memory tool.
+    cites and names is looked up there, but not among the `memories` themselves. `spent` is how many bytes of memories
+    this conversation has seen. While `ignoring`, in a turn in which the user asked to do without memory, whoever
+    holds the conversation leaves the catalog out and calls no memory tool.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Session:
         deadline: float = 5.0,
         used: Used | None = None,
         tree: str = "",
+        memories: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._sources = tuple(sources)
@@ -59,6 +60,7 @@ class Session:
         self._deadline = deadline
         self._used = used
         self._tree = tree
+        self._memories = memories
         self._clock = clock
         self._guard = threading.Lock()
         self._texts: list[str] = []
@@ -135,7 +137,7 @@ class Session:
 
     def _look(self, turn: Turn) -> Recall:
         with ExitStack() as stack:
-            check = _checking(self._tree, stack) if self._tree else None
+            check = _checking(self._tree, self._memories, stack) if self._tree else None
             return recall(self._sources, turn._replace(check=check), model=self._model, deadline=self._deadline)
 
     def _consumed(self, found: Recall) -> Recall:
@@ -148,7 +150,7 @@ class Session:
         return found
 
 
-def _checking(folder: str, stack: ExitStack) -> Check:
+def _checking(folder: str, memories: str, stack: ExitStack) -> Check:
     """What looks up in a working tree what memories cite and name; the tree is opened when one does."""
     opened: list[WorkingTree] = []
 
@@ -160,7 +162,7 @@ def _checking(folder: str, stack: ExitStack) -> Check:
             return []
         try:
             if not opened:
-                opened.append(stack.enter_context(WorkingTree.open(folder)))
+                opened.append(stack.enter_context(WorkingTree.open(folder, memories=memories)))
             found = examine(memory, opened[0])
         except MemsheafError as error:
             return [f"its citations were not checked: {error}"]
