@@ -243,7 +243,7 @@ def lines(name: str) -> dict[str, list[str]]:
         "log": ["log", "--", name],
         "restore": ["restore", "--", name, "0123456789ab"],
         "erase": ["erase", "--yes", "--", name],
-        "cite": ["cite", "cited.py", f"--memory={name}"],
+        "cite": ["cite", "README.md:1", f"--memory={name}"],
         "verify": ["verify", "--", name],
     }
 

@@ -38,7 +38,7 @@ Open = Callable[..., WorkingTree]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
+    folder = tmp_path / "here"
     folder.mkdir()
     return folder
 
@@ -264,7 +264,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "..", "../work/app.py", "/etc/passwd", ".git/config", "a\0b", "\ud800", "x" * 9999]
+    "path", ["", "..", "../here/app.py", "/etc/passwd", ".git/config", "a\0b", "\ud800", "x" * 9999]
 )
 def test_a_hostile_path_is_neither_read_nor_there(root: Path, write: Write, open_tree: Open, path: str) -> None:
     git(root, "init", "-q")

@@ -48,7 +48,7 @@ Open = Callable[..., WorkingTree]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
+    folder = tmp_path / "here"
     folder.mkdir()
     return folder
 

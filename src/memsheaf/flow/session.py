@@ -163,7 +163,7 @@ def _checking(folder: str, memories: str, stack: ExitStack) -> Check:
         try:
             if not opened:
                 opened.append(stack.enter_context(WorkingTree.open(folder, memories=memories)))
-            found = examine(memory, opened[0])
+            found = examine(memory, opened[0], elsewhere=False)
         except MemsheafError as error:
             return [f"its citations were not checked: {error}"]
         notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]

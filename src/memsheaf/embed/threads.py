@@ -1,0 +1,53 @@
+"""One thread for arithmetic this small. More of them wait for each other, on a busy machine ten times as long.
+
+numpy cannot be told so; OpenBLAS, which does the work in its wheels, can. It counts for the whole process, so the
+number is put back at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import NamedTuple
+
+import numpy
+
+_TURN = Lock()  # two that set the number at once would put back each other's
+
+
+class Switch(NamedTuple):
+    """How many threads there are, and how to change it."""
+
+    read: Callable[[], int]
+    turn: Callable[[int], object]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let numpy use this thread alone, one caller after the other. Without OpenBLAS it uses what it likes."""
+    found = switch()
+    with _TURN:
+        before = found.read()
+        found.turn(1)
+        try:
+            yield
+        finally:
+            found.turn(before)
+
+
+@cache
+def switch() -> Switch:
+    """The switch of numpy's OpenBLAS, or one that does nothing."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(numpy.__file__)), "numpy.libs")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if "openblas" in name:
+            library = ctypes.CDLL(os.path.join(folder, name))  # it is loaded already, and only named here
+            for prefix in ("scipy_openblas", "openblas"):
+                read, turn = (getattr(library, f"{prefix}_{verb}_num_threads64_", None) for verb in ("get", "set"))
+                if read is not None and turn is not None:
+                    return Switch(read, turn)
+    return Switch(lambda: 1, lambda count: None)

@@ -1,0 +1,97 @@
+"""The arithmetic, against one that is slow and plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+from numpy import float32, float64
+
+from memsheaf.embed.network import HEAD, _bend, assemble, forward
+from memsheaf.embed.tensors import Array
+from memsheaf.embed.weights import Source, exact, quantise
+
+BATCH = [[2, 3], [2, 40, 3], [2, 41, 3], [2, *range(5, 60), 3], [2, *[44] * 254, 3]]
+
+
+def plain(published: dict[str, Array], tokens: list[int]) -> Any:
+    """One text through BERT as it is described: float64, one head after the other, the exact error function."""
+    p = {name: array.astype(float64) for name, array in published.items()}
+
+    def linear(x: Any, name: str) -> Any:
+        return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
+
+    def norm(x: Any, name: str) -> Any:
+        deviation = numpy.sqrt(x.var(axis=1, keepdims=True) + 1e-12)
+        return (x - x.mean(axis=1, keepdims=True)) / deviation * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+    x = p["embeddings.word_embeddings.weight"][tokens]
+    x = x + p["embeddings.position_embeddings.weight"][: len(tokens)]
+    x = norm(x + p["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    for number in range(2):
+        layer = f"encoder.layer.{number}"
+        query, key, value = (linear(x, f"{layer}.attention.self.{part}") for part in ("query", "key", "value"))
+        heads = []
+        for start in range(0, x.shape[1], HEAD):
+            part = slice(start, start + HEAD)
+            scores = numpy.exp(query[:, part] @ key[:, part].T / math.sqrt(HEAD))
+            heads.append(scores / scores.sum(axis=1, keepdims=True) @ value[:, part])
+        seen = linear(numpy.concatenate(heads, axis=1), f"{layer}.attention.output.dense")
+        x = norm(x + seen, f"{layer}.attention.output.LayerNorm")
+        wide = linear(x, f"{layer}.intermediate.dense")
+        wide = wide * 0.5 * (1 + numpy.vectorize(math.erf)(wide / math.sqrt(2)))
+        x = norm(x + linear(wide, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
+    mean = x.mean(axis=0)
+    return mean / numpy.linalg.norm(mean)
+
+
+def test_vectors_are_those_of_the_plain_arithmetic(source: Source, published: dict[str, Array]) -> None:
+    found = forward(assemble(exact(source)), BATCH)
+    assert found.dtype == float32
+    assert numpy.abs(found - [plain(published, tokens) for tokens in BATCH]).max() < 1e-5
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(source: Source) -> None:
+    network = assemble(exact(source))
+    together = forward(network, BATCH)
+    for tokens, row in zip(BATCH, together, strict=True):
+        assert numpy.abs(forward(network, [tokens])[0] - row).max() < 1e-5
+
+
+def test_small_numbers_change_the_vectors_little(source: Source) -> None:
+    arrays = exact(source)
+    cosines = (forward(assemble(arrays), BATCH) * forward(assemble(quantise(arrays)), BATCH)).sum(axis=1)
+    assert cosines.min() > 0.995
+
+
+def test_the_bend_is_gelu() -> None:
+    numbers = numpy.linspace(-12, 12, 4801)
+    expected = [number * 0.5 * (1 + math.erf(number / math.sqrt(2))) for number in numbers]
+    found = _bend(numbers.astype(float32).reshape(1, -1))[0]
+    assert numpy.abs(found - expected).max() < 2e-6
+
+
+def test_attention_may_be_as_strong_as_it_likes(
+    package: Callable[[str, dict[str, Array]], Source], published: dict[str, Array]
+) -> None:
+    name = "encoder.layer.0.attention.self.query.weight"
+    strong = package("strong.zip", {name: published[name] * float32(1000)})
+    assert numpy.isfinite(forward(assemble(exact(strong)), BATCH)).all()
+
+
+def test_a_token_that_is_not_there_is_refused(source: Source) -> None:
+    network = assemble(exact(source))
+    with pytest.raises(IndexError):
+        forward(network, [[2, 100_000, 3]])
+    with pytest.raises(IndexError):
+        forward(network, [[2] * 257])
+
+
+def test_a_network_without_one_of_its_parts_is_refused(source: Source) -> None:
+    arrays = exact(source)
+    del arrays["1.down.bias"]
+    with pytest.raises(KeyError):
+        assemble(arrays)

@@ -1,0 +1,155 @@
+"""Only the weights we know are used, and the small file made from them mends itself."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+
+from memsheaf.embed.minilm import MiniLM
+from memsheaf.embed.tensors import Array
+from memsheaf.embed.weights import FILE, Source, exact, load, quantise
+from memsheaf.errors import EmbedderFailed
+
+TEXTS = ["the memory", "staging database", ""]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def vectors(source: Source, cache: Path) -> list[list[float]]:
+    found: list[list[float]] = MiniLM(source, str(cache)).encode(TEXTS).tolist()
+    return found
+
+
+def test_the_second_start_reads_what_the_first_one_kept(source: Source, cache: Path) -> None:
+    first = vectors(source, cache)
+    os.unlink(source.archive)
+    assert vectors(source, cache) == first
+    assert os.listdir(cache) == [FILE]
+
+
+def test_nothing_is_kept_before_a_text_comes(source: Source, cache: Path) -> None:
+    MiniLM(source, str(cache))
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("place", [0, 31, 32, 40, 60, 2000, -1])
+def test_a_damaged_file_is_made_anew(source: Source, cache: Path, place: int) -> None:
+    first = vectors(source, cache)
+    whole = (cache / FILE).read_bytes()
+    damaged = bytearray(whole)
+    damaged[place] ^= 1
+    (cache / FILE).write_bytes(damaged)
+
+    assert vectors(source, cache) == first
+    assert (cache / FILE).read_bytes() == whole
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0" * 32, b"\0" * 5000])
+def test_a_file_that_is_something_else_is_made_anew(source: Source, cache: Path, data: bytes) -> None:
+    first = vectors(source, cache)
+    whole = (cache / FILE).read_bytes()
+    (cache / FILE).write_bytes(data)
+    assert vectors(source, cache) == first
+    assert (cache / FILE).read_bytes() == whole
+
+
+def test_a_file_cut_short_is_made_anew(source: Source, cache: Path) -> None:
+    first = vectors(source, cache)
+    whole = (cache / FILE).read_bytes()
+    (cache / FILE).write_bytes(whole[: len(whole) // 2])
+    assert vectors(source, cache) == first
+
+
+def test_a_file_made_from_other_weights_is_made_anew(
+    source: Source, package: Callable[[str, dict[str, Array]], Source], published: dict[str, Array], cache: Path
+) -> None:
+    words = "embeddings.word_embeddings.weight"
+    old = vectors(source, cache)
+    new = vectors(package("other.zip", {words: -published[words]}), cache)
+    assert new != old
+    assert vectors(source, cache) == old
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(source: Source, tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert vectors(source, tmp_path / "file" / "cache") == vectors(source, cache)
+
+
+def test_a_folder_in_the_way_is_done_without_and_no_draft_stays(source: Source, cache: Path) -> None:
+    (cache / FILE).mkdir(parents=True)
+    assert len(vectors(source, cache)) == len(TEXTS)
+    assert os.listdir(cache) == [FILE]
+
+
+def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(source: Source, cache: Path) -> None:
+    cache.mkdir()
+    for name, age in ((f"{FILE}.draft-1", 7200), (f"{FILE}.draft-2", 60), ("other", 7200)):
+        (cache / name).write_bytes(b"half")
+        stamp = (cache / name).stat().st_mtime - age
+        os.utime(cache / name, (stamp, stamp))
+    vectors(source, cache)
+    assert sorted(os.listdir(cache)) == [FILE, f"{FILE}.draft-2", "other"]
+
+
+@pytest.mark.parametrize("changed", ["weights", "tokenizer"])
+def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(source: Source, cache: Path, changed: str) -> None:
+    other = source._replace(**{changed: "0" * 64})
+    with pytest.raises(EmbedderFailed, match="not the file we know") as caught:
+        load(other, str(cache))
+    assert "memsheaf[semantic]" in caught.value.hint
+    assert not cache.exists()
+
+
+def test_an_archive_that_is_none_is_refused(source: Source, cache: Path) -> None:
+    Path(source.archive).write_bytes(b"PK but no archive")
+    with pytest.raises(EmbedderFailed, match="cannot be read"):
+        load(source, str(cache))
+    os.unlink(source.archive)
+    with pytest.raises(EmbedderFailed, match="cannot be read"):
+        load(source, str(cache))
+
+
+def test_an_archive_without_the_weights_is_refused(source: Source, cache: Path) -> None:
+    with zipfile.ZipFile(source.archive, "w") as archive:
+        archive.writestr("readme", "nothing here")
+    with pytest.raises(EmbedderFailed, match="cannot be read"):
+        load(source, str(cache))
+
+
+def test_a_damaged_archive_is_refused_wherever_the_damage_is(source: Source, cache: Path) -> None:
+    data = Path(source.archive).read_bytes()
+    for place in [*range(26, 200, 3), *range(200, len(data) - 2000, len(data) // 40)]:
+        Path(source.archive).write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        with pytest.raises(EmbedderFailed):
+            load(source, str(cache))
+
+
+def test_an_archive_that_would_unpack_to_too_much_is_refused(source: Source, cache: Path) -> None:
+    with zipfile.ZipFile(source.archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("model.safetensors", bytes((1 << 27) + 1))
+    with pytest.raises(EmbedderFailed, match="larger than it can be"):
+        load(source, str(cache))
+
+
+def test_whole_numbers_and_their_scales_give_every_weight_back_to_half_a_step(source: Source) -> None:
+    arrays = exact(source)
+    small = quantise(arrays)
+    matrices = [name for name in arrays if small[name].dtype == numpy.int8]
+    assert len(matrices) == 1 + 2 * 4
+    for name in matrices:
+        scale = small[name.removesuffix("weight") + "scale"]
+        assert scale.shape in ((len(arrays[name]), 1), (1, arrays[name].shape[1]))
+        assert (numpy.abs(small[name] * scale - arrays[name]) <= scale * 0.501).all()
+
+
+def test_a_matrix_of_zeros_stays_one() -> None:
+    small = quantise({"0.up.weight": numpy.zeros((2, 3), numpy.float32)})
+    assert not small["0.up.weight"].any()

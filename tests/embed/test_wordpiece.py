@@ -1,0 +1,126 @@
+"""Our tokens are the reference's: `tokens.json` has what it says for a made-up vocabulary, and for the real one."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import zipfile
+from importlib import import_module
+from importlib.util import find_spec
+from time import process_time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.embed.weights import Source, exact
+from memsheaf.embed.wordpiece import TOKENS, WordPiece
+
+SMALL = WordPiece(["[UNK]", "[CLS]", "[SEP]", "[", "]", "sep", "a", "b", "##b", "ab", "x", "東"])
+
+
+def tokens(text: str) -> list[int]:
+    return SMALL.encode(text)[1:-1]
+
+
+def test_every_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) -> None:
+    words = WordPiece(token_rows["vocabulary"])
+    assert len(token_rows["rows"]) == 200
+    for text, expected, _ in token_rows["rows"]:
+        assert words.encode(text) == expected, ascii(text[:60])
+
+
+def test_every_text_has_the_tokens_of_the_reference_with_the_real_vocabulary(
+    token_rows: dict[str, Any], real: Source
+) -> None:
+    words = WordPiece(exact(real)["vocabulary"].tobytes().decode().split("\n"))
+    for text, _, expected in token_rows["rows"]:
+        assert words.encode(text) == expected, ascii(text[:60])
+
+
+@pytest.mark.skipif(
+    find_spec("tokenizers") is None, reason="compares with the package tokenizers where it is installed"
+)
+def test_any_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) -> None:
+    tokenizers: Any = import_module("tokenizers")
+    vocabulary = {piece: number for number, piece in enumerate(token_rows["vocabulary"])}
+    reference = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    reference.normalizer = tokenizers.normalizers.BertNormalizer()
+    reference.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    words = WordPiece(token_rows["vocabulary"])
+
+    # Python's tables know more of Unicode than the reference's: letters and marks that came later are left out.
+    characters = st.characters(exclude_categories=["Cs", "Cn"]).filter(
+        lambda character: unicodedata.ucd_3_2_0.category(character) == unicodedata.category(character)
+    )
+
+    @given(st.text(st.one_of(characters, st.sampled_from("ab .,中e\u0301\t\x00")), max_size=60))
+    def compare(text: str) -> None:
+        assert words.encode(text)[1:-1] == reference.encode(text).ids
+
+    compare()
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\x00", "\u200b\ufeff", "\u0301"])
+def test_a_text_without_words_has_only_its_two_marks(text: str) -> None:
+    assert SMALL.encode(text) == [1, 2]
+
+
+def test_a_mark_in_a_text_is_brackets_and_letters() -> None:
+    assert tokens("a[SEP]b") == [6, 3, 5, 4, 7]
+
+
+def test_what_is_removed_glues_and_what_separates_splits() -> None:
+    assert tokens("a\x00\u200bb") == tokens("ab") == [9]
+    assert tokens("a\u00a0b") == tokens("a\u3000b") == tokens("a b") == [6, 7]
+
+
+def test_case_and_accents_do_not_matter() -> None:
+    assert tokens("Ä\u0301B") == tokens("ab")
+
+
+def test_an_ideograph_is_a_word_of_its_own() -> None:
+    assert tokens("a東b") == [6, 11, 7]
+
+
+def test_a_word_whose_rest_is_unknown_is_unknown_as_a_whole() -> None:
+    assert tokens("abbb abq") == [9, 8, 8, 0]
+
+
+def test_a_word_longer_than_any_is_unknown() -> None:
+    assert tokens("a" + "b" * 99) == [9] + [8] * 98
+    assert tokens("a" + "b" * 100) == [0]
+
+
+def test_a_long_text_is_cut_and_still_ends_with_its_mark() -> None:
+    found = SMALL.encode("x " * 1000)
+    assert len(found) == TOKENS
+    assert (found[0], found[-1]) == (1, 2)
+    assert SMALL.encode("x " * 1000, limit=4) == [1, 10, 10, 2]
+
+
+def test_lone_surrogates_are_removed() -> None:
+    assert tokens("a\ud800b") == [9]
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000_000, "東" * 10_000_000, "\u0301" * 10_000_000, " " * 10_000_000])
+def test_a_huge_text_takes_no_time(text: str) -> None:
+    before = process_time()
+    assert len(SMALL.encode(text)) <= TOKENS
+    assert process_time() - before < 1
+
+
+@given(st.text())
+def test_any_text_becomes_known_tokens(text: str) -> None:
+    found = SMALL.encode(text)
+    assert (found[0], found[-1]) == (1, 2)
+    assert 2 <= len(found) <= TOKENS
+    assert all(0 <= token < 12 for token in found)
+
+
+def test_the_real_vocabulary_is_in_the_order_of_its_numbers(real: Source) -> None:
+    with zipfile.ZipFile(real.archive) as archive:
+        vocabulary = json.loads(archive.read("tokenizer.json"))["model"]["vocab"]
+    pieces = exact(real)["vocabulary"].tobytes().decode().split("\n")
+    assert {piece: number for number, piece in enumerate(pieces)} == vocabulary
