@@ -13,7 +13,7 @@ from benchmarks.targets import Verdict
 
 OPERATIONS = (
     "save", "read", "list", "catalog", "search", "start", "start, newly opened", "start, after a save",
-    "first search", "bulk import",
+    "recall", "first recall, newly opened", "first search", "bulk import",
 )  # fmt: skip
 
 

@@ -158,6 +158,7 @@ def _ask(site: Site, effort: Effort) -> None:
             raise SystemExit(f"the catalog counts {total} memories, not {site.found.size}")
         ours["first search"] = measure(lambda _: sheaf.search(queries[-1], limit=TOP), 1)
         ours["search"] = measure(lambda n: sheaf.search(queries[n], limit=TOP), effort.questions)
+        ours["recall"] = measure(lambda n: sheaf.recall(f"what do we know of {queries[n]}?"), effort.questions)
         ours["list"] = measure(lambda _: sheaf.list(), effort.questions)
         ours["catalog"] = measure(lambda _: sheaf.catalog(), effort.questions)
         ours["read"] = measure(lambda n: sheaf.read(files[n]), effort.reads)
@@ -176,6 +177,12 @@ def _start(site: Site, effort: Effort) -> None:
             other.prompt()
 
     site.found.ours["start, newly opened"] = measure(anew, effort.questions)
+
+    def recall_anew(n: int) -> None:
+        with site.open() as other:
+            other.recall(f"what do we know of {query(n)}?")
+
+    site.found.ours["first recall, newly opened"] = measure(recall_anew, effort.questions)
 
 
 def _ask_documents(site: Site, effort: Effort) -> None:
