@@ -64,7 +64,7 @@ _OF_THE_FACT = ("citations", "conversation", "expires", "reason", "supersedes")
 
 def placed(fresh: Memory, path: str) -> Memory:
     """A new memory at its path. Raises TextRefused when the name is that of a conflict copy."""
-    return check(path, fresh.text) if is_conflict_copy(path) else fresh._replace(path=path)
+    return check(path, fresh.text) if is_conflict_copy(path) else Memory(path, *fresh[1:])
 
 
 def redated(was: Memory, text: str, today: str) -> Memory:

@@ -495,7 +495,7 @@ class Sheaf:
         for last in (False, True):
             target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
             try:
-                return self._store_one(placed(fresh, target), expect, f"remember {name}")
+                return self._store_one(placed(fresh, target), expect, f"remember {name}", alone=True)
             except Changed:
                 if last or expect != ABSENT:
                     raise
@@ -511,9 +511,11 @@ class Sheaf:
             raise Changed(memory.path)
         return memory
 
-    def _store_one(self, memory: Memory, expect: Version, why: str, *, was: Memory | None = None) -> Memory:
+    def _store_one(
+        self, memory: Memory, expect: Version, why: str, *, was: Memory | None = None, alone: bool = False
+    ) -> Memory:
         memory = vouched(memory, was, self.by)
-        self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory})
+        self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory}, alone=alone)
         return memory
 
     def _commit(
@@ -523,12 +525,15 @@ class Sheaf:
         *,
         by: str = "",
         parsed: Mapping[str, Memory] = MappingProxyType({}),
+        alone: bool = False,
     ) -> Commit:
+        """Make changes; they are `alone` when no path of theirs is one file with another somewhere."""
         self._require_writable()
         self.index.ready()
         if present := [change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
-        self._refuse_twins(change.path for change in changes if change.expect == ABSENT)
+        if not alone:
+            self._refuse_twins(change.path for change in changes if change.expect == ABSENT)
         return self._follow(
             lambda: self.store.commit(changes, by=by or self.by, why=why),
             [change.path for change in changes],

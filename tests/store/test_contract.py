@@ -660,6 +660,7 @@ def test_a_published_text_is_whole_replaced_and_not_journalled(store: FolderStor
 
     assert store.published("MEMORY.md") == b"# two\n"
     assert list(store.history()) == []
+    store.close()
     assert [name for name in os.listdir(os.path.join(store.root, ".history")) if name.startswith("derived")] == []
 
 

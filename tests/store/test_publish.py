@@ -38,7 +38,9 @@ def test_two_files_take_turns(store: FolderStore) -> None:
         inodes.append(place(store).stat().st_ino)
 
     assert len(set(inodes)) == 2
-    assert files(store) == {"spare"}
+    assert len(files(store)) == 1
+    store.close()
+    assert files(store) == set()
 
 
 @pytest.mark.parametrize("second", [b"", b"short\n", b"x" * 30_000])
@@ -106,11 +108,23 @@ def test_a_spare_that_is_a_link_is_not_followed(store: FolderStore, tmp_path: Pa
     target = tmp_path / "elsewhere.md"
     target.write_bytes(b"not ours\n")
     store.publish(NAME, b"# 0\n")
-    Path(store.root, ".history", "spare").symlink_to(target)
     store.publish(NAME, b"# 1\n")
+    (spare,) = Path(store.root, ".history").iterdir()
+    spare.unlink()
+    spare.symlink_to(target)
+    store.publish(NAME, b"# 2\n")
 
     assert target.read_bytes() == b"not ours\n"
-    assert place(store).read_bytes() == b"# 1\n"
+    assert place(store).read_bytes() == b"# 2\n"
+
+
+def test_a_spare_that_somebody_removed_is_made_anew(store: FolderStore) -> None:
+    for number in range(4):
+        store.publish(NAME, b"# %d\n" % number)
+        for left in Path(store.root, ".history").iterdir():
+            left.unlink()
+
+    assert place(store).read_bytes() == b"# 3\n"
 
 
 def test_readers_and_two_writers_at_once_meet_only_whole_texts(store: FolderStore) -> None:
@@ -150,5 +164,24 @@ def test_retention_takes_the_spare_too(store: FolderStore) -> None:
     store.publish(NAME, b"# later\n")
     store.prune()
 
-    assert "spare" not in files(store)
+    assert not [name for name in files(store) if name.startswith("derived-")]
     assert place(store).read_bytes() == b"# later\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_a_spare_of_its_own(store: FolderStore) -> None:
+    store.publish(NAME, b"# 0\n")
+    store.publish(NAME, b"# 1\n")
+    before = files(store)
+    child = os.fork()
+    if not child:
+        try:
+            store.publish(NAME, b"# child\n")
+            store.publish(NAME, b"# child again\n")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    assert before < files(store)
+    store.publish(NAME, b"# 2\n")
+    assert place(store).read_bytes() == b"# 2\n"

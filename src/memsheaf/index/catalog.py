@@ -67,8 +67,12 @@ def section_of(kind: str) -> str:
 
 def line_of(memory: Memory) -> str:
     """The catalog's line for a memory: `- [Name](file.md) — description`, at most 200 characters."""
-    start = f"- [{link_text(memory.name, 80)}]({target(memory.path)})"
-    said = memory.problem or memory.description
+    return line_text(memory.name, memory.path, memory.problem or memory.description)
+
+
+def line_text(name: str, path: str, said: str) -> str:
+    """As `line_of`, from its parts."""
+    start = f"- [{link_text(name, 80)}]({target(path)})"
     room = MAX_LINE - len(start) - 3
     return f"{start} — {one_line(for_prompt(said), room)}" if said and room > 8 else start
 

@@ -39,7 +39,6 @@ from memsheaf.index.table import (
     put_uses,
     set_facts,
     set_marks,
-    tallies,
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
@@ -133,7 +132,7 @@ class Index:
 
     def folders_of(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The present stamps of the folders that hold these paths."""
-        return self._store.stamps({path[: path.rfind("/") + 1] for path in paths})
+        return self._store.stamps(list({path[: path.rfind("/") + 1] for path in paths}))
 
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """All rows that match, in the order of their paths."""
@@ -148,7 +147,7 @@ class Index:
     def total(self, kind: str = "") -> int:
         """How many the catalog may show, of one kind or of all."""
         if not kind:
-            return self._healing(lambda db: tallies(db)[LISTED])
+            return self._healing(lambda db: notes(db).tally[LISTED])
         where, values = _of_kind(kind)
         sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
         return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
@@ -421,12 +420,10 @@ class Index:
     ) -> None:
         with _writing(db):
             self._notice_others(db)
-            known = notes(db)
-            marks = known.marks
-            quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
             many = len(commit.revisions) > FEW
             if many:
+                known = notes(db)
                 self._put_words(db, _unworded(db))
             for revision in commit.revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
@@ -444,14 +441,19 @@ class Index:
             self._watched = None
             if self._used:
                 self._take_uses(db, take_all=True)
+            was_empty = many and not known.rows
+            known = notes(db)
+            marks = known.marks
+            quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             # unless a commit of others came between
             alone = commit.id and known.fact("journal") == int(commit.follows or "0", 16)
             facts = {"journal": int(commit.id, 16)} if alone else {}
-            if "" in before and before[""] is None and not known.rows:
+            if was_empty and "" in before and before[""] is None:
                 # this commit made the folder: all that is in it is known
                 quiet.append("")
                 facts |= {"swept": int(self._clock() * 1e9), "cost": len(commit.revisions) * STAT_NS}
-            self._publish(db, unspoilt=stamps[CATALOG] == marks.get(CATALOG), folders=quiet, facts=facts)
+            unspoilt = stamps[CATALOG] == marks.get(CATALOG)
+            self._publish(db, known.tally, unspoilt=unspoilt, folders=quiet, facts=facts)
 
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
         found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)
@@ -463,13 +465,15 @@ class Index:
 
     def _publish_alone(self, db: sqlite3.Connection) -> None:
         """Publish when no commit of ours has just changed the root."""
-        known, present = notes(db).marks, self._store.stamps([CATALOG, ""])
-        folders = [""] if present[""] == known.get("") else []
-        self._publish(db, unspoilt=present[CATALOG] == known.get(CATALOG), folders=folders)
+        known, present = notes(db), self._store.stamps([CATALOG, ""])
+        marks = known.marks
+        folders = [""] if present[""] == marks.get("") else []
+        self._publish(db, known.tally, unspoilt=present[CATALOG] == marks.get(CATALOG), folders=folders)
 
     def _publish(
         self,
         db: sqlite3.Connection,
+        tally: Sequence[int],
         *,
         unspoilt: bool,
         folders: Sequence[str],
@@ -479,7 +483,7 @@ class Index:
 
         It is `unspoilt` when nobody else touched it; `folders` are those that only we have changed.
         """
-        data = self._sheet(db).data
+        data = self._sheet(db, tally).data
         trusted = self._published if unspoilt and self._published else self._store.published(CATALOG)
         try:
             stamps = (
@@ -494,11 +498,11 @@ class Index:
 
     def _rendered(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
-        sheet = self._sheet(db)
-        return Page(sheet.data.decode(), sheet.shown, tallies(db)[LISTED])
+        tally = notes(db).tally
+        sheet = self._sheet(db, tally)
+        return Page(sheet.data.decode(), sheet.shown, tally[LISTED])
 
-    def _sheet(self, db: sqlite3.Connection) -> Sheet:
-        tally = tallies(db)
+    def _sheet(self, db: sqlite3.Connection, tally: Sequence[int]) -> Sheet:
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
             start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index import lexical
-from memsheaf.index.catalog import Line, line_of, section_of
+from memsheaf.index.catalog import Line, line_text, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 
@@ -66,7 +66,8 @@ _PUT = (
     f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
 
-_COUNTS = f"SELECT a FROM note WHERE name BETWEEN '{_TALLY}0' AND '{_TALLY}2' ORDER BY name"
+_USED = "SELECT day FROM used WHERE path = ?"
+_COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
 class Notes:
@@ -81,9 +82,14 @@ class Notes:
         return {name[len(_MARK) :]: stamp for name, stamp in self._rows.items() if name.startswith(_MARK)}
 
     @property
+    def tally(self) -> list[int]:
+        """How many rows are hidden, listed and waiting."""
+        return [self._rows[name][0] for name in _COUNTS]
+
+    @property
     def rows(self) -> int:
         """How many files there are."""
-        return sum(self._rows[f"{_TALLY}{number}"][0] for number in (HIDDEN, LISTED, WAITING))
+        return sum(self.tally)
 
     def fact(self, name: str) -> int:
         """A number by name, 0 when it is not known: when the last sweep was, what it took, which ids were seen to."""
@@ -135,20 +141,22 @@ def put(
     last one that was seen to are what is new: to the check for edits in the same instant, and to the full text
     unless `worded` takes in the words at once.
     """
-    listed = _class_of(memory) if usable else HIDDEN
-    text = line_of(memory)
+    path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
+    name, description = memory.name, memory.description
+    listed = _class_of(path, memory.state, trust) if usable else HIDDEN
+    text = line_text(name, path, problem or description)
     day, updated = _day(memory, stamp)
-    used = db.execute("SELECT day FROM used WHERE path = ?", (memory.path,)).fetchone()
-    day = max(day, used[0]) if used else day
+    if used := db.execute(_USED, (path,)).fetchone():
+        day = max(day, used[0])
     version = memory.version if usable else UNUSABLE
     values = (
-        memory.path, fold(memory.path), *stamp, version, pending, memory.state, memory.kind,
-        memory.name, memory.description, updated, memory.trust, memory.pinned, memory.problem, listed, day, text,
+        path, fold(path), *stamp, version, pending, memory.state, kind, name, description, updated, trust, pinned,
+        problem, listed, day, text,
     )  # fmt: skip
     row = db.execute(_PUT, values).lastrowid
     if worded and usable:
         lexical.put_words(db, row or 0, memory)
-    return line(memory.kind, memory.pinned, day, stamp[0], memory.path, text) if listed == LISTED else None
+    return line(kind, pinned, day, stamp[0], path, text) if listed == LISTED else None
 
 
 def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
@@ -177,11 +185,6 @@ def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int) -> Non
     db.executemany("UPDATE entry SET day = max(day, ?2) WHERE path = ?1", rows)
 
 
-def tallies(db: sqlite3.Connection) -> list[int]:
-    """How many rows are hidden, listed and waiting."""
-    return [count for (count,) in db.execute(_COUNTS)]
-
-
 def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], **facts: int) -> None:
     """Remember stamps of folders and of the catalog, and numbers by name."""
     rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
@@ -199,10 +202,10 @@ def set_facts(db: sqlite3.Connection, **facts: int) -> None:
     set_marks(db, {}, **facts)
 
 
-def _class_of(memory: Memory) -> int:
-    if memory.trust == "unconfirmed":
+def _class_of(path: str, state: str, trust: str) -> int:
+    if trust == "unconfirmed":
         return WAITING
-    return HIDDEN if memory.state == "copy" or memory.path == "CONTEXT.md" else LISTED
+    return HIDDEN if state == "copy" or path == "CONTEXT.md" else LISTED
 
 
 def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:

@@ -287,7 +287,7 @@ def rewrite(folder: Folder, name: str, data: bytes) -> bool:
         if found.st_size > len(data):
             os.ftruncate(fd, len(data))
         return True
-    except PathRefused:
+    except (PathRefused, FileNotFoundError):
         return False
     finally:
         if fd >= 0:

@@ -14,7 +14,6 @@ from memsheaf.store.journal import Journal, draft_name, encode
 from memsheaf.store.placing import READ_LIMIT, Placing
 
 PAGE = 4096
-SPARE = "spare"  # a derived text that was replaced: its file is used again
 _STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
@@ -67,7 +66,7 @@ class Desk:
             self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(next(iter(theirs)))
         self.finish(commit)
-        return commit._replace(placed=placed)
+        return Commit(*commit[:-1], placed=placed)
 
     def make_room(self) -> None:
         """Begin another segment of the journal when this one is large."""
@@ -228,7 +227,7 @@ class Desk:
             with suppress(FileNotFoundError):
                 self.root.unlink(name)
         for entry in list(self.history.scan()):
-            if entry.name == SPARE or entry.name.startswith("derived-"):
+            if entry.name.startswith("derived-"):
                 with suppress(FileNotFoundError):
                     self.history.unlink(entry.name)
 

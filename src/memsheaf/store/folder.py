@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,7 +26,7 @@ from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, li
 from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, uses
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
-from memsheaf.store.desk import SPARE, Desk
+from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal
 from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 
@@ -34,6 +35,7 @@ DEPTH = 4
 SETTLE_AFTER = 64
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
+ROOT_ALONE = [""]
 PRUNED = "pruned"  # its time tells when retention was last seen to
 
 
@@ -79,6 +81,10 @@ class FolderStore:
         self._segment = 0
         self._unsettled = 0
         self._swept = False
+        self._publishing = threading.Lock()
+        self._spare = ""  # of this process alone: what was published before, to be written over
+        self._spare_of = 0
+        self._has_spare = False
 
     def read(self, path: str) -> Document:
         """Give the text at `path`. An empty file is read again: an editor may be in the middle of saving.
@@ -110,6 +116,9 @@ class FolderStore:
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there."""
+        if paths == ROOT_ALONE:
+            with suppress(OSError):
+                return {"": _stamp(os.stat(self.root))}
         try:
             root = self._open_root()
         except FileNotFoundError:
@@ -267,22 +276,38 @@ class FolderStore:
 
         Gives its stamp, and those of the paths in `also`, as they are right after.
         """
-        draft = f"derived-{os.urandom(8).hex()}"
         try:
-            with self._open_root(create=True) as root, root.folder(HISTORY, create=True) as history:
+            with (
+                self._publishing,
+                self._open_root(create=True) as root,
+                root.folder(HISTORY, create=True) as history,
+            ):
                 try:
-                    _stage_derived(history, draft, data)
-                    if _exchanged(history, draft, root, name):
-                        history.rename(draft, history, SPARE)
-                    else:
-                        history.rename(draft, root, name)
+                    self._stage_derived(history, data)
+                    if not _exchanged(history, self._spare, root, name):
+                        history.rename(self._spare, root, name)
                 except OSError:
-                    with suppress(OSError):
-                        history.unlink(draft)
+                    self._drop_spare(history)
                     raise
                 return {path: _stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
+
+    def _stage_derived(self, history: Folder, data: bytes) -> None:
+        """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
+        if self._spare_of != os.getpid():  # this is the first one, or a child that was forked
+            self._spare, self._spare_of, self._has_spare = f"derived-{os.urandom(8).hex()}", os.getpid(), False
+        if self._has_spare:
+            if rewrite(history, self._spare, data):
+                return
+            self._drop_spare(history)
+        stage(history, self._spare, data)
+        self._has_spare = True
+
+    def _drop_spare(self, history: Folder) -> None:
+        with suppress(OSError):
+            history.unlink(self._spare)
+        self._has_spare = False
 
     def published(self, name: str) -> bytes | None:
         """Give a derived text back, None when it is not there."""
@@ -324,6 +349,9 @@ class FolderStore:
 
         What was acknowledged is in the journal: if this fails now, a later flush will do.
         """
+        if self._has_spare and self._spare_of == os.getpid():
+            with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+                self._drop_spare(history)
         if self._unsettled:
             with suppress(StoreFailed, Busy):
                 with self._desk() as desk:
@@ -483,16 +511,6 @@ def _stamp_at(root: Folder, path: str) -> Stamp | None:
             return _stamp(folder.stat(name))
     except (OSError, PathRefused):
         return None
-
-
-def _stage_derived(history: Folder, draft: str, data: bytes) -> None:
-    """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
-    with suppress(FileNotFoundError):
-        history.rename(SPARE, history, draft)  # nobody else has it from here on
-        if rewrite(history, draft, data):
-            return
-        history.unlink(draft)
-    stage(history, draft, data)
 
 
 def _exchanged(history: Folder, draft: str, root: Folder, name: str) -> bool:
