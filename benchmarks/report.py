@@ -99,6 +99,7 @@ def _size(found: Figures) -> dict[str, object]:
         "rounds": [
             {
                 "yardstick_ms": _round(each.yardstick.wall_ms),
+                "times_faster": _round(each.times_faster),
                 "median_ratio": _round(each.median_ratio),
                 "mean_ratio": _round(each.mean_ratio),
             }
