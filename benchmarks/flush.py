@@ -48,7 +48,7 @@ def yardsticks_when_held(folder: str, rounds: int) -> float:
 def main(folder: str, rounds: int) -> None:
     """Fill a folder, save in rounds, and print the middle of their ratios."""
     source = os.path.join(folder, "documents")
-    settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+    settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"), embedder="none")
     fill(source, SIZE)
     ratios = []
     with Sheaf.open(SCOPE, settings=settings) as sheaf, yardstick(os.path.join(folder, "yardstick")) as stick:

@@ -79,6 +79,12 @@ def second_conversation(settings: Settings) -> None:
         step("A new conversation: this section goes into the agent's system prompt")
         show(sheaf.prompt())
 
+        step("A message comes, in other words than the memory has: it is recalled all the same")
+        for message in ("which SQL server keeps the logins?", "tell me a joke about penguins"):
+            found = sheaf.recall(message)
+            say(f"> {message}\n")
+            show(found.text or "(nothing: no memory has enough to do with it)")
+
 
 def call(tools: Tools, name: str, **arguments: object) -> None:
     """Call a tool as a model would, and print both sides."""

@@ -29,7 +29,7 @@ with open(CORPUS, encoding="utf-8") as file:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def published(sheaf: Sheaf) -> str:
 def rendered_anew(sheaf: Sheaf) -> str:
     """The catalog as an index says that has never seen this folder."""
     nowhere = os.path.join(__file__, "cache")  # so it is kept in memory, and gone afterwards
-    settings = Settings(home=os.path.dirname(sheaf.root), cache=nowhere)
+    settings = Settings(home=os.path.dirname(sheaf.root), cache=nowhere, embedder="none")
     with Sheaf.open("user", settings=settings, read_only=True) as fresh:
         assert fresh.root == sheaf.root
         return fresh.catalog().text
@@ -411,7 +411,7 @@ STEPS: dict[str, Step] = {
 def test_built_step_by_step_the_catalog_is_what_a_fresh_index_would_say(base: tuple[int, int], seed: int) -> None:
     chance = random.Random(seed)
     with TemporaryDirectory() as folder:
-        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"), embedder="none")
         with Sheaf.open("user", settings=settings) as sheaf:
             os.makedirs(sheaf.root)
             for number in range(sum(base)):

@@ -59,7 +59,9 @@ def test_the_cache_is_where_the_platform_keeps_caches(platform: str, cache: str,
     [
         "scope = ", "scope = 3", 'scope = ""', "retention_days = -1", "retention_days = nan", "retention_days = inf",
         'retention_days = "soon"', 'tools = "perhaps"', "tools = 2", "projects = 3", "[projects]\na = 3",
-        "colour = 'red'", b'scope = "\xff"', b"\xff\xfe", b"\0",
+        "colour = 'red'", "embedder = 'none'", "[embedder]\nname = 3", "[embedder]\nname = ''",
+        "[embedder]\nmodel = 'x'", "[embedder]\nurl = ['x']", "[embedder]\nurl = 'https://host/v1'",
+        "[embedder]\nkey = 'SOME_KEY'", "[[embedder]]\nname = 'none'", b'scope = "\xff"', b"\xff\xfe", b"\0",
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_is_named_instead_of_guessed(toml: str | bytes, tmp_path: Path) -> None:
@@ -73,10 +75,53 @@ def test_an_unknown_setting_is_told_with_the_known_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MEMSHEAF_SCOPE", "MEMSHEAF_RETENTION_DAYS", "MEMSHEAF_TOOLS", "MEMSHEAF_CACHE", "MEMSHEAF_PROJECT"]
-)
+    "name",
+    ["MEMSHEAF_SCOPE", "MEMSHEAF_RETENTION_DAYS", "MEMSHEAF_TOOLS", "MEMSHEAF_CACHE", "MEMSHEAF_PROJECT",
+     "MEMSHEAF_EMBEDDER", "MEMSHEAF_EMBEDDER_URL", "MEMSHEAF_EMBEDDER_KEY"],
+)  # fmt: skip
 def test_an_empty_variable_counts_as_unset(name: str, tmp_path: Path) -> None:
     assert loaded(tmp_path, "", **{name: ""}) == loaded(tmp_path)
+
+
+def embedder(settings: Settings) -> tuple[str, str, str]:
+    return settings.embedder, settings.embedder_url, settings.embedder_key
+
+
+TABLE = '[embedder]\nname = "openai-compatible:m"\nurl = "https://host.example/v1"\nkey = "HOST_KEY"\n'
+
+
+def test_an_embedder_is_chosen_in_the_file(tmp_path: Path) -> None:
+    assert embedder(loaded(tmp_path)) == ("auto", "", "")
+    assert embedder(loaded(tmp_path, "[embedder]")) == ("auto", "", "")
+    assert embedder(loaded(tmp_path, '[embedder]\nname = "none"')) == ("none", "", "")
+    assert embedder(loaded(tmp_path, TABLE)) == ("openai-compatible:m", "https://host.example/v1", "HOST_KEY")
+
+
+def test_an_embedder_named_in_the_environment_takes_neither_address_nor_key_from_the_file(tmp_path: Path) -> None:
+    assert embedder(loaded(tmp_path, TABLE, MEMSHEAF_EMBEDDER="ollama:m")) == ("ollama:m", "", "")
+    chosen = loaded(
+        tmp_path, TABLE, MEMSHEAF_EMBEDDER="openai:m", MEMSHEAF_EMBEDDER_URL="https://a/v1", MEMSHEAF_EMBEDDER_KEY="A"
+    )
+    assert embedder(chosen) == ("openai:m", "https://a/v1", "A")
+
+
+def test_address_and_key_in_the_environment_come_before_those_in_the_file(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, TABLE, MEMSHEAF_EMBEDDER_URL="https://a/v1", MEMSHEAF_EMBEDDER_KEY="A")
+    assert embedder(settings) == ("openai-compatible:m", "https://a/v1", "A")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sk-proj-4f9a0c77e1", "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "4F9A0C77", "A B", "A=B", "$A", "A" * 65, "Ä"],
+)
+def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str, tmp_path: Path) -> None:
+    for toml, environment in (
+        (f'[embedder]\nname = "openai:m"\nkey = "{key}"', {}),
+        ("", {"MEMSHEAF_EMBEDDER": "openai:m", "MEMSHEAF_EMBEDDER_KEY": key}),
+    ):
+        with pytest.raises(BadSettings, match="the name of an environment variable") as caught:
+            loaded(tmp_path, toml, **environment)
+        assert key not in f"{caught.value} {caught.value.hint}"
 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_file(tmp_path: Path) -> None:

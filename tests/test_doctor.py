@@ -15,7 +15,7 @@ PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
 @pytest.fixture
 def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
-    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
         yield sheaf
 

@@ -20,7 +20,7 @@ PATH = "user_zanzibar-holiday.md"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_without_a_place_for_the_index_the_answers_are_the_same(settings: Settin
         fill(sheaf)
         before = answers(sheaf)
     (tmp_path / "a file").write_text("")
-    nowhere = Settings(home=settings.home, cache=str(tmp_path / "a file" / "cache"))
+    nowhere = Settings(home=settings.home, cache=str(tmp_path / "a file" / "cache"), embedder="none")
 
     with Sheaf.open("user", settings=nowhere) as sheaf:
         assert answers(sheaf) == before
@@ -189,7 +189,7 @@ def test_a_lost_index_makes_no_history_of_its_own(settings: Settings, tmp_path: 
     with Sheaf.open("user", settings=settings) as sheaf:
         for name in ("one", "two", "three"):
             sheaf.remember(name, "D", "user", name)
-    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"))
+    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
 
     with Sheaf.open("user", settings=elsewhere) as sheaf:
         sheaf.remember("four", "D", "user", "x")
@@ -260,7 +260,7 @@ def test_a_file_without_a_date_is_as_old_as_its_file_says_to_old_and_new_indexes
     place = write(later, "free.md", "no header here\n")
     later.list()
     os.utime(place, (1e9, 1e9))
-    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"))
+    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
 
     with Sheaf.open("user", settings=elsewhere, read_only=True) as fresh:
         assert [row.updated for row in later.list()] == [row.updated for row in fresh.list()] == ["2001-09-09"]
@@ -322,10 +322,7 @@ def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf)
 
 
 def in_another_process(settings: Settings, code: str) -> str:
-    start = (
-        "from memsheaf import Settings, Sheaf\n"
-        f"sheaf = Sheaf.open('user', settings=Settings(home={settings.home!r}, cache={settings.cache!r}))\n"
-    )
+    start = f"from memsheaf import Settings, Sheaf\nsheaf = Sheaf.open('user', settings={settings!r})\n"
     command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -334,7 +331,7 @@ def in_another_process(settings: Settings, code: str) -> str:
 def test_two_processes_see_each_others_changes_and_journal_each_once(
     shared: bool, sheaf: Sheaf, settings: Settings, tmp_path: Path
 ) -> None:
-    other = settings if shared else Settings(home=settings.home, cache=str(tmp_path / "another"))
+    other = settings if shared else Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
     sheaf.remember("Mine", "D", "user", "x")
 
     assert in_another_process(other, "sheaf.remember('Theirs', 'D', 'user', 'x'); print(len(sheaf.list()))") == "2\n"
@@ -362,7 +359,7 @@ def test_two_processes_see_each_others_changes_and_journal_each_once(
 def test_many_writers_lose_nothing_and_agree_in_the_end(shared: bool, settings: Settings, tmp_path: Path) -> None:
     start = (
         "import sys\nfrom memsheaf import Settings, Sheaf\n"
-        "with Sheaf.open('user', settings=Settings(home=sys.argv[1], cache=sys.argv[2])) as sheaf:\n"
+        "with Sheaf.open('user', settings=Settings(home=sys.argv[1], cache=sys.argv[2], embedder='none')) as sheaf:\n"
         "    for n in range(8):\n"
         "        sheaf.remember(f'{sys.argv[3]} {n}', 'D', 'user', 'x')\n"
         "        sheaf.prompt()\n"

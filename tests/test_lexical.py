@@ -234,7 +234,9 @@ def test_common_words_are_not_followed_to_the_last_memory(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=Settings(home=str(tmp_path / "h"), cache=str(tmp_path / "c"))) as sheaf:
+    with Sheaf.open(
+        "user", settings=Settings(home=str(tmp_path / "h"), cache=str(tmp_path / "c"), embedder="none")
+    ) as sheaf:
         yield sheaf
 
 

@@ -86,7 +86,7 @@ def test_the_demo_shows_every_step() -> None:
         [sys.executable, str(ROOT / "examples" / "demo.py")], capture_output=True, text=True, timeout=60, check=True
     )
     steps = ["remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone", "outside"]
-    for word in [*steps, "system prompt"]:
+    for word in [*steps, "system prompt", "We chose PostgreSQL", "(nothing: no memory"]:
         assert word in result.stdout, word
 
 

@@ -18,7 +18,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import ModelFailed
 from memsheaf.flow import recall as module
 from memsheaf.flow.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
-from memsheaf.flow.recall import CONVERSATION_BYTES, MOST, Recall
+from memsheaf.flow.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
 from memsheaf.flow.session import IGNORED
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
@@ -32,7 +32,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def chosen(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -115,6 +115,107 @@ def test_what_comes_is_read_from_the_file_not_from_the_index(filled: Sheaf) -> N
     place.write_text(place.read_text().replace("make ship", "make launch"))
 
     assert "make launch" in filled.recall("what is our deployment process?").text
+
+
+# by meaning, with the table of the package
+
+
+@pytest.fixture
+def meant(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=chosen._replace(embedder="static"), clock=lambda: now[0]) as sheaf:
+        sheaf.remember(
+            "CI/CD considerations",
+            "How releases are built and shipped",
+            "project",
+            "The pipeline runs on every push.",
+        )
+        sheaf.remember("PostgreSQL index tuning", "Making slow queries fast", "project", "Use partial indexes.")
+        sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+        sheaf.remember("Ana owns billing", "Who decides about invoices", "project", "Ask her first.")
+        yield sheaf
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("deployment process", ["project_ci-cd-considerations.md"]),
+        ("database performance", ["project_postgresql-index-tuning.md"]),
+        ("which whitespace should I use?", ["user_prefers-tabs.md"]),
+        ("payments person to talk to", ["project_ana-owns-billing.md"]),
+        ("tell me a joke about penguins", []),
+        ("what is the capital of France?", []),
+        ("thanks, that works", []),
+    ],
+)
+def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf, message: str, expected: list[str]) -> None:
+    found = meant.recall(message)
+
+    assert paths(found) == expected
+    assert all(one.chosen == (one.fit >= 1) for one in found.candidates)
+
+
+def test_the_more_memories_there_are_the_more_one_must_have_to_do_with_the_question(meant: Sheaf) -> None:
+    before = meant.session().why("database performance").candidates[0]
+    for number in range(60):
+        meant.remember(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
+    meant.index.embed_all()
+    after = next(one for one in meant.session().why("database performance").candidates if one.row == before.row)
+
+    assert after.near == pytest.approx(before.near, abs=0.01)
+    assert after.fit < before.fit
+
+
+def test_what_was_said_before_does_not_drown_the_last_message(meant: Sheaf) -> None:
+    session = meant.session()
+    session.recall("the penguins in the zoo were fed with herring this morning, and the seals got some as well")
+    session.recall("my grandmother bakes a cake with plums and cinnamon every sunday after church")
+
+    assert paths(session.recall("database performance")) == ["project_postgresql-index-tuning.md"]
+
+
+def test_an_embedder_that_fails_leaves_it_to_the_words(chosen: Settings) -> None:
+    class Broken:
+        identity = "broken"
+        dimensions = 3
+
+        def encode(self, texts: object) -> Any:
+            raise RuntimeError("no such device")
+
+    with Sheaf.open("user", settings=chosen, embedder=Broken()) as sheaf:
+        sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
+
+        assert paths(sheaf.recall("how is the zebra service doing?")) == ["project_zebra.md"]
+        assert "no such device" in sheaf.index.embedding().problem
+
+
+# what parts equals
+
+
+def order(found: Recall) -> list[str]:
+    return [one.row.name for one in found.candidates]
+
+
+def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
+    chosen: Settings, sheaf: Sheaf, now: list[float]
+) -> None:
+    now[0] -= 90 * DAY
+    for name in ("Zebra alpha", "Zebra bravo", "Zebra delta", "Zebra gamma"):
+        sheaf.remember(name, "About the zebra service", "project", "It runs.", pinned=name.endswith("gamma"))
+    now[0] += 85 * DAY
+    sheaf.used("project_zebra-delta.md")
+    assert order(sheaf.session().why("the zebra service?"))[0] == "Zebra gamma"
+    now[0] += 4 * DAY
+    sheaf.remember("Zebra omega", "About the zebra service", "project", "It runs.")
+    with Sheaf.open("agent/far", settings=chosen) as far:
+        far.remember("Zebra aardvark", "About the zebra service", "project", "It runs.")
+        found = sheaf.session(far).why("the zebra service?")
+
+    score = {one.row.name.split()[1]: round(one.score, 6) for one in found.candidates}
+    assert score["alpha"] == score["bravo"]
+    assert score["gamma"] == pytest.approx(score["alpha"] + PINNED)
+    assert score["omega"] == pytest.approx(score["alpha"] + RECENT)
+    assert score["delta"] == pytest.approx(score["alpha"] + USED)
+    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST, abs=0.02)  # of a scope of one
 
 
 # what is never recalled
@@ -296,7 +397,7 @@ def test_whatever_is_shown_fits_the_room_to_the_byte(bodies: list[str], room: in
 
 
 def test_a_conversation_ends_with_its_sixty_kilobytes(sheaf: Sheaf) -> None:
-    many(sheaf, 40, body="The zebra service " + "has a long story, " * 400)
+    many(sheaf, 40, body="The zebra service has a long story. " * 300)
     session = sheaf.session()
     for _ in range(20):
         session.recall("how is the zebra service doing?")

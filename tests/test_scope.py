@@ -235,7 +235,11 @@ def test_a_link_that_came_with_a_repository_is_refused(link: str, tmp_path: Path
     with pytest.raises(ScopeRefused):
         root_of(app, home, Scope("task", "one"))
     with pytest.raises(ScopeRefused):
-        Sheaf.open("task/one", settings=Settings(home=str(home), cache=str(tmp_path / "cache")), cwd=str(app))
+        Sheaf.open(
+            "task/one",
+            settings=Settings(home=str(home), cache=str(tmp_path / "cache"), embedder="none"),
+            cwd=str(app),
+        )
     assert not any(private.iterdir())
 
 

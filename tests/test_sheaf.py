@@ -61,7 +61,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_name_that_exists_is_told_and_not_overwritten(sheaf: Sheaf) -> None:
 def test_a_name_that_exists_is_found_by_a_fresh_index_too(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf:
         sheaf.remember("Editor", "Which editor", "user", "vim")
-    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another cache"))
+    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another cache"), embedder="none")
 
     with Sheaf.open("user", settings=elsewhere) as sheaf, pytest.raises(Exists):
         sheaf.remember("Editor", "Which editor", "user", "emacs")
@@ -834,10 +834,7 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
 
 
 def in_another_process(settings: Settings, code: str) -> str:
-    start = (
-        "from memsheaf import Settings, Sheaf\n"
-        f"sheaf = Sheaf.open('agent/tester', settings=Settings(home={settings.home!r}, cache={settings.cache!r}))\n"
-    )
+    start = f"from memsheaf import Settings, Sheaf\nsheaf = Sheaf.open('agent/tester', settings={settings!r})\n"
     command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
     return subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8").stdout
 
@@ -881,7 +878,7 @@ def test_the_prompt_follows_every_change_whoever_made_it(sheaf: Sheaf, settings:
 
 
 def test_the_prompt_teaches_the_protocol_unless_the_tools_are_off(settings: Settings) -> None:
-    off = Settings(home=settings.home, cache=settings.cache, tools=False)
+    off = Settings(home=settings.home, cache=settings.cache, tools=False, embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
         sheaf.remember("First", "Shown either way", "user", "body")
         sheaf.put("CONTEXT.md", "Loaded either way.", free=True)
@@ -911,7 +908,7 @@ def test_a_blank_context_is_ignored(text: str, sheaf: Sheaf) -> None:
 @pytest.mark.parametrize("tools", [True, False])
 @pytest.mark.parametrize("unit", ["a word ", "日本語", "👩‍💻"])
 def test_a_long_context_is_cut_where_everybody_sees_it(unit: str, tools: bool, settings: Settings) -> None:
-    chosen = Settings(home=settings.home, cache=settings.cache, tools=tools)
+    chosen = Settings(home=settings.home, cache=settings.cache, tools=tools, embedder="none")
     with Sheaf.open("agent/tester", settings=chosen) as sheaf:
         put_outside(sheaf, "CONTEXT.md", unit * 9_000)
         prompt = sheaf.prompt()

@@ -31,7 +31,7 @@ NOON = 1_773_489_600.0  # 2026-03-14
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_on_a_sheaf_for_reading_only_the_reading_tools_are_there(sheaf: Sheaf, s
 
 
 def test_switched_off_there_are_no_tools(settings: Settings) -> None:
-    off = Settings(home=settings.home, cache=settings.cache, tools=False)
+    off = Settings(home=settings.home, cache=settings.cache, tools=False, embedder="none")
     with Sheaf.open("user", settings=off) as sheaf:
         tools = Tools(sheaf)
 
@@ -455,7 +455,7 @@ def test_no_arguments_whatever_make_a_tool_raise(
 ) -> None:
     shapes: dict[str, set[str]] = {}
     with TemporaryDirectory() as folder:
-        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"), embedder="none")
         with Sheaf.open("user", settings=settings) as sheaf:
             tools = Tools(sheaf)
             shapes = {shape["name"]: set(shape["input_schema"]["properties"]) for shape in tools.schemas()}

@@ -106,7 +106,7 @@ class Place:
         for name in ("secret.md", "home/secret.md", "home/user_evil/x.md"):
             self._lay(folder / name)
         (folder / "spoil.py").write_text("import sys; open(sys.argv[1], 'a').write('spoilt')")
-        self.settings = Settings(home=str(folder / "home"), cache=str(folder / "cache"))
+        self.settings = Settings(home=str(folder / "home"), cache=str(folder / "cache"), embedder="none")
         with Sheaf.open("user", settings=self.settings) as sheaf:
             sheaf.put("kept.md", fact("stays").decode())
 
@@ -253,6 +253,7 @@ class CommandLine:
         self.environment = {
             "MEMSHEAF_HOME": place.settings.home,
             "MEMSHEAF_CACHE": place.settings.cache,
+            "MEMSHEAF_EMBEDDER": "none",
             "MEMSHEAF_SCOPE": "user",
             "HOME": str(place.folder),
             "EDITOR": f"'{sys.executable}' '{place.folder / 'spoil.py'}'",

@@ -7,13 +7,20 @@
     [projects]                   # memory of a folder kept elsewhere
     "~/code/app" = "~/notes/app-memory"
 
+    [embedder]                   # what finds memories by meaning
+    name = "auto"                # what is installed; or "none", "static", "minilm", or "provider:model"
+    url = ""                     # where a provider answers, if not at its usual address
+    key = ""                     # the NAME of the environment variable with its key, if not the usual one
+
 Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project's root), MEMSHEAF_SCOPE,
-MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS.
+MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
+MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +28,7 @@ from typing import NamedTuple
 from memsheaf.errors import BadSettings
 from memsheaf.scope import Places
 
-_KNOWN = ("scope", "retention_days", "tools", "projects")
+_KNOWN = ("scope", "retention_days", "tools", "projects", "embedder")
 
 
 class Settings(NamedTuple):
@@ -34,6 +41,9 @@ class Settings(NamedTuple):
     tools: bool = True
     project: str = ""
     projects: tuple[tuple[str, str], ...] = ()
+    embedder: str = "auto"
+    embedder_url: str = ""
+    embedder_key: str = ""
 
     def places(self, cwd: str) -> Places:
         """What the scope resolver goes by, for a working directory."""
@@ -49,6 +59,7 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
     home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
     home = os.path.abspath(os.path.expanduser(home))
     file = _read_file(os.path.join(home, "config.toml"))
+    embedder, embedder_url, embedder_key = _embedder(environment, file.get("embedder", {}))
     return Settings(
         home=home,
         cache=os.path.abspath(environment.get("MEMSHEAF_CACHE") or _cache(environment, platform)),
@@ -57,6 +68,9 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
         tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
         project=environment.get("MEMSHEAF_PROJECT", ""),
         projects=_projects(file.get("projects", {})),
+        embedder=embedder,
+        embedder_url=embedder_url,
+        embedder_key=embedder_key,
     )
 
 
@@ -129,3 +143,24 @@ def _projects(value: object) -> tuple[tuple[str, str], ...]:
             raise BadSettings(f"the setting projects needs whole paths, from / or ~: {loose[0]!r} is not one")
         return tuple(value.items())
     raise BadSettings('the setting projects must be a table of folder = "root"')
+
+
+def _embedder(environment: Mapping[str, str], value: object) -> tuple[str, str, str]:
+    """Name, address, and the variable with the key. They go together: a name from here takes no key from there."""
+    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+        raise BadSettings("the setting embedder must be a table with the texts name, url and key")
+    if unknown := sorted(set(value) - {"name", "url", "key"}):
+        raise BadSettings(f"the setting embedder has no {unknown[0]!r}, only name, url and key")
+    named = environment.get("MEMSHEAF_EMBEDDER", "")
+    table = {} if named else value
+    name = _text("embedder.name", named or table.get("name", "auto"))
+    url = environment.get("MEMSHEAF_EMBEDDER_URL") or table.get("url", "")
+    key = environment.get("MEMSHEAF_EMBEDDER_KEY") or table.get("key", "")
+    if key and not re.fullmatch("[A-Z_][A-Z0-9_]{0,63}", key):  # it may be the key itself, so it is not shown
+        raise BadSettings(
+            "the setting embedder.key must be the name of an environment variable, such as OPENAI_API_KEY: "
+            "not the key itself, which does not belong into a file"
+        )
+    if name == "auto" and (url or key):
+        raise BadSettings("the settings embedder.url and embedder.key need an embedder.name, such as openai:MODEL")
+    return name, url, key

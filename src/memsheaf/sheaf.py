@@ -34,6 +34,11 @@ from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
 
+# Known to type checkers under this name: embedders are looked for when somebody searches.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.embed import Embedder
+
 PAGE = 150
 
 
@@ -91,12 +96,14 @@ class Sheaf:
         cwd: str = "",
         by: str = "agent",
         read_only: bool = False,
+        embedder: Embedder | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Sheaf:
         """Open the memory of a scope: "user", "project", "agent/NAME", "task/SLUG", "session/ID", "team/NAME".
 
         `by` is who makes the changes: `user`, `agent`, or the name of a program. Nothing is created before the
-        first change. A crash that left a commit half done is mended here.
+        first change. A crash that left a commit half done is mended here. The `embedder` is the one that the
+        settings name, unless another is given; it is looked for at the first search.
         """
         settings = settings or config.load()
         scope = Scope.parse(scope) if isinstance(scope, str) else scope
@@ -104,7 +111,9 @@ class Sheaf:
         store = FolderStore(root, clock=clock, retention_days=settings.retention_days)
         if not read_only:
             store.recover()
-        index = Index(store, database_for(root, settings.cache), read_only=read_only, clock=clock)
+        found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
+        database = database_for(root, settings.cache)
+        index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
         return cls(scope, store, index, by=by, read_only=read_only, tools=settings.tools, clock=clock)
 
     @property
@@ -147,7 +156,7 @@ class Sheaf:
         return self.index.rows(" AND ".join(where), *([kind] if kind else []))
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
-        """Memories that hold words of the query, best first."""
+        """Memories that hold words of the query or mean the same, best first."""
         return [match.row for match in self.matches(query, limit=limit)]
 
     def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
@@ -408,8 +417,9 @@ class Sheaf:
         """
         self._require_writable()
         erased = self.store.erase(self._spelled(path), by=self.by)
-        self.index.delete()
+        self.index.purge()
         self.index.look()
+        self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         return examine(self.root, erased, self.index.files())
 
     # moving
@@ -563,3 +573,12 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None]:
+    def found() -> Embedder | None:
+        from memsheaf.embed import find
+
+        return find(settings.cache, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
+
+    return found

@@ -25,6 +25,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
     return {
         "MEMSHEAF_HOME": str(tmp_path / "home"),
         "MEMSHEAF_CACHE": str(tmp_path / "cache"),
+        "MEMSHEAF_EMBEDDER": "none",
         "HOME": str(tmp_path),
         "PATH": os.environ["PATH"],
     }

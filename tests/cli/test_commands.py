@@ -45,6 +45,7 @@ WORKING: dict[str, list[str]] = {
     "scopes": [],
     "init": [],
     "doctor": [],
+    "index": [],
     "completion": ["bash"],
     "help": ["add"],
 }

@@ -72,7 +72,7 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
 
     assert (code, err) == (0, "")
     assert lines[0] == "chosen by: local"
-    assert lines[1].split() == ["SCORE", "COMMON", "SCOPE", "FILE", "WHY"]
+    assert lines[1].split() == ["SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"]
     assert any(line.startswith("*") and "ci-cd" in line and line.endswith("recalled") for line in lines)
     assert any(line.endswith("expired on 2020-01-01") for line in lines)
     assert not (tmp_path / "home" / "user" / ".history" / "uses").exists()
@@ -90,7 +90,7 @@ def test_why_as_json(filled: Run) -> None:
 
     assert candidates[0]["path"] == "project_ci-cd-considerations.md"
     assert candidates[0]["chosen"]
-    assert set(candidates[0]) == {"scope", "path", "score", "common", "chosen", "why"}
+    assert set(candidates[0]) == {"scope", "path", "score", "fit", "common", "near", "chosen", "why"}
 
 
 def test_a_recall_leaves_an_empty_scope_alone(run: Run, tree: Callable[[], dict[str, bytes]]) -> None:

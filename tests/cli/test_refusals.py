@@ -154,6 +154,7 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
     "scopes": [(2, ["x"])],
     "init": [(2, ["x"]), (1, [])],
     "doctor": [(2, ["x"])],
+    "index": [(2, ["x"]), (2, ["--status", "--rebuild"]), (1, ["--scope", "nobody"])],
     "completion": [(2, []), (2, ["tcsh"])],
     "help": [(2, ["nothing"])],
 }

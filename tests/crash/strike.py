@@ -353,7 +353,9 @@ def _goes_on(root: str, files: Files) -> Iterator[str]:
 
 
 def _index_heals(root: str, files: Files) -> Iterator[str]:
-    with Sheaf.open("user", settings=Settings(home=os.path.dirname(root), cache=cache_of(root))) as sheaf:
+    with Sheaf.open(
+        "user", settings=Settings(home=os.path.dirname(root), cache=cache_of(root), embedder="none")
+    ) as sheaf:
         listed = [row.path for row in sheaf.list()]
         if listed != sorted(files):
             yield f"the index lists {listed}"

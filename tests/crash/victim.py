@@ -110,7 +110,7 @@ def _published(root: str) -> None:
 
 
 def _sheaf(root: str, cache: str) -> Sheaf:
-    return Sheaf.open("user", settings=Settings(home=os.path.dirname(root), cache=cache))
+    return Sheaf.open("user", settings=Settings(home=os.path.dirname(root), cache=cache, embedder="none"))
 
 
 def _some_memories(root: str) -> None:

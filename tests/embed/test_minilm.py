@@ -14,13 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy import float32
 
-from memsheaf.embed import Embedder, find
+from memsheaf.embed import Embedder
 from memsheaf.embed.minilm import MiniLM
 from memsheaf.embed.network import assemble, forward
 from memsheaf.embed.tensors import Array
 from memsheaf.embed.weights import Source, exact
 from memsheaf.embed.wordpiece import WordPiece
-from memsheaf.errors import EmbedderFailed
 
 
 @pytest.fixture
@@ -30,9 +29,7 @@ def small(source: Source, tmp_path: Path) -> MiniLM:
 
 @pytest.fixture(scope="module")
 def embedder(real: Source, real_cache: str) -> Embedder:
-    found = find(real_cache)
-    assert found is not None
-    return found
+    return MiniLM(real, real_cache)
 
 
 @pytest.fixture(scope="module")
@@ -82,30 +79,6 @@ def test_any_text_has_a_vector(small: MiniLM, texts: list[str]) -> None:
 def test_the_identity_tells_weights_apart(source: Source) -> None:
     other = source._replace(weights="0" * 64)
     assert MiniLM(source, "").identity != MiniLM(other, "").identity
-
-
-@pytest.mark.parametrize("missing", ["numpy", "all_minilm_l6_v2"])
-def test_without_its_parts_there_is_none_and_asking_by_name_says_how_to_get_it(missing: str) -> None:
-    code = f"""
-import sys
-sys.modules[{missing!r}] = None
-from memsheaf.embed import find
-from memsheaf.errors import EmbedderFailed
-assert find("cache") is None
-try:
-    find("cache", name="minilm")
-except EmbedderFailed as error:
-    print(error, error.hint)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert f"needs {missing}" in result.stdout or f"and {missing}" in result.stdout
-    assert "pip install" in result.stdout
-    assert "memsheaf[semantic]" in result.stdout
-
-
-def test_an_embedder_nobody_knows_is_refused() -> None:
-    with pytest.raises(EmbedderFailed, match="only 'minilm'"):
-        find("cache", name="word2vec")
 
 
 def test_the_words_of_an_embedder_load_no_numpy() -> None:

@@ -80,7 +80,7 @@ def place(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Place]:
 
 def open_sheaf(place: Place) -> Sheaf:
     home = os.path.dirname(place.root)
-    return Sheaf.open("user", settings=Settings(home=home, cache=os.path.join(place.root, ".cache")))
+    return Sheaf.open("user", settings=Settings(home=home, cache=os.path.join(place.root, ".cache"), embedder="none"))
 
 
 def refused(work: Callable[[], object]) -> None:
@@ -235,7 +235,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 
 def work(home):
-    with Sheaf.open("user", settings=Settings(home=home, cache=home + "/cache")) as sheaf:
+    with Sheaf.open("user", settings=Settings(home=home, cache=home + "/cache", embedder="none")) as sheaf:
         rows = {row.path: row.problem for row in sheaf.list()}
         try:
             sheaf.store.read("secret.md")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import TextRefused
@@ -144,6 +144,26 @@ class Console:
         finally:
             done.set()
             teller.join()
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
+        """Give what shows on a terminal how many of how many are done; None where nobody watches."""
+        if not self.stderr.isatty():
+            yield None
+            return
+        shown = False
+
+        def tell(done: int, total: int) -> None:
+            nonlocal shown
+            shown = True
+            self.stderr.write(f"\r{for_terminal(what)}: {done:,} of {total:,}")
+            self.stderr.flush()
+
+        try:
+            yield tell
+        finally:
+            if shown:
+                self.stderr.write("\n")
 
     def flush(self) -> None:
         """Hand everything on. Raises Undelivered."""

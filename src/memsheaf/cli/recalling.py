@@ -44,8 +44,10 @@ def recall(call: Call) -> int:
 def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
-    COMMON counts the telling words that message and memory share. SCORE decides the order: it counts them the
-    more the fewer memories hold them, and a little more when pinned, near or recent. Nothing is counted as used.
+    COMMON counts the telling words that message and memory share, NEAR is how near they are in meaning (a cosine, 0
+    without an embedder). FIT makes one number of both: from 1 on it is recalled. SCORE decides the order: rare words
+    count more, and it is a little higher when pinned, in the nearest scope, changed or of use lately. Nothing is
+    counted as used.
 
     examples:
       memsheaf why "how do we deploy?"
@@ -62,10 +64,11 @@ def why(call: Call) -> int:
         return 0
     call.console.say(f"chosen by: {found.selector}", style="dim")
     if not found.candidates:
-        call.console.say("no memory shares a word with the message")
+        call.console.say("no memory shares a word with the message, or is near to it in meaning")
         return 0
     call.console.table(
-        [("", "SCORE", "COMMON", "SCOPE", "FILE", "WHY"), *_cells(found)], ("green", "", "", "dim", "bold")
+        [("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"), *_cells(found)],
+        ("green", "", "", "", "", "dim", "bold"),
     )
     return 0
 
@@ -80,13 +83,14 @@ def _session(call: Call) -> Iterator[Session]:
         yield first.session(*others, tree=around(here()))
 
 
-def _cells(found: Recall) -> Iterator[tuple[str, str, str, str, str, str]]:
+def _cells(found: Recall) -> Iterator[tuple[str, ...]]:
     cut = {(one.scope, one.memory.path): one for one in found.memories if one.is_cut}
     for one in found.candidates:
         said = one.why or (
             "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
         )
-        yield "*" if one.chosen else "", f"{one.score:.2f}", f"{one.text:.2f}", one.scope, one.row.path, said
+        numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
+        yield "*" if one.chosen else "", *numbers, one.scope, one.row.path, said
 
 
 def _recall_json(found: Recall) -> dict[str, object]:
@@ -119,7 +123,9 @@ def _candidate_json(one: Candidate) -> dict[str, object]:
         "scope": one.scope,
         "path": one.row.path,
         "score": round(one.score, 4),
-        "common": round(one.text, 4),
+        "fit": round(one.fit, 4),
+        "common": round(one.common, 4),
+        "near": round(one.near, 4),
         "chosen": one.chosen,
         "why": one.why,
     }

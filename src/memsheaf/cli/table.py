@@ -30,6 +30,7 @@ COMMANDS = {
     "scopes": ("places", "scopes"),
     "init": ("places", "init"),
     "doctor": ("places", "doctor"),
+    "index": ("indexing", "index"),
     "completion": ("completion", "completion"),
     "help": ("overview", "help_"),
 }
@@ -43,7 +44,7 @@ THEMES = {
     "Evidence": ("cite", "verify"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
-    "Set up": ("scopes", "init", "doctor", "completion", "help"),
+    "Set up": ("scopes", "init", "doctor", "index", "completion", "help"),
 }
 
 

@@ -19,6 +19,15 @@ import numpy
 _TURN = Lock()  # two that set the number at once would put back each other's
 
 
+def _renew() -> None:
+    global _TURN
+    _TURN = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # whoever had it in the parent is not in the child
+
+
 class Switch(NamedTuple):
     """How many threads there are, and how to change it."""
 

@@ -7,6 +7,7 @@ the same message to the same memories gives the same recall.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -23,11 +24,10 @@ READ = 3 * MOST  # some that were chosen turn out to be expired or replaced
 CONSIDERED, SHORTLIST = 50, 20
 CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
-RELEVANT = 0.75
-"""How many telling words a memory must have in common with a question, when no model chooses."""
-
-PINNED, NEAR, RECENT, RECENT_DAYS = 0.10, 0.05, 0.05, 7
-"""What being pinned, in the nearest scope, or changed in the last week adds to a score: enough to part equals."""
+PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
+RECENT_DAYS, USED_DAYS = 7, 30
+"""What being pinned, in the nearest scope, changed in the last week, or of use in the last month adds to a score, of
+which a good answer has 1 or 2: enough to part equals."""
 
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
              ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
@@ -52,11 +52,17 @@ class Source(Protocol):
 
 
 class Candidate(NamedTuple):
-    """A memory that was considered: what it has in common with the question, its score, and what became of it."""
+    """A memory that was considered, and what became of it.
+
+    `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` whether that
+    is enough (1 and more), `score` its place among the others.
+    """
 
     scope: str
     row: Row
-    text: float
+    common: float
+    near: float
+    fit: float
     score: float
     chosen: bool = False
     why: str = ""
@@ -137,12 +143,30 @@ def _is_telling(message: str) -> bool:
 
 
 def _candidates(sources: Sequence[Source], query: str, turn: Turn) -> list[Candidate]:
-    found = []
+    """Everything that matches what was said lately, or the last text alone: what came before must not drown it."""
+    message = turn.texts[-1][-QUERY_CHARACTERS:]
+    found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
-        for row, score, common in source.matches(query, limit=CONSIDERED):
-            bonus = PINNED * row.pinned + NEAR * (nearness == 0) + RECENT * _is_recent(row.updated, turn.today)
-            found.append(_sifted(Candidate(str(source.scope), row, common, score * (1 + bonus)), turn))
-    return sorted(found, key=lambda one: (-one.score, one.scope, one.row.path))
+        for asked in dict.fromkeys((query, message)):
+            for match in source.matches(asked, limit=CONSIDERED):
+                score = match.score + NEAREST * (nearness == 0) + _bonus(match, turn.today)
+                more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
+                known = found.get(more.version)
+                if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
+                    found[more.version] = more
+    candidates = [_sifted(one, turn) for one in found.values()]
+    return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
+
+
+def _bonus(match: Match, today: str) -> float:
+    """What speaks for a memory whatever was asked."""
+    changed = days_between(match.row.updated, today)
+    used = days_between(time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400)), today) if match.used else None
+    return (
+        PINNED * match.row.pinned
+        + RECENT * (changed is not None and changed <= RECENT_DAYS)
+        + USED * (used is not None and used <= USED_DAYS)
+    )
 
 
 def _sifted(candidate: Candidate, turn: Turn) -> Candidate:
@@ -167,7 +191,7 @@ def _filled(sources: Sequence[Source], candidates: list[Candidate], turn: Turn) 
     free = SHORTLIST - sum(not candidate.why for candidate in candidates)
     for source in sources:
         for row in source.best(SHORTLIST):
-            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0), turn)
+            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), turn)
             if free > 0 and more.version not in known and not more.why:
                 filled.append(more)
                 free -= 1
@@ -177,10 +201,8 @@ def _filled(sources: Sequence[Source], candidates: list[Candidate], turn: Turn) 
 def _judged(candidate: Candidate) -> Candidate:
     if candidate.why:
         return candidate
-    if candidate.text < RELEVANT:
-        return candidate._replace(
-            why=f"has too little in common with the question ({candidate.text:.2f} of {RELEVANT:.2f})"
-        )
+    if candidate.fit < 1:
+        return candidate._replace(why=f"has too little to do with the question ({candidate.fit:.2f} of 1)")
     return candidate._replace(chosen=True)
 
 
@@ -276,8 +298,3 @@ def _one(source: Source, candidate: Candidate, turn: Turn) -> tuple[Shown | None
         return None, "changed meanwhile and may not be shown"
     notes = tuple(turn.check(memory)) if turn.check else ()
     return Shown(candidate.scope, memory, turn.today, notes, saved=candidate.row.updated), ""
-
-
-def _is_recent(updated: str, today: str) -> bool:
-    days = days_between(updated, today)
-    return days is not None and days <= RECENT_DAYS

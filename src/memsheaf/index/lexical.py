@@ -14,7 +14,7 @@ from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
-from memsheaf.index.words import weak_words, words
+from memsheaf.index.words import is_weak, words
 from memsheaf.memory import Memory
 
 MOST_TERMS = 32
@@ -24,6 +24,8 @@ POSTINGS = 3_000  # or a hundredth of all memories, if that is more
 NAME, DESCRIPTION, BODY = 4, 2, 1
 K1, B, USUAL_LENGTH = 0.9, 0.4, 60
 WEAK = 0.2
+ENOUGH, ENOUGH_MORE, MANY = 0.45, 0.135, 1_000
+TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, it adds a quarter for each spread
 
 TABLES = """
 CREATE VIRTUAL TABLE words
@@ -36,11 +38,13 @@ class Hit(NamedTuple):
 
     `score` is for the order: what they have in common, the more the fewer memories hold it. `common` is for the
     question whether there is anything to it: about 1 for each telling word in common, however many memories hold it.
+    `share` is the score as a share of what all words of the question together could give.
     """
 
     row: int
     score: float
     common: float
+    share: float
 
 
 class Term(NamedTuple):
@@ -60,14 +64,27 @@ class Lexicon:
         self._state = (-1, -1)
         self._known: dict[str, tuple[str, str, int]] = {}
 
-    def ask(self, db: sqlite3.Connection, question: str, *, total: int, last: int, limit: int = WEIGHED) -> list[Hit]:
-        """The rows that answer best, best first. `total` and `last` tell one state of the index from another."""
+    def ask(
+        self,
+        db: sqlite3.Connection,
+        question: str,
+        *,
+        total: int,
+        last: int,
+        limit: int = WEIGHED,
+        also: Iterable[int] = (),
+    ) -> list[Hit]:
+        """The rows that answer best, best first. `total` and `last` tell one state of the index from another.
+
+        The rows of `also` are weighed as well, whatever words they hold, and make the `limit` larger.
+        """
         if self._state != (total, last):
             self._state, self._known = (total, last), {}
         most = max(POSTINGS, total // 100)
         terms = [self._term(db, word, total, most) for word in _asked(question)]
         found = _candidates(db, [term for term in terms if term.often], most)
-        return _weighed(db, found, terms, _weight(1, total))[:limit]
+        more = set(also).difference(found)
+        return _weighed(db, [*found, *more], terms, _weight(1, total))[: limit + len(more)]
 
     def _term(self, db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
         if word not in self._known:
@@ -78,7 +95,18 @@ class Lexicon:
                 count = _count(db, match, most)
             self._known[word] = needle, match, count
         needle, match, count = self._known[word]
-        return Term(needle, match, count, _weight(count, total), WEAK if word in weak_words() else 1.0)
+        return Term(needle, match, count, _weight(count, total), WEAK if is_weak(word) else 1.0)
+
+
+def enough(count: int) -> float:
+    """How many telling words one of so many memories must have in common with a question to be worth showing.
+
+    Of many memories, one shares a word with any question. This way, about one unrelated question in 20 finds one.
+
+    >>> [round(enough(count), 2) for count in (1, 10, 100, 1_000, 10_000)]
+    [0.45, 0.76, 1.07, 1.38, 1.38]
+    """
+    return ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY)))
 
 
 def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
@@ -119,6 +147,7 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
 
 def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest: float) -> list[Hit]:
     marks = ", ".join("?" * len(rows))
+    whole = sum(term.weight for term in terms) or 1.0
     hits = []
     for row, *texts in db.execute(f"SELECT rowid, name, description, body FROM words WHERE rowid IN ({marks})", rows):
         length = sum(text.count("  ") + 1 for text in texts if text)
@@ -130,5 +159,5 @@ def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest:
             if often:
                 score += weight * often / (often + long)
                 common += tells * often / (often + long)
-        hits.append(Hit(row, score / rarest, common))
+        hits.append(Hit(row, score / rarest, common, score / whole))
     return sorted(hits, key=lambda hit: (-hit.score, hit.row))

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
-from memsheaf.index.lexical import Lexicon, put_words
+from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
 from memsheaf.index.table import (
     LISTED,
     RANK,
@@ -30,8 +30,15 @@ from memsheaf.index.table import (
     WAITING,
     Notes,
     Row,
+    Stale,
+    base_of,
     connect,
+    connect_alone,
+    delete,
     forget_folders,
+    is_free,
+    is_kept,
+    keep_vectors,
     line,
     mark_gone,
     notes,
@@ -39,10 +46,15 @@ from memsheaf.index.table import (
     put_uses,
     set_facts,
     set_marks,
+    writing,
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
 from memsheaf.store.folder import FolderStore
+
+if TYPE_CHECKING:  # nothing of vectors is loaded before somebody searches
+    from memsheaf.embed import Embedder
+    from memsheaf.index.embedding import Embedding, Near, Vectors
 
 T = TypeVar("T")
 
@@ -55,7 +67,10 @@ FEW = 8  # so many memories of one commit wait with their words until somebody s
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
+TRIES = 3  # to look at vectors while nobody moves one
+ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
 
+_OF_PARENTS: list[sqlite3.Connection | None] = []
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Known = tuple[int, int, int, int, int, str, int]
@@ -68,19 +83,31 @@ def database_for(root: str, cache: str) -> str:
 
 
 class Match(NamedTuple):
-    """A memory that shares words with a query; the numbers are those of `lexical.Hit`."""
+    """A memory that shares words with a query, or lies near it in meaning.
+
+    `score` is for the order. `common` is that of `lexical.Hit`, and `near` the cosine of the best passage, 0.0
+    without vectors; from these two, `fit` says whether there is anything to it: 1 and more is worth showing unasked.
+    `used` is the day it was last of use, in days since 1970, 0 when it was not.
+    """
 
     row: Row
     score: float
     common: float
+    near: float
+    fit: float
+    used: int
 
 
 class Index:
-    """The index of one folder. Several processes and threads may share it."""
+    """The index of one folder. Several processes and threads may share it.
+
+    `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone.
+    """
 
     _ranking: Ranking | None
     _watched: dict[str, Stamp] | None
     _lexicon: Lexicon
+    _alone_since: float
 
     def __init__(
         self,
@@ -88,14 +115,18 @@ class Index:
         database: str,
         *,
         read_only: bool = False,
+        embedder: Callable[[], Embedder | None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._database = database
         self._read_only = read_only
+        self._embedder = embedder
         self._clock = clock
+        self._made: Vectors | None = None
         self._guard = threading.RLock()
         self._db: sqlite3.Connection | None = None
+        self._process = os.getpid()
         self._forget_all()
 
     def look(self, *, thorough: bool = False) -> bool:
@@ -105,7 +136,12 @@ class Index:
         large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
         files), and from time to time: so often that it takes one hundredth of the time.
         """
-        return self._healing(lambda db: self._look(db, thorough))
+        with self._guard:
+            if self._alone_since and abs(self._clock() - self._alone_since) > ALONE:
+                self._alone_since = self._clock()
+                if is_free(self._database):
+                    self.close()
+            return self._healing(lambda db: self._look(db, thorough))
 
     def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
@@ -167,27 +203,81 @@ class Index:
         return self._healing(self._rendered)
 
     def search(self, query: str, limit: int) -> list[Match]:
-        """Memories that hold words of the query, best first."""
-        return self._healing(lambda db: self._search(db, query, limit))
+        """Memories that hold words of the query or lie near it in meaning, best first."""
+        with self._guard:
+            for _ in range(2):
+                with suppress(Stale):
+                    return self._healing(lambda db: self._search(db, query, limit, self._vectors().near))
+                self.close()
+                self.look()
+            return self._healing(lambda db: self._search(db, query, limit, None))
+
+    def embedding(self) -> Embedding:
+        """How far the vectors are."""
+        return self._healing(lambda db: self._vectors().status(db))
+
+    def embed_all(self, progress: Callable[[int, int], None] | None = None) -> Embedding:
+        """Make all vectors that are missing, in this thread; `progress` is told how many of how many are done.
+
+        It may be interrupted at any time: what was made is kept.
+        """
+        if self._healing(is_kept):
+            self._vectors().embed_all(progress)
+        return self.embedding()
 
     def close(self) -> None:
         """Let the database go."""
         with self._guard:
+            self._leave_parent()
+            if self._made:
+                self._made.stop()
             if self._db:
                 self._db.close()
             self._forget_all()
 
     def delete(self) -> None:
-        """Throw the database away; the next question builds it again."""
+        """Throw everything away, vectors included; the next question builds it again. Raises StoreFailed, Busy."""
+        from memsheaf.index import places
+
+        with self._guard, _removing():
+            self._discard()
+            places.remove_all(base_of(self._database))
+
+    def purge(self) -> None:
+        """Throw the database away, and the vectors of all texts that are in no file. Raises StoreFailed, Busy."""
+        from memsheaf.index import places
+        from memsheaf.index.vectors import key_of, passages
+
         with self._guard:
-            self.close()
-            for place in self.files():
-                with suppress(FileNotFoundError):
-                    os.unlink(place)
+            base = base_of(self._database)
+            with _removing():
+                self._discard()
+                keys: set[bytes] = set()
+                for entry in self._store.scan() if places.files(base) else ():
+                    if entry.path and not entry.path.endswith("/"):
+                        keys.update(map(key_of, passages(self._read(entry)[0])))
+                places.keep_only(base, keys)
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
-        return [self._database + suffix for suffix in ("", "-wal", "-shm")]
+        from memsheaf.index import places
+
+        database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
+        return [*database, *places.files(base_of(self._database)).values()]
+
+    def _discard(self) -> None:
+        """Throw the database away. The vectors stay: their texts need not be embedded again."""
+        self.close()
+        with suppress(FileNotFoundError):
+            delete(self._database)
+
+    def _vectors(self) -> Vectors:
+        if self._made is None:
+            from memsheaf.index.embedding import Vectors
+
+            boot = _number(self._store.boot)
+            self._made = Vectors(self._store, self._database, self._embedder, boot=boot, clock=self._clock)
+        return self._made
 
     def _forget_all(self) -> None:
         self._db = None
@@ -197,15 +287,25 @@ class Index:
         self._watched = None
         self._published = b""
         self._used = False
+        self._alone_since = 0.0
         self._lexicon = Lexicon()
 
+    def _leave_parent(self) -> None:
+        """In a child that was forked, begin anew: SQLite forbids to use a parent's connection, or to close it."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            _OF_PARENTS.append(self._db)
+            self._made = None
+            self._forget_all()
+
     def _connection(self) -> sqlite3.Connection:
+        self._leave_parent()
         if self._db is None:
             try:
                 os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
                 self._db = connect(self._database)
-            except (OSError, sqlite3.OperationalError):
-                self._db = connect(":memory:")  # no place to keep it: built for this process alone
+            except (OSError, Busy, sqlite3.OperationalError):
+                self._db = connect_alone()  # no place to keep it: built for this process alone
         return self._db
 
     def _notice_others(self, db: sqlite3.Connection) -> None:
@@ -217,21 +317,29 @@ class Index:
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it; with a database that is damaged start over, and where none can be had do without."""
         with self._guard:
+            looked = self._looked
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
-                    return work(self._alone())
-                self.delete()
+                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
             try:
-                return work(self._connection())
-            except sqlite3.OperationalError:
-                return work(self._alone())
+                if not is_busy:
+                    self._discard()
+                    return work(self._informed(self._connection(), looked))
+            except (sqlite3.DatabaseError, OSError, Busy):
+                pass
+            return work(self._informed(self._alone(), looked))
+
+    def _informed(self, db: sqlite3.Connection, looked: bool) -> sqlite3.Connection:
+        """A new database that knows what the one did whose place it takes: an empty one would answer "nothing"."""
+        if looked:
+            self._look(db, thorough=False)
+        return db
 
     def _alone(self) -> sqlite3.Connection:
-        """An index of this process's own: the shared one is kept by another, or there is no place for it."""
+        """An index of this process's own, for a while: the shared one is kept by another, or cannot be mended."""
         self.close()
-        self._db = connect(":memory:")
+        self._db, self._alone_since = connect_alone(), self._clock()
         return self._db
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
@@ -249,7 +357,7 @@ class Index:
                 suspects.append(path)
         if not suspects:
             return False
-        with _writing(db):
+        with writing(db):
             self._notice_others(db)
             self._ranking = self._watched = None
             changed = self._examine(db, suspects)
@@ -268,7 +376,7 @@ class Index:
         if suspects == [] or (suspects == [CATALOG] and self._read_only):
             self._looked = True
             return False
-        with _writing(db):
+        with writing(db):
             due = _due(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
             self._verify(db, due if due < known.fact("last") else sys.maxsize)
@@ -288,7 +396,8 @@ class Index:
         self._looked = True
         if not known.rows:
             return False
-        self.delete()
+        with suppress(StoreFailed):
+            self.delete()
         return True
 
     def _sweep_is_due(self, known: Notes) -> bool:
@@ -373,6 +482,7 @@ class Index:
         if same and row is not None:
             if row[:4] != entry.stamp:
                 put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable, worded=worded)
+                keep_vectors(db, row[4], entry.path)
             return False
         put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded)
         return True
@@ -418,7 +528,7 @@ class Index:
         before: Mapping[str, Stamp | None],
         parsed: Mapping[str, Memory],
     ) -> None:
-        with _writing(db):
+        with writing(db):
             self._notice_others(db)
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
             many = len(commit.revisions) > FEW
@@ -512,21 +622,47 @@ class Index:
             ranking = self._ranking = Ranking((line(*row) for row in rows), complete=len(rows) == tally[LISTED])
         return ranking.sheet(tally[LISTED], tally[WAITING])
 
-    def _search(self, db: sqlite3.Connection, query: str, limit: int) -> list[Match]:
+    def _search(
+        self,
+        db: sqlite3.Connection,
+        query: str,
+        limit: int,
+        look: Callable[[sqlite3.Connection, str], Near | None] | None,
+    ) -> list[Match]:
         self._take_in_words(db)
-        known = notes(db)
         query = query.encode("utf-8", "replace").decode()
-        hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=limit)
+        for _ in range(TRIES):
+            near = look(db, query) if look else None
+            if near is None:
+                break
+            if (found := self._matches(db, query, limit, near)) is not None:
+                return found
+        return self._matches(db, query, limit, None) or []
+
+    def _matches(self, db: sqlite3.Connection, query: str, limit: int, near: Near | None) -> list[Match] | None:
+        """The best by words, and by what they are near to; None when vectors moved meanwhile."""
+        known = notes(db)
+        most, also = (WEIGHED, near.nearest) if near else (limit, ())
+        hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=most, also=also)
         marks = ", ".join("?" * len(hits))
-        sql = f"SELECT id, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
-        rows = {found[0]: _row(found[1:]) for found in db.execute(sql, [hit.row for hit in hits])}
-        found = [Match(rows[hit.row], hit.score, hit.common) for hit in hits if hit.row in rows]
-        return sorted(found, key=lambda match: (-match.score, match.row.path))
+        used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
+        sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+        rows = {found[0]: (_row(found[2:]), found[1]) for found in db.execute(sql, [hit.row for hit in hits])}
+        hits = [hit for hit in hits if hit.row in rows]
+        least = enough(known.rows)
+        scores = _by_words(hits, least)
+        if near:
+            cosines = near.of(db, list(rows))
+            if cosines is None:
+                return None
+            scores = _by_both(hits, near, cosines, least)
+        found = [Match(rows[row][0], *numbers, rows[row][1]) for row, numbers in scores.items()]
+        return sorted(found, key=lambda match: (-match.score, match.row.path))[:limit]
 
     def _take_in_words(self, db: sqlite3.Connection) -> None:
         """Bring the full text up to date: a single save does not, whoever searches does."""
         if waiting := _unworded(db):
-            with _writing(db):
+            with writing(db):
                 self._put_words(db, waiting)
 
     def _put_words(self, db: sqlite3.Connection, waiting: Iterable[tuple[int, str]]) -> None:
@@ -540,15 +676,38 @@ class Index:
 
 
 @contextmanager
-def _writing(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
+def _removing() -> Iterator[None]:
     try:
         yield
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
+    except OSError as error:
+        raise StoreFailed(f"the index cannot be removed: {error}") from error
+
+
+class _Numbers(NamedTuple):
+    score: float
+    common: float
+    near: float
+    fit: float
+
+
+def _by_words(hits: Iterable[Hit], least: float) -> dict[int, _Numbers]:
+    return {hit.row: _Numbers(TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / least) for hit in hits}
+
+
+def _by_both(hits: Iterable[Hit], near: Near, cosines: Mapping[int, float], least: float) -> dict[int, _Numbers]:
+    """The numbers of the rows that share words with the question or stand out as near to it."""
+    from memsheaf.index.vectors import NEAR_ENOUGH, fit, fused
+
+    found, usual = {}, near.usual
+    for hit in hits:
+        cosine = cosines.get(hit.row)
+        if cosine is not None and (hit.common or cosine >= usual.mean + NEAR_ENOUGH * usual.spread):
+            score = fused(hit.share, cosine, usual)
+            found[hit.row] = _Numbers(score, hit.common, cosine, fit(hit.common, cosine, near.enough))
+        elif cosine is None and hit.common:  # one that has no vector yet is neither near nor far
+            score = fused(hit.share, usual.mean, usual)
+            found[hit.row] = _Numbers(score, hit.common, 0.0, hit.common / least)
+    return found
 
 
 def _due(db: sqlite3.Connection, known: Notes) -> int:

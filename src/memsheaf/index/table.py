@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
+from memsheaf.errors import Busy
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_text, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
+from memsheaf.store.confined import Folder, kernel_lock
 
-SCHEMA = 3
+SCHEMA = 4
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -36,6 +39,8 @@ CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INT
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
 {lexical.TABLES}
+CREATE TABLE place (embedder INTEGER, slot INTEGER, entry INTEGER, PRIMARY KEY (embedder, slot)) WITHOUT ROWID;
+CREATE INDEX by_entry ON place (entry);
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
   UPDATE note SET a = new.id WHERE name = 'last';
   UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed; END;
@@ -44,7 +49,8 @@ CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> ne
   UPDATE note SET a = a - 1 WHERE name = '{_TALLY}' || old.listed; END;
 CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
   UPDATE note SET a = a - 1 WHERE name = '{_TALLY}' || old.listed;
-  DELETE FROM words WHERE rowid = old.id; END;
+  DELETE FROM words WHERE rowid = old.id;
+  UPDATE place SET entry = -old.id WHERE entry = old.id; END;
 PRAGMA user_version = {SCHEMA};
 """
 
@@ -70,6 +76,10 @@ _USED = "SELECT day FROM used WHERE path = ?"
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
+class Stale(Exception):
+    """The database was deleted while it was open, and another has taken its place."""
+
+
 class Notes:
     """What the index remembers beside its rows, as it was when this was made."""
 
@@ -83,8 +93,11 @@ class Notes:
 
     @property
     def tally(self) -> list[int]:
-        """How many rows are hidden, listed and waiting."""
-        return [self._rows[name][0] for name in _COUNTS]
+        """How many rows are hidden, listed and waiting. Raises sqlite3.DatabaseError when nobody counted."""
+        try:
+            return [self._rows[name][0] for name in _COUNTS]
+        except KeyError as error:
+            raise sqlite3.DatabaseError(f"the note {error} is lost") from None
 
     @property
     def rows(self) -> int:
@@ -117,7 +130,43 @@ def connect(database: str) -> sqlite3.Connection:
 
     Raises:
         sqlite3.DatabaseError: it is damaged; delete it and try again.
+        Busy: another process opens or deletes it, and takes long.
+        OSError: there is no place for it.
     """
+    with locked(base_of(database), "opening"):
+        return _connect(database)
+
+
+def connect_alone() -> sqlite3.Connection:
+    """A database of this process alone, in its memory."""
+    return _connect(":memory:")
+
+
+def delete(database: str) -> None:
+    """Remove the database, so that whoever has it open keeps all of it, and whoever opens it finds none of it.
+
+    SQLite would take a log that is still there for that of a new database, and mix the two.
+    """
+    with locked(base_of(database), "opening"):
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(database + suffix)
+
+
+def base_of(database: str) -> str:
+    """What the names of all files beside a database begin with."""
+    return database.removesuffix(".sqlite")
+
+
+@contextmanager
+def locked(base: str, what: str, *, wait: float = PATIENCE) -> Iterator[None]:
+    """Be the only process that does this. Raises Busy."""
+    folder, name = os.path.split(base)
+    with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.{what}.lock", wait=wait):
+        yield
+
+
+def _connect(database: str) -> sqlite3.Connection:
     db = sqlite3.connect(database, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
@@ -133,6 +182,38 @@ def connect(database: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def is_free(database: str) -> bool:
+    """Whether nobody writes to the database just now."""
+    try:
+        with (
+            locked(base_of(database), "opening", wait=0),
+            closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as db,
+        ):
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+    except (sqlite3.DatabaseError, OSError, Busy):
+        return False
+    return True
+
+
+def is_kept(db: sqlite3.Connection) -> bool:
+    """Whether the database is a file, and not one of this process alone."""
+    return bool(db.execute("PRAGMA database_list").fetchone()[2])
+
+
+@contextmanager
+def writing(db: sqlite3.Connection) -> Iterator[None]:
+    """Change the database in one piece, or not at all."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 def put(
@@ -165,6 +246,11 @@ def put(
 def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
     """A catalog line with its rank: pinned first, then the last changed."""
     return (not pinned, -day, -mtime, path), section_of(kind), text.encode()
+
+
+def keep_vectors(db: sqlite3.Connection, entry: int, path: str) -> None:
+    """Let the row of a path that was only touched have the vectors of the row it replaced."""
+    db.execute("UPDATE place SET entry = (SELECT id FROM entry WHERE path = ?) WHERE entry = ?", (path, -entry))
 
 
 def mark_gone(db: sqlite3.Connection, path: str) -> None:

@@ -47,12 +47,28 @@ sure take talk tell thank thing things think though three time today together to
 type under understand until update upon use useful usual version wait want way week well whatever whether whole
 wish without wonder word work world worth write wrong year yes yesterday yet
 """
+# the same in the languages that share our letters, without accents
+_WEAK_ABROAD = """
+al algunos antes au aussi auch auf aux avec bien bitte ca ce cela ces cette comme como con contra cuando da dann danke
+dans das de del dem den der des desde deux die donde dos du durch durante ein eine einem einen einer el elle en entre
+er era es esa ese eso est esta estas este esto et etait etre fur gibt gracias haben hasta hat hay hier ich ihr il ils
+im ist je jetzt kann kein keine la las le les leur lo los ma mais mas mehr merci mi mir mit moi mon muy nach nada ne
+ni nicht noch nos notre nous nur o oder oui ou para parfait pas pero plus por porque pour puede que quel quelle quien
+qui sa sans se sein ses sehr si sich sie sigue sin sind sobre son su sur sus tambien tanto te tiene todo tout tres tu
+uber um un una und une uno unos unser uns vale vielen vom von vor vos votre vous wann war warum was wenn wer werden
+wie wieder wir wird wo y ya yo zu zum zur
+"""
 
 
 @cache
 def weak_words() -> frozenset[str]:
     """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject."""
-    return frozenset(map(stem, _WEAK_WORDS.split()))
+    return frozenset(map(stem, (_WEAK_WORDS + _WEAK_ABROAD).split()))
+
+
+def is_weak(word: str) -> bool:
+    """Whether it says little to have this word of `words` in common: talk of any kind, a letter, a small number."""
+    return word in weak_words() or (word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit())))
 
 
 def words(text: str) -> list[str]:

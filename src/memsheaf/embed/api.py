@@ -1,0 +1,293 @@
+"""Embedders that a server runs: whatever answers OpenAI's `POST {url}/embeddings`, far away or on this machine.
+
+Texts leave the process here, and nowhere else for the sake of meaning. So it is strict: https, but for this machine;
+no redirect is followed; the key is read when it is needed, sent to one address, and shown to nobody; an answer is
+used only if it is whole and sound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsheaf.embed.exchange import PAUSE, Answer, exchange, placed
+from memsheaf.errors import EmbedderFailed
+from memsheaf.guard.text import cut_bytes, one_line
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+FORMAT = "api-1"
+"""How texts are made ready. Another word whenever the vectors of a model would change by our doing."""
+TEXT_BYTES = 8_000
+"""How much of a text is sent. Many servers refuse one that is longer than their model reads."""
+BATCH_TEXTS = 64
+BATCH_BYTES = 100_000
+
+_MESSAGE = 200
+_AGAIN = (429, 502, 503, 504)
+_PATIENCE = 5.0
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_HOST = re.compile(r"https?://([\w.-]+)", re.A)
+
+
+class Provider(NamedTuple):
+    """Where a provider answers, which variable holds its key, and how its questions differ from OpenAI's."""
+
+    url: str
+    key: str = ""
+    encoding: str = "float"
+    dimensions: str = "dimensions"
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "ollama": Provider("http://127.0.0.1:11434/v1"),
+    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dimensions="output_dimension"),
+    # Voyage refuses the encoding "float", which is what it does anyway; Jina calls it by another name.
+    "voyage": Provider("https://api.voyageai.com/v1", "VOYAGE_API_KEY", encoding="", dimensions="output_dimension"),
+    "jina": Provider("https://api.jina.ai/v1", "JINA_API_KEY", encoding=""),
+    "openai-compatible": Provider(""),
+}
+
+
+class _Again(NamedTuple):
+    wait: float
+    failure: EmbedderFailed
+
+
+class Served:
+    """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
+
+    `name` is "provider:model". `url` is another address than the provider's own, and `key` the environment variable
+    with the key for it. `timeout` is how many seconds one request may take; there is at most one more try.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str = "",
+        key: str = "",
+        dimensions: int = 0,
+        timeout: float = 10.0,
+        environment: Mapping[str, str] = os.environ,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        kind, _, self._model = name.partition(":")
+        if kind not in PROVIDERS or not self._model or not self._model.isprintable():
+            raise EmbedderFailed(f"there is no embedder {name!r}: a provider is one of {', '.join(PROVIDERS)}", _HINT)
+        self._provider = PROVIDERS[kind]
+        if not (url or self._provider.url):
+            raise EmbedderFailed(f"the embedder {name!r} needs an address", "Set its url, such as https://host/v1.")
+        if key and not _VARIABLE.fullmatch(key):
+            raise EmbedderFailed("the key of an embedder is given as the name of an environment variable", _HINT)
+        try:
+            self._place = placed(url or self._provider.url)
+        except ValueError as error:
+            raise EmbedderFailed(f"the embedder {name!r} has no address that can be used: {error}", _HINT) from None
+        # A provider's own key is for its own address; whoever gives another one says which key goes there.
+        self._variable = key or ("" if url else self._provider.key)
+        self._name = f"{name} at {self._place}"
+        self._asked = dimensions
+        self._known = dimensions
+        self._timeout = timeout
+        self._environment = environment
+        self._sleep = sleep
+
+    @property
+    def identity(self) -> str:
+        """Which vectors these are: by model, address and the dimensions asked for, so no question is needed."""
+        return f"{self._model} {self._place} {self._asked or 'own'} {FORMAT}"
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has. The first answer tells; before it, this asks for one, and may fail alike."""
+        if not self._known:
+            self._rows(["."])
+        return self._known
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        """One row of length 1 a text, in their order.
+
+        Raises:
+            EmbedderFailed: there is no key, no answer in time, or none that can be used.
+        """
+        import numpy
+
+        parts = [self._rows(batch) for batch in _batches([_sendable(text) for text in texts])]
+        return numpy.concatenate(parts) if parts else numpy.empty((0, self._known), numpy.float32)
+
+    def _rows(self, texts: Sequence[str]) -> NDArray[float32]:
+        question: dict[str, object] = {"model": self._model, "input": list(texts)}
+        if self._provider.encoding:
+            question["encoding_format"] = self._provider.encoding
+        if self._asked:
+            question[self._provider.dimensions] = self._asked
+        data = self._ask(json.dumps(question, ensure_ascii=False).encode())
+        try:
+            made = _vectors(data, len(texts))
+            if self._known and made.shape[1] != self._known:
+                raise ValueError(f"{made.shape[1]} numbers a vector, where {self._known} were expected")
+        except ValueError as error:
+            raise self._failed(f"gave an answer that cannot be used: {error}") from None
+        self._known = int(made.shape[1])
+        return made
+
+    def _ask(self, body: bytes) -> bytes:
+        """The answer to a question, with one more try where that may help."""
+        answer = self._try(body)
+        if isinstance(answer, _Again) and answer.wait <= _PATIENCE:
+            self._sleep(answer.wait)
+            answer = self._try(body)
+        if isinstance(answer, _Again):
+            raise answer.failure
+        return answer
+
+    def _try(self, body: bytes) -> bytes | _Again:
+        key = self._key()
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        try:
+            answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
+            return _Again(PAUSE, self._failed("closed the connection before its answer was whole"))
+        except (OSError, UnicodeError) as error:
+            raise self._unreached(error) from None
+        if answer.status in _AGAIN:
+            return _Again(answer.wait, self._refused(answer, key))
+        if answer.status != 200:
+            raise self._refused(answer, key)
+        return answer.data
+
+    def _key(self) -> str:
+        if not self._variable:
+            return ""
+        key = self._environment.get(self._variable, "").strip()
+        if not key:
+            raise self._failed(f"needs a key, and the environment variable {self._variable} is not set")
+        if not re.fullmatch(r"[!-~]+", key):
+            raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
+        return key
+
+    def _refused(self, answer: Answer, key: str) -> EmbedderFailed:
+        """What the server said instead of an answer, without the key that it may repeat."""
+
+        def clean(text: str) -> str:
+            return one_line(text.replace(key, "…") if key else text, _MESSAGE)
+
+        if 300 <= answer.status < 400:
+            host = _HOST.match(answer.location)
+            where = f" to {clean(host[1])}" if host else ""
+            return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
+        said = clean(_message(answer.data))
+        what = f"answered {answer.status}{': ' + said if said else ''}"
+        if answer.status in _AGAIN and answer.wait > _PATIENCE:
+            what += f"; it asks for a pause of {answer.wait:g} seconds"
+        if self._variable and 400 <= answer.status < 404:
+            what += f" (the key is in the environment variable {self._variable})"
+        return self._failed(what)
+
+    def _unreached(self, error: Exception) -> EmbedderFailed:
+        from socket import gaierror
+
+        if isinstance(error, TimeoutError):
+            return self._failed(f"gave no answer within {self._timeout:g} seconds")
+        if isinstance(error, ConnectionRefusedError):
+            is_ollama = self._provider is PROVIDERS["ollama"]
+            hint = "Is it running? `ollama serve` starts it." if is_ollama else ""
+            return self._failed("cannot be reached: nothing listens there", hint)
+        if isinstance(error, gaierror | UnicodeError):
+            return self._failed("cannot be reached: there is no such host")
+        said = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+        return self._failed(f"cannot be reached: {one_line(said, _MESSAGE)}")
+
+    def _failed(self, what: str, hint: str = "") -> EmbedderFailed:
+        return EmbedderFailed(f"{self._name} {what}", hint or _HINT)
+
+
+_HINT = "docs/embeddings.md has the settings of an embedder; without one, memories are found by their words."
+
+
+def _sendable(text: str) -> str:
+    """The beginning of a text, as any server takes it: sound UTF-8, and not blank, which most refuse."""
+    return cut_bytes(text.strip().encode("utf-8", "replace").decode(), TEXT_BYTES) or "."
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in their order, as many at once as one request may hold."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        length = len(text.encode())
+        if batch and (len(batch) == BATCH_TEXTS or size + length > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += length
+    if batch:
+        yield batch
+
+
+def _message(data: bytes) -> str:
+    """What an error says, first line, wherever a provider puts it.
+
+    >>> _message(b'{"error": {"message": "no such model"}}'), _message(b'{"detail": [{"msg": "too long"}]}')
+    ('no such model', 'too long')
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = data.decode("utf-8", "replace")
+        found = "" if found.lstrip().startswith(("<", "{", "[")) else found
+    for _ in range(6):
+        if isinstance(found, list):
+            found = found[0] if found else ""
+        elif isinstance(found, dict):
+            found = next((found[name] for name in ("error", "message", "detail", "msg") if found.get(name)), "")
+    return found.strip().partition("\n")[0] if isinstance(found, str) else ""
+
+
+def _vectors(data: bytes, count: int) -> NDArray[float32]:
+    """The rows of an answer, in the order of their texts, made 1 long. Raises ValueError that says what is wrong."""
+    import numpy
+
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON") from None
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list):
+        raise ValueError("it has no list 'data'")
+    if len(items) != count:
+        raise ValueError(f"{len(items)} vectors for {count} texts")
+    rows: list[list[float]] = [[] for _ in items]
+    for place, item in enumerate(items):
+        row = item.get("embedding") if isinstance(item, dict) else None
+        if not isinstance(row, list) or not row or not {*map(type, row)} <= {int, float}:
+            raise ValueError("a vector is no list of numbers")
+        at = place if item.get("index") is None else item["index"]  # Gemini leaves out the number 0
+        if type(at) is not int or not 0 <= at < count or rows[at]:
+            raise ValueError("its vectors are not numbered from 0, each once")
+        rows[at] = row
+    if len({*map(len, rows)}) > 1:
+        raise ValueError("its vectors are not of one length")
+    try:
+        made = numpy.array(rows, numpy.float64)
+    except OverflowError:
+        made = numpy.array([[numpy.inf]])
+    if not numpy.isfinite(made).all():
+        raise ValueError("a vector has numbers that are not finite")
+    largest = numpy.abs(made).max(axis=1, keepdims=True)
+    if not largest.all():
+        raise ValueError("a vector is all zeros")
+    made /= largest  # first, so that no square is too large or too small
+    made /= numpy.linalg.norm(made, axis=1, keepdims=True)
+    return made.astype(numpy.float32)

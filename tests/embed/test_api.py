@@ -1,0 +1,692 @@
+"""An embedder behind a real server on this machine, which answers as the providers do, or as badly as one can."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, ClassVar, NamedTuple
+
+import numpy
+import pytest
+
+from memsheaf.embed import Embedder, exchange, find
+from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, Served
+from memsheaf.errors import EmbedderFailed
+
+KEY = "sk-proj-4f9a0c77e1"
+Reply = Callable[["Handler"], None]
+
+
+class Asked(NamedTuple):
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers from a script, the last line again and again."""
+
+    script: ClassVar[list[Reply]]
+    asked: ClassVar[list[Asked]]
+    over: ClassVar[Event]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(Asked(self.path, {name.lower(): text for name, text in self.headers.items()}, body))
+        (self.script.pop(0) if len(self.script) > 1 else self.script[0])(self)
+
+    def do_CONNECT(self) -> None:
+        self.asked.append(Asked(self.path, {name.lower(): text for name, text in self.headers.items()}, None))
+        self.script[0](self)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def send(self, status: int, body: str | bytes, **headers: str) -> None:
+        data = body.encode() if isinstance(body, str) else body
+        self.send_response(status)
+        for name, text in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class Quiet(ThreadingHTTPServer):
+    """A client that breaks off is part of the script."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class Server(NamedTuple):
+    url: str
+    script: list[Reply]
+    asked: list[Asked]
+
+    def play(self, *script: Reply) -> None:
+        self.script[:] = script
+
+
+@pytest.fixture(params=["HTTP/1.1", "HTTP/1.0"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    class Scripted(Handler):
+        protocol_version = request.param
+        script: ClassVar[list[Reply]] = [good]
+        asked: ClassVar[list[Asked]] = []
+        over = Event()
+
+    with Quiet(("127.0.0.1", 0), Scripted) as running:
+        thread = Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield Server(f"http://127.0.0.1:{running.server_port}/v1", Scripted.script, Scripted.asked)
+        Scripted.over.set()
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def embedder(server: Server, pauses: list[float]) -> Served:
+    return Served(
+        "openai:text-embedding-3-small",
+        url=server.url,
+        key="SOME_KEY",
+        environment={"SOME_KEY": KEY},
+        sleep=pauses.append,
+    )
+
+
+def vector(text: str) -> list[float]:
+    """Some numbers that tell texts apart."""
+    return [3.0 * len(text), 4.0, float(sum(map(ord, text)) % 7)]
+
+
+def row(text: str) -> list[float]:
+    numbers = vector(text)
+    return [number / math.hypot(*numbers) for number in numbers]
+
+
+def listing(texts: list[str], **changes: Any) -> dict[str, Any]:
+    items = [{"object": "embedding", "index": at, "embedding": vector(text)} for at, text in enumerate(texts)]
+    usage = {"prompt_tokens": 8, "total_tokens": 8}
+    return {"object": "list", "data": items, "model": "text-embedding-3-small", "usage": usage, **changes}
+
+
+def good(handler: Handler) -> None:
+    """As OpenAI answers, with line feeds and blanks."""
+    handler.send(200, json.dumps(listing(handler.asked[-1].body["input"]), indent=2))
+
+
+def as_ollama(handler: Handler) -> None:
+    texts = handler.asked[-1].body["input"]
+    items = [{"object": "embedding", "embedding": vector(text), "index": at} for at, text in enumerate(texts)]
+    usage = {"prompt_tokens": 2, "total_tokens": 2}
+    handler.send(200, json.dumps({"object": "list", "data": items, "model": "nomic-embed-text", "usage": usage}))
+
+
+def as_gemini(handler: Handler) -> None:
+    """Without the number 0, and in pieces."""
+    texts = handler.asked[-1].body["input"]
+    items: list[dict[str, Any]] = [{"object": "embedding", "embedding": vector(text)} for text in texts]
+    for at, item in enumerate(items[1:], 1):
+        item["index"] = at
+    handler.send(200, json.dumps({"object": "list", "data": items, "model": "gemini-embedding-001"}))
+
+
+def backwards(handler: Handler) -> None:
+    answer = listing(handler.asked[-1].body["input"])
+    handler.send(200, json.dumps(answer | {"data": answer["data"][::-1]}))
+
+
+def in_chunks(handler: Handler) -> None:
+    data = json.dumps(listing(handler.asked[-1].body["input"])).encode()
+    handler.send_response(200)
+    if handler.protocol_version == "HTTP/1.1":
+        handler.send_header("Transfer-Encoding", "chunked")
+        data = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (data[:7], data[7:])) + b"0\r\n\r\n"
+    handler.end_headers()
+    handler.wfile.write(data)
+    handler.close_connection = True
+
+
+def saying(status: int, body: str, **headers: str) -> Reply:
+    return lambda handler: handler.send(status, body, **headers)
+
+
+def reset(handler: Handler) -> None:
+    """Hang up at once, as hard as TCP allows."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(handler.connection.detach())
+    handler.close_connection = True
+
+
+def half(handler: Handler) -> None:
+    data = json.dumps(listing(handler.asked[-1].body["input"])).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data[: len(data) // 2])
+    handler.close_connection = True
+
+
+def half_of_the_chunks(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n{")
+    handler.close_connection = True
+
+
+def hang(handler: Handler) -> None:
+    handler.over.wait(60)
+    handler.close_connection = True
+
+
+def drip(start: bytes) -> Reply:
+    """Begin well, and then a byte from time to time, so that no single wait is long."""
+
+    def reply(handler: Handler) -> None:
+        handler.close_connection = True
+        try:
+            handler.wfile.write(start)
+            for _ in range(200):
+                if handler.over.wait(0.02):
+                    return
+                handler.wfile.write(b" ")
+            handler.asked.append(Asked("all of it was waited for", {}, None))
+        except OSError:
+            pass
+
+    return reply
+
+
+def failure(embedder: Served, *texts: str) -> str:
+    with pytest.raises(EmbedderFailed) as caught:
+        embedder.encode(texts or ["a text"])
+    said = f"{caught.value} {caught.value.hint}"
+    assert KEY not in said
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize("reply", [good, as_ollama, as_gemini, backwards, in_chunks])
+def test_rows_are_one_long_and_in_the_order_of_the_texts(server: Server, embedder: Served, reply: Reply) -> None:
+    server.play(reply)
+    texts = ["one", "and two", "three, naïve 數據"]
+    found = embedder.encode(texts)
+    assert found.dtype == numpy.float32
+    assert numpy.abs(found - [row(text) for text in texts]).max() < 1e-6
+    assert embedder.dimensions == 3
+
+
+def test_the_question_is_the_one_that_providers_document(server: Server, embedder: Served) -> None:
+    embedder.encode(["naïve"])
+    (asked,) = server.asked
+    assert asked.path == "/v1/embeddings"
+    assert asked.body == {"model": "text-embedding-3-small", "input": ["naïve"], "encoding_format": "float"}
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert asked.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("provider", "extra"),
+    [
+        ("openai", {"encoding_format": "float", "dimensions": 3}),
+        ("openai-compatible", {"encoding_format": "float", "dimensions": 3}),
+        ("gemini", {"encoding_format": "float", "dimensions": 3}),
+        ("mistral", {"encoding_format": "float", "output_dimension": 3}),
+        ("voyage", {"output_dimension": 3}),
+        ("jina", {"dimensions": 3}),
+    ],
+)
+def test_each_provider_is_asked_in_its_own_words(server: Server, provider: str, extra: dict[str, object]) -> None:
+    Served(f"{provider}:m", url=server.url, dimensions=3).encode(["a"])
+    assert server.asked[0].body == {"model": "m", "input": ["a"], **extra}
+
+
+def test_a_model_may_have_colons_and_a_server_on_this_machine_needs_no_key(server: Server) -> None:
+    Served("ollama:nomic-embed-text:v1.5", url=server.url).encode(["a"])
+    assert server.asked[0].body["model"] == "nomic-embed-text:v1.5"
+    assert "authorization" not in server.asked[0].headers
+
+
+def test_many_texts_go_in_several_questions(server: Server, embedder: Served) -> None:
+    texts = [f"text {'x' * (number % 50)}." for number in range(2 * BATCH_TEXTS + 3)]
+    found = embedder.encode(texts)
+    assert [len(asked.body["input"]) for asked in server.asked] == [BATCH_TEXTS, BATCH_TEXTS, 3]
+    assert numpy.abs(found - [row(text) for text in texts]).max() < 1e-6
+
+
+def test_long_texts_are_cut_and_few_go_together(server: Server, embedder: Served) -> None:
+    embedder.encode(["東" * 20_000] * 30)
+    sent = [[len(text.encode()) for text in asked.body["input"]] for asked in server.asked]
+    assert [len(lengths) for lengths in sent] == [12, 12, 6]
+    assert all(TEXT_BYTES - 3 < length <= TEXT_BYTES for lengths in sent for length in lengths)
+    assert all(BATCH_BYTES - TEXT_BYTES < sum(lengths) <= BATCH_BYTES for lengths in sent[:-1])
+
+
+def test_no_texts_are_no_question(server: Server, embedder: Served) -> None:
+    assert embedder.encode([]).shape == (0, 0)
+    assert server.asked == []
+    embedder.encode(["a"])
+    assert embedder.encode([]).shape == (0, 3)
+    assert len(server.asked) == 1
+
+
+def test_how_many_numbers_a_vector_has_is_asked_once_if_no_answer_told_yet(server: Server, embedder: Served) -> None:
+    server.play(saying(500, ""), good)
+    with pytest.raises(EmbedderFailed):
+        _ = embedder.dimensions
+    assert embedder.dimensions == embedder.dimensions == 3
+    assert [asked.body["input"] for asked in server.asked] == [["."], ["."]]
+    assert Served("ollama:m", url=server.url, dimensions=5).dimensions == 5
+    assert len(server.asked) == 2
+
+
+def test_what_servers_refuse_is_made_harmless(server: Server, embedder: Served) -> None:
+    embedder.encode(["", " \n", "half a pair \ud800", " " * 2 * TEXT_BYTES + "late"])
+    assert server.asked[0].body["input"] == [".", ".", "half a pair ?", "late"]
+
+
+def test_the_identity_is_known_before_a_question_and_tells_models_addresses_and_dimensions_apart() -> None:
+    names = ["ollama:a", "ollama:b"]
+    urls = ["http://127.0.0.1:1/v1", "http://localhost:1/v1"]
+    made = [Served(name, url=url, dimensions=size) for name in names for url in urls for size in (0, 5)]
+    assert len({each.identity for each in made}) == 8
+    assert Served("ollama:a", url="http://LOCALHOST:1/v1/").identity == Served("ollama:a", url=urls[1]).identity
+
+
+def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None:
+    environment: dict[str, str] = {}
+    embedder = Served("openai:m", url=server.url, key="SOME_KEY", environment=environment)
+    assert "SOME_KEY is not set" in failure(embedder)
+    environment["SOME_KEY"] = f" {KEY}\n"
+    embedder.encode(["a"])
+    environment["SOME_KEY"] = "another"
+    embedder.encode(["a"])
+    assert [asked.headers["authorization"] for asked in server.asked] == [f"Bearer {KEY}", "Bearer another"]
+    assert KEY not in repr([vars(embedder) | {"_environment": None}, embedder.identity])
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\r\nX-Evil: 1", f"{KEY} {KEY}", f"{KEY}ü", f"{KEY}\0"])
+def test_a_key_that_is_none_is_not_sent_and_not_shown(server: Server, key: str) -> None:
+    embedder = Served("openai:m", url=server.url, key="SOME_KEY", environment={"SOME_KEY": key})
+    assert "what is in the environment variable SOME_KEY is none" in failure(embedder)
+    assert server.asked == []
+
+
+def test_a_providers_own_key_goes_to_its_own_address_only(server: Server) -> None:
+    Served("openai:m", url=server.url, environment={"OPENAI_API_KEY": KEY}).encode(["a"])
+    assert "authorization" not in server.asked[0].headers
+
+
+@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.key])
+def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
+    said = failure(Served(f"{name}:m", environment={}))
+    assert f"{name}:m at https://" in said
+    assert PROVIDERS[name].key in said
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (
+            401,
+            json.dumps(
+                {
+                    "error": {
+                        "message": f"Incorrect API key provided: {KEY}. You can find your API key at https://…",
+                        "type": "invalid_request_error",
+                        "param": None,
+                        "code": "invalid_api_key",
+                    }
+                },
+                indent=4,
+            ),
+            "answered 401: Incorrect API key provided: …. You can find",
+        ),
+        (404, '{"error":{"message":"model \\"m\\" not found, try pulling it first"}}', "404: model \"m\" not found"),
+        (400, '{"error":"the input length exceeds the context length"}', "400: the input length exceeds the context"),
+        (400, '[{"error": {"code": 400, "message": "API key not valid.\\nx", "status": "X"}}]', "not valid. (the"),
+        (422, '{"object":"error","message":{"detail":[{"msg":"Extra inputs are not permitted"}]}}', "Extra inputs"),
+        (401, '{"message":"Unauthorized","request_id":"7"}', "401: Unauthorized (the key is in the"),
+        (400, '{"detail":"Value \'float\' for \'encoding_format\' is invalid"}', "400: Value 'float' for"),
+        (500, '{"error":{"code":500,"message":"input is too large to process"}}', "500: input is too large"),
+        (500, "out of memory\nat line 3", "answered 500: out of memory docs"),
+        (500, "<html><body>oops</body></html>", "answered 500 docs"),
+        (500, "", "answered 500 docs"),
+        (500, "[" * 100_000, "answered 500 docs"),
+        (500, '{"error": ' * 50 + "1" + "}" * 50, "answered 500 docs"),
+        (418, f"\x1b[31m{KEY}{'x' * 1000}", "answered 418: [31m…xxx"),
+        (204, "", "answered 204"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_told_in_the_providers_words_without_the_key(
+    server: Server, embedder: Served, status: int, body: str, said: str
+) -> None:
+    server.play(saying(status, body))
+    found = failure(embedder).replace("docs/embeddings.md", "docs")
+    assert found.startswith(f"openai:text-embedding-3-small at {server.url} answered {status}")
+    assert said in found
+    assert len(found) < 600
+    assert len(server.asked) == 1
+
+
+def test_a_refused_key_names_the_variable(server: Server, embedder: Served) -> None:
+    server.play(saying(403, ""))
+    assert "the key is in the environment variable SOME_KEY" in failure(embedder)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_busy_server_is_asked_once_more(server: Server, embedder: Served, pauses: list[float], status: int) -> None:
+    server.play(saying(status, "{}"), good)
+    assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
+    assert pauses == [exchange.PAUSE]
+
+
+@pytest.mark.parametrize(("said", "pause"), [("2", 2.0), ("0.25", 0.25), ("0", 0.0), ("5", 5.0)])
+def test_the_pause_is_the_one_that_is_asked_for(
+    server: Server, embedder: Served, pauses: list[float], said: str, pause: float
+) -> None:
+    server.play(saying(429, "{}", Retry_After=said), good)
+    embedder.encode(["one"])
+    assert pauses == [pause]
+
+
+@pytest.mark.parametrize("said", ["soon", "-1", "nan", "1e9", "Wed, 21 Oct 2026 07:28:00 GMT", ""])
+def test_a_pause_that_is_no_number_is_a_short_one(
+    server: Server, embedder: Served, pauses: list[float], said: str
+) -> None:
+    server.play(saying(503, "{}", Retry_After=said), good)
+    embedder.encode(["one"])
+    assert pauses == [exchange.PAUSE]
+
+
+def test_a_long_pause_is_not_waited_for(server: Server, embedder: Served, pauses: list[float]) -> None:
+    server.play(saying(429, '{"error":{"message":"Rate limit reached"}}', Retry_After="20"), good)
+    assert "429: Rate limit reached; it asks for a pause of 20 seconds" in failure(embedder)
+    assert (len(server.asked), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("reply", [saying(429, '{"error":"busy"}'), reset, half, half_of_the_chunks])
+def test_there_is_one_more_try_and_no_third(
+    server: Server, embedder: Served, pauses: list[float], reply: Reply
+) -> None:
+    server.play(reply)
+    said = failure(embedder)
+    assert "answered 429: busy" in said or "closed the connection before its answer was whole" in said
+    assert (len(server.asked), pauses) == (2, [exchange.PAUSE])
+
+
+@pytest.mark.parametrize("reply", [reset, half, half_of_the_chunks])
+def test_a_connection_that_breaks_is_made_anew(server: Server, embedder: Served, reply: Reply) -> None:
+    server.play(reply, good)
+    assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [hang, drip(b"HTTP/1.1 "), drip(HEAD + b"X-Slow: "), drip(HEAD + b"Content-Length: 99999\r\n\r\n{"),
+     drip(HEAD + b"\r\n{"), drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n"), drip(b"HTTP/1.1 500 No\r\n\r\n")],
+)  # fmt: skip
+def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: Server, reply: Reply) -> None:
+    server.play(reply)
+    assert "gave no answer within 0.3 seconds" in failure(Served("ollama:m", url=server.url, timeout=0.3))
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("", "no JSON"),
+        ("no json at all", "no JSON"),
+        ('{"data": [', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("null", "no list 'data'"),
+        ("[]", "no list 'data'"),
+        ('{"error": "quietly"}', "no list 'data'"),
+        ('{"data": {}}', "no list 'data'"),
+        ('{"data": []}', "0 vectors for 2 texts"),
+        ('{"data": [{"embedding": [1]}]}', "1 vectors for 2 texts"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1]}, {"embedding": [1]}]}', "3 vectors for 2 texts"),
+        ('{"data": [1, 2]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": []}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": "AACAPw=="}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [true]}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": ["1"]}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [null]}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [[1]]}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1, 2]}]}', "not of one length"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [NaN]}]}', "not finite"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [-Infinity]}]}', "not finite"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1e999]}]}', "not finite"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 400), "not finite"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 5000), "no JSON"),
+        ('{"data": [{"embedding": [1, 0]}, {"embedding": [0, -0.0]}]}', "all zeros"),
+        ('{"data": [{"embedding": [1], "index": 1}, {"embedding": [1], "index": 1}]}', "not numbered"),
+        ('{"data": [{"embedding": [1], "index": 1}, {"embedding": [1]}]}', "not numbered"),
+        ('{"data": [{"embedding": [1], "index": 0}, {"embedding": [1], "index": 2}]}', "not numbered"),
+        ('{"data": [{"embedding": [1], "index": -1}, {"embedding": [1], "index": 0}]}', "not numbered"),
+        ('{"data": [{"embedding": [1], "index": false}, {"embedding": [1], "index": true}]}', "not numbered"),
+        ('{"data": [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}]}', "not numbered"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_sound_is_not_used(server: Server, embedder: Served, body: str, said: str) -> None:
+    server.play(saying(200, body))
+    found = failure(embedder, "a", "b")
+    assert "gave an answer that cannot be used: " in found
+    assert said in found
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("numbers", [[1e300, 1e300], [1e-300, 1e-300], [5e-324, 5e-324], [3, 3]])
+def test_any_size_of_number_becomes_a_length_of_one(server: Server, embedder: Served, numbers: list[float]) -> None:
+    server.play(saying(200, json.dumps({"data": [{"embedding": numbers, "index": 0}]})))
+    assert numpy.abs(embedder.encode(["a"]) - math.sqrt(0.5)).max() < 1e-6
+
+
+def test_another_number_of_dimensions_than_before_is_refused(server: Server, embedder: Served) -> None:
+    embedder.encode(["a"])
+    server.play(saying(200, '{"data": [{"embedding": [1, 2], "index": 0}]}'))
+    assert "2 numbers a vector, where 3 were expected" in failure(embedder)
+
+
+def test_another_number_of_dimensions_than_asked_for_is_refused(server: Server) -> None:
+    assert "3 numbers a vector, where 7 were expected" in failure(Served("ollama:m", url=server.url, dimensions=7))
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: Served, is_told: bool) -> None:
+    sent = 0
+
+    def flood(handler: Handler) -> None:
+        nonlocal sent
+        handler.close_connection = True
+        length = b"Content-Length: 9000000000\r\n" if is_told else b""
+        handler.wfile.write(HEAD + length + b"\r\n[")
+        try:
+            while sent < 3 * exchange.ANSWER_BYTES:
+                sent += handler.connection.send(b"0," * (1 << 19))
+        except OSError:
+            pass
+
+    server.play(flood)
+    assert "its answer is larger than 50 MB" in failure(embedder)
+    assert sent < 2 * exchange.ANSWER_BYTES
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [("https://evil.example/v1/embeddings?k=1", " to evil.example,"), ("/v2/embeddings", ","), ("", ","),
+     (f"https://{KEY}@evil.example/", " to …,"), ("javascript:1", ",")],
+)  # fmt: skip
+def test_no_redirect_is_followed(server: Server, embedder: Served, status: int, location: str, said: str) -> None:
+    server.play(saying(status, "", Location=location), good)
+    assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
+    assert len(server.asked) == 1
+
+
+def test_a_redirect_to_another_host_brings_it_no_key(server: Server, embedder: Served) -> None:
+    server.play(lambda handler: handler.send(307, "", Location=server.url.replace("127.0.0.1", "localhost")), good)
+    assert "a redirect to localhost, which is not followed" in failure(embedder)
+    assert len(server.asked) == 1
+
+
+def test_what_is_no_http_is_told(server: Server, embedder: Served) -> None:
+    def gibberish(handler: Handler) -> None:
+        handler.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+        handler.close_connection = True
+
+    server.play(gibberish)
+    assert "cannot be reached: what came is no HTTP" in failure(embedder)
+
+
+def unused() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_server_that_is_not_there_is_told_at_once(pauses: list[float]) -> None:
+    said = failure(Served("ollama:m", url=f"http://{unused()}/v1", sleep=pauses.append))
+    assert "cannot be reached: nothing listens there" in said
+    assert "`ollama serve`" in said
+    assert pauses == []
+
+
+@pytest.mark.parametrize("host", ["embeddings.invalid", f"{'x' * 64}.invalid", "a..invalid"])
+def test_a_host_that_is_not_there_is_told(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    assert "cannot be reached" in failure(Served("openai-compatible:m", url=f"https://{host}/v1"))
+
+
+def test_a_server_that_speaks_no_tls_gets_nothing(server: Server) -> None:
+    embedder = Served(
+        "openai:m", url=server.url.replace("http:", "https:"), key="SOME_KEY", environment={"SOME_KEY": KEY}
+    )
+    assert "cannot be reached: " in failure(embedder)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://api.openai.com/v1", "http://127.0.0.1.evil.example/v1", "http://localhost.evil.example/v1",
+     "http://10.0.0.1/v1", "http://0.0.0.0/v1", "http://[::2]/v1", "http://1270.0.0.1/v1", "http://127.1/v1"],
+)  # fmt: skip
+def test_http_is_for_this_machine_only(url: str) -> None:
+    with pytest.raises(EmbedderFailed, match="would show texts and key to the network"):
+        Served("openai-compatible:m", url=url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost/v1", "http://LocalHost:1/v1", "http://127.0.0.1:1", "http://127.8.9.1/", "http://[::1]:1/v1"],
+)
+def test_this_machine_has_several_names(url: str) -> None:
+    assert Served("openai-compatible:m", url=url).identity
+
+
+@pytest.mark.parametrize(
+    "url",
+    [f"https://user:{KEY}@host/v1", f"https://host/v1?key={KEY}", f"https://host/v1#{KEY}", "host/v1", "https://",
+     "ftp://host/v1", "file:///etc/passwd", "https://host:99999/v1", "https://host:x/v1", "https://ho st/v1",
+     "https://host/v1\r\nX: y", "https://höst/v1", " https://host/v1", "https://host\\@evil.example/v1", "\ud800"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(EmbedderFailed, match="an address is like https://host/v1") as caught:
+        Served("openai-compatible:m", url=url)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [KEY, "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "", "A B", "1A"])
+def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> None:
+    if not key:
+        assert Served("ollama:m", key=key).identity
+        return
+    with pytest.raises(EmbedderFailed, match="the name of an environment variable") as caught:
+        Served("ollama:m", key=key)
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["openai", "openai:", "cohere:m", ":m", "", "openai:a\nb"])
+def test_a_name_that_is_no_provider_and_model_is_refused(name: str) -> None:
+    with pytest.raises(EmbedderFailed, match="a provider is one of openai, ollama"):
+        Served(name)
+
+
+def test_a_compatible_server_needs_an_address() -> None:
+    with pytest.raises(EmbedderFailed, match="needs an address"):
+        Served("openai-compatible:m")
+
+
+@pytest.mark.parametrize("user", ["", "me:p%40ss@"])
+def test_a_proxy_of_the_environment_is_asked_for_a_way_and_sees_no_key(
+    server: Server, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://{user}{server.url.removeprefix('http://').removesuffix('/v1')}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    server.play(saying(403, ""))
+    embedder = Served(
+        "openai-compatible:m", url="https://embeddings.invalid/v1", key="SOME_KEY", environment={"SOME_KEY": KEY}
+    )
+    assert "cannot be reached: Tunnel connection failed: 403" in failure(embedder)
+    (asked,) = server.asked
+    assert asked.path == "embeddings.invalid:443"
+    assert KEY not in repr(asked)
+    assert asked.headers.get("proxy-authorization") == ("Basic bWU6cEBzcw==" if user else None)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://127.0.0.1:1", "https://127.0.0.1:1", "http://", "http://h:x", "http://["]
+)
+def test_a_proxy_that_cannot_be_used_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    embedder = Served("openai-compatible:m", url="https://embeddings.invalid/v1")
+    assert "the proxy of the environment is not an http:// one" in failure(embedder)
+
+
+def test_this_machine_is_reached_without_a_proxy(
+    server: Server, embedder: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, f"http://{unused()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert len(embedder.encode(["a"])) == 1
+    monkeypatch.setenv("https_proxy", server.url.removesuffix("/v1"))
+    assert "cannot be reached" in failure(Served("ollama:m", url=f"https://{unused()}/v1"))
+    assert len(server.asked) == 1
+
+
+def test_nothing_is_sent_or_loaded_before_the_first_text() -> None:
+    code = """
+import sys
+from memsheaf.embed import find
+embedder = find("cache", name="openai:text-embedding-3-small")
+embedder.identity
+print(sorted({"numpy", "http", "urllib", "urllib.request", "ssl", "socket", "email"} & set(sys.modules)))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout == "[]\n"
+
+
+def test_it_is_an_embedder_like_the_others(server: Server) -> None:
+    found: Embedder | None = find("cache", name="ollama:nomic-embed-text", url=server.url)
+    assert found is not None
+    assert found.encode(["one", "two"]).shape == (2, 3)

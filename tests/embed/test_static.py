@@ -1,0 +1,159 @@
+"""The table in the package, and two embedders as one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy import float32
+
+from memsheaf.embed import Usual
+from memsheaf.embed.both import Both
+from memsheaf.embed.static import FILE, Static
+from memsheaf.embed.tensors import Tensors, dump, parse
+from memsheaf.errors import EmbedderFailed
+
+static = Static()
+
+
+def near(one: str, other: str) -> float:
+    rows = static.encode([one, other])
+    return float(rows[0] @ rows[1])
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Static:
+    """A table of three words, of which one is written in the numbers that a person can check."""
+    halves = numpy.full((6, 128), 0x88, numpy.uint8)  # 8 is 0
+    halves[3, 0] = 0x8F  # cat: 7 in the first place
+    halves[4, 0] = 0xF8  # dog: 7 in the second
+    halves[5, 0] = 0x81  # stone: -7 in the first
+    words = numpy.frombuffer(b"[UNK]\n[CLS]\n[SEP]\ncat\ndog\nstone", numpy.uint8)
+    scales = numpy.array([1, 1, 1, 0.5, 0.5, 1], float32)
+    path = tmp_path / "tiny.table"
+    path.write_bytes(dump(Tensors({"words": words, "rows": halves, "scales": scales}, {})))
+    return Static(str(path))
+
+
+def test_a_text_is_the_sum_of_its_words_each_once(tiny: Static) -> None:
+    cat, both, twice, against = tiny.encode(["cat", "dog CAT", "cat cat dog", "cat stone"])
+    assert cat[:3].tolist() == [1, 0, 0]
+    assert both[:3] == pytest.approx([0.5**0.5, 0.5**0.5, 0])
+    assert (twice == both).all()
+    assert against[:3].tolist() == [-1, 0, 0]
+
+
+def test_words_nobody_knows_change_nothing(tiny: Static) -> None:
+    known, more = tiny.encode(["cat", "cat 猫 xyz"])
+    assert (known == more).all()
+
+
+def test_a_text_of_unknown_words_lies_near_itself_alone(tiny: Static) -> None:
+    texts = ["部署流程", "数据库", "", "🦓🦓🦓", "部署流程"]
+    rows = static.encode(texts)
+    assert numpy.linalg.norm(rows, axis=1) == pytest.approx(1)
+    assert (rows[0] == rows[4]).all()
+    products = rows[:4] @ rows[:4].T
+    assert numpy.abs(products - numpy.eye(4)).max() < 0.3
+
+
+def test_the_same_meaning_in_other_words_is_nearer_than_another() -> None:
+    for question, answer, other in (
+        ("database performance", "PostgreSQL index tuning. Making slow queries fast", "Prefers tabs for indentation"),
+        ("deployment process", "CI/CD. How releases are built. The pipeline runs on every push", "Prefers tabs"),
+        ("which whitespace should I use?", "Prefers tabs. Indentation for all code", "The server room is cold"),
+    ):
+        assert near(question, answer) > near(question, other) + 0.1
+
+
+def test_names_in_code_are_taken_apart() -> None:
+    assert near("userAuthentication", "user authentication") == pytest.approx(1)
+    assert near("snake_case_name", "snake case name") > 0.8
+
+
+def test_the_table_is_what_the_issue_of_size_allows() -> None:
+    assert os.path.getsize(FILE) <= 8_000_000
+    with open(FILE, "rb") as file:
+        kept = parse(file.read())
+    words = kept.arrays["words"].tobytes().decode().split("\n")
+    assert len(words) == len(set(words)) == len(kept.arrays["rows"]) == len(kept.arrays["scales"])
+    assert (kept.arrays["rows"] & 15).min() >= 1
+    assert (kept.arrays["rows"] >> 4).min() >= 1
+    said = re.search(r"([\d,]+) words", sys.modules[Static.__module__].__doc__ or "")
+    assert said is not None
+    assert said[1] == f"{len(words):,}"
+
+
+@given(st.lists(st.text(max_size=60), max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_text_rows_have_length_one(texts: list[str]) -> None:
+    rows = static.encode(texts)
+    assert rows.shape == (len(texts), 256)
+    assert rows.dtype == float32
+    assert numpy.abs(numpy.linalg.norm(rows, axis=1) - 1).max(initial=0) < 1e-5
+
+
+def test_threads_may_share_it() -> None:
+    fresh = Static()
+    texts = [f"memory number {number} about deployment" for number in range(50)]
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda text: fresh.encode([text])[0], texts))
+    assert (numpy.array(rows) == static.encode(texts)).all()
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"\xff" * 100, dump(Tensors({}, {}))])
+def test_a_damaged_table_is_said_to_be(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "bad").write_bytes(data)
+    for path in (tmp_path / "bad", tmp_path / "none", tmp_path):
+        with pytest.raises(EmbedderFailed, match="cannot be read"):
+            Static(str(path)).encode(["a"])
+
+
+def test_the_table_is_mapped_not_read() -> None:
+    """Of eight megabytes, a question takes the words and a few rows into the process's own memory."""
+    code = """
+import numpy
+from memsheaf.embed.static import Static
+def private():
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
+before = private()
+Static().encode(["how do we deploy?"])
+print(private() - before)
+"""
+    if not os.path.exists("/proc/self/smaps_rollup"):
+        pytest.skip("only Linux tells which memory is a process's own")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert int(result.stdout) < 12_000  # KiB: the vocabulary as a dictionary
+
+
+class Fixed:
+    """Says what it is told."""
+
+    def __init__(self, identity: str, row: list[float]) -> None:
+        self.identity = identity
+        self.dimensions = len(row)
+        self._row = numpy.array(row, float32)
+
+    def encode(self, texts: object) -> numpy.typing.NDArray[float32]:
+        return numpy.array([self._row for _ in texts])  # type: ignore[attr-defined]
+
+
+def test_two_embedders_are_one_whose_cosine_is_the_mean() -> None:
+    one = Both(static, Fixed("fixed", [1.0, 0.0]), Usual(0.1, 0.1))
+    assert one.dimensions == 258
+    assert one.identity == "memsheaf-static 1 and fixed"
+    assert one.usual == (0.1, 0.1)
+    rows = one.encode(["database performance", "PostgreSQL index tuning"])
+    assert numpy.linalg.norm(rows, axis=1) == pytest.approx(1)
+    assert float(rows[0] @ rows[1]) == pytest.approx(
+        (near("database performance", "PostgreSQL index tuning") + 1) / 2
+    )

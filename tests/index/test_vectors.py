@@ -1,0 +1,888 @@
+"""Memories found by meaning: what is embedded, what is kept of it, and that nothing is lost or left behind.
+
+The embedder is a toy: words hashed into a few dimensions, with a short list of words that mean the same.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from numpy import float32
+from numpy.typing import NDArray
+
+from memsheaf.config import Settings
+from memsheaf.errors import EmbedderFailed, NotFound
+from memsheaf.index import places
+from memsheaf.index.embedding import BATCH, FEW, PAUSE
+from memsheaf.index.search import database_for
+from memsheaf.index.slots import SlotFile
+from memsheaf.index.table import base_of, locked
+from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
+from memsheaf.memory import parse
+from memsheaf.sheaf import Sheaf
+
+SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor", "canine": "dog", "feline": "cat"}
+
+
+class Toy:
+    """Words as directions; it counts the texts it was given, and can be made to fail or to wait."""
+
+    def __init__(self, identity: str = "toy 1", dimensions: int = 64) -> None:
+        self.identity = identity
+        self.dimensions = dimensions
+        self.usual = (0.05, 0.1)
+        self.texts: list[str] = []
+        self.fails: Exception | None = None
+        self.gate: threading.Event | None = None
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        if self.gate is not None and len(texts) > 1:
+            assert self.gate.wait(60)
+        if self.fails is not None:
+            raise self.fails
+        self.texts += texts
+        rows = numpy.zeros((len(texts), self.dimensions), float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.lower().replace(".", " ").split():
+                digest = sha256(SAME.get(word, word).encode()).digest()
+                row[digest[0] % self.dimensions] += 1 if digest[1] % 2 else -1
+                row[digest[2] % self.dimensions] += 1 if digest[3] % 2 else -1
+            row[0] += 0.01
+            row /= numpy.linalg.norm(row)
+        return rows
+
+
+Open = Callable[..., Sheaf]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def toy() -> Toy:
+    return Toy()
+
+
+@pytest.fixture
+def sheaf(settings: Settings, toy: Toy) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        yield sheaf
+
+
+def remember(sheaf: Sheaf, name: str, content: str = "nothing else") -> str:
+    return sheaf.remember(name, "d", "user", content).path
+
+
+def fill(sheaf: Sheaf, count: int = 3) -> None:
+    """Memories, a commit each batch, so that they do not wait one by one."""
+    folder = Path(sheaf.root)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        text = f"---\nname: Note {number}\ndescription: d{number}\ntype: user\n---\nword{number} other{number}\n"
+        (folder / f"user_note-{number}.md").write_text(text)
+    sheaf.list()
+
+
+def found(sheaf: Sheaf, query: str) -> list[str]:
+    return [row.path for row in sheaf.search(query)]
+
+
+def vector_files(settings: Settings) -> list[Path]:
+    return sorted(Path(settings.cache).glob("*.vectors"))
+
+
+def kept(settings: Settings) -> list[bytes]:
+    """The keys of all vectors in all files."""
+    keys = []
+    for path in vector_files(settings):
+        with SlotFile(str(path)) as file:
+            keys += [key for key, _ in file.scan() if key]
+    return keys
+
+
+def keys_of(sheaf: Sheaf) -> list[bytes]:
+    """The keys of all passages of all memories."""
+    return [key_of(text) for row in sheaf.list() for text in passages(sheaf.read(row.path))]
+
+
+def unplaced(sheaf: Sheaf, settings: Settings) -> list[object]:
+    """Places that belong to nobody."""
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        rows = db.execute("SELECT entry FROM place WHERE entry IS NULL OR entry < 0").fetchall()
+    db.close()
+    return rows
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        threading.Event().wait(0.01)
+
+
+# what is embedded
+
+
+def test_the_examples_in_the_module_hold() -> None:
+    outcome = doctest.testmod(import_module("memsheaf.index.vectors"))
+    assert (outcome.failed, outcome.attempted > 5) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "body", ["a b " * 5_000, "x" * 30_000, "\n\n".join(["One sentence."] * 2_000), "日本語" * 9_000]
+)
+def test_a_long_memory_is_cut_into_passages_that_say_what_it_is(body: str) -> None:
+    made = passages(parse("long.md", f"---\nname: Long one\ndescription: D\n---\n{body}\n".encode()))
+
+    assert len(made) == MOST
+    assert made[0].startswith("Long one. D\n")
+    assert all(text.startswith("Long one\n") for text in made[1:])
+    assert all(len(text) <= max(FIRST, NEXT) + 20 for text in made)
+
+
+def test_the_passages_hold_all_of_a_text_that_is_not_too_long() -> None:
+    words = [f"w{number}" for number in range(900)]
+    made = passages(parse("a.md", f"---\nname: N\ndescription: D\n---\n{' '.join(words)}\n".encode()))
+
+    assert " ".join(text.partition("\n")[2] for text in made).split() == words
+
+
+# finding
+
+
+def test_a_memory_is_found_that_shares_only_the_meaning(sheaf: Sheaf) -> None:
+    path = remember(sheaf, "Automobile", "automobile automobile")
+    remember(sheaf, "Physician", "physician physician")
+
+    assert found(sheaf, "car") == [path]
+    (match,) = sheaf.matches("vehicle")
+    assert (match.row.path, match.common, match.near > 0.5, match.score > 0) == (path, 0.0, True, True)
+
+
+def test_nothing_is_found_that_is_neither_near_nor_shares_a_word(sheaf: Sheaf) -> None:
+    remember(sheaf, "Automobile", "automobile automobile")
+
+    assert found(sheaf, "telescope") == []
+
+
+def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy) -> None:
+    fill(sheaf)
+    sheaf.search("anything")
+    path = remember(sheaf, "Canine", "canine canine")
+
+    assert found(sheaf, "dog")[0] == path
+    assert sheaf.index.embedding()[:4] == ("toy 1", 4, 4, False)
+
+
+def test_the_best_passage_counts(sheaf: Sheaf) -> None:
+    path = remember(sheaf, "Diary", "filler words here. " * 100 + "\n\n" + "feline " * 100)
+
+    (match,) = [match for match in sheaf.matches("cat") if match.row.path == path]
+    assert match.near > 0.8
+
+
+def test_who_shares_words_and_meaning_stands_before_who_shares_one(sheaf: Sheaf) -> None:
+    both = remember(sheaf, "Car", "car automobile")
+    remember(sheaf, "Automobile", "automobile vehicle")
+    remember(sheaf, "Notes", "car " + "unrelated different strange " * 20)
+
+    assert found(sheaf, "car")[0] == both
+
+
+def test_unconfirmed_memories_are_embedded_and_broken_ones_are_not(sheaf: Sheaf, toy: Toy) -> None:
+    sheaf.remember("Waiting", "d", "user", "automobile automobile", trust="unconfirmed")
+    Path(sheaf.root, "broken.md").write_text("---\nname: [\n---\nvehicle\n")
+    Path(sheaf.root, "held.md").write_bytes(b"\0\0\0")
+    sheaf.list()
+
+    assert found(sheaf, "car") == ["user_waiting.md"]
+    assert len([text for text in toy.texts if text != "car"]) == 1
+
+
+def test_a_question_is_embedded_once_even_if_a_find_is_stale(sheaf: Sheaf, toy: Toy) -> None:
+    path = remember(sheaf, "Automobile", "automobile")
+    found(sheaf, "car")
+    Path(sheaf.root, path).write_text("---\nname: Feline\ndescription: d\ntype: user\n---\nfeline feline\n")
+
+    assert found(sheaf, "car") == []
+    assert found(sheaf, "cat") == [path]
+    assert toy.texts.count("car") == 1
+
+
+def test_without_an_embedder_search_goes_by_words_and_loads_no_numpy(settings: Settings) -> None:
+    code = (
+        "import sys; from memsheaf import Settings, Sheaf\n"
+        f"settings = Settings({settings.home!r}, {settings.cache!r}, embedder='none')\n"
+        "with Sheaf.open('user', settings=settings) as sheaf:\n"
+        "    sheaf.remember('Tabs', 'd', 'user', 'Use tabs.')\n"
+        "    print(len(sheaf.search('tabs')), sheaf.index.embedding(), 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("1 Embedding(embedder='', done=0, total=1, running=False, problem='') False")
+    assert vector_files(settings) == []
+
+
+# keeping
+
+
+def test_the_file_is_private_and_has_a_vector_for_each_passage(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
+    fill(sheaf)
+    remember(sheaf, "Long", "words and more words " * 100)
+    sheaf.search("x")
+
+    (path,) = vector_files(settings)
+    base = database_for(sheaf.root, settings.cache).removesuffix(".sqlite")
+    assert str(path) == f"{base}.{sha256(b'toy 1').hexdigest()[:12]}.vectors"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+def test_texts_are_not_embedded_again_after_the_database_was_deleted(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, 40)
+        sheaf.index.embed_all()
+        before = sheaf.matches("word7")
+    for suffix in ("", "-wal", "-shm"):
+        Path(database_for(sheaf.root, settings.cache) + suffix).unlink(missing_ok=True)
+    toy.texts.clear()
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        sheaf.list()
+        assert sheaf.index.embed_all()[:3] == ("toy 1", 40, 40)
+        assert toy.texts == []
+        assert sheaf.matches("word7") == before
+        assert unplaced(sheaf, settings) == []
+
+
+def test_what_went_while_the_database_was_lost_leaves_no_vector(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf)
+        sheaf.search("x")
+        assert len(kept(settings)) == 3
+    Path(database_for(sheaf.root, settings.cache)).unlink()
+    Path(sheaf.root, "user_note-1.md").unlink()
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        sheaf.search("x")
+        assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+def test_two_memories_of_one_text_both_keep_their_vectors(settings: Settings, toy: Toy) -> None:
+    text = "---\nname: Twin\ndescription: d\ntype: user\n---\nautomobile\n"
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        for path in ("a.md", "b.md"):
+            sheaf.put(path, text)
+        assert found(sheaf, "car") == ["a.md", "b.md"]
+        sheaf.forget("a.md")
+        assert found(sheaf, "car") == ["b.md"]
+        sheaf.put("c.md", text)
+        sheaf.put("d.md", text)
+    Path(database_for(sheaf.root, settings.cache)).unlink()
+    Path(sheaf.root, "e.md").write_text(text)
+    toy.texts.clear()
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        assert found(sheaf, "car") == ["b.md", "c.md", "d.md", "e.md"]
+    assert toy.texts == ["car"]
+
+
+def test_going_back_to_an_embedder_costs_nothing(settings: Settings) -> None:
+    first, second = Toy("toy 1"), Toy("toy 2", 32)
+    for toy in (first, second, first, second):
+        with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+            fill(sheaf)
+            sheaf.search("word1")
+    assert [len([text for text in toy.texts if text != "word1"]) for toy in (first, second)] == [3, 3]
+    assert len(vector_files(settings)) == 2
+
+
+def test_a_memory_that_goes_is_wiped_from_the_files_of_all_embedders(settings: Settings) -> None:
+    for toy in (Toy("toy 1"), Toy("toy 2", 32)):
+        with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+            fill(sheaf)
+            sheaf.search("x")
+    assert len(kept(settings)) == 6
+
+    with Sheaf.open("user", settings=settings._replace(embedder="none")) as sheaf:
+        sheaf.forget("user_note-1.md")
+        sheaf.search("x")
+
+    assert sorted(kept(settings)) == sorted(2 * keys_of(sheaf))
+
+
+def test_the_file_of_another_embedder_goes_after_a_month(settings: Settings) -> None:
+    for toy in (Toy("toy 1"), Toy("toy 2")):
+        with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+            fill(sheaf)
+            sheaf.search("x")
+    month = time.time() + 31 * 86_400
+
+    with Sheaf.open("user", settings=settings, embedder=toy, clock=lambda: month) as sheaf:
+        sheaf.search("x")
+
+    (path,) = vector_files(settings)
+    assert sha256(b"toy 2").hexdigest()[:12] in path.name
+    assert path.stat().st_mtime > time.time() + 30 * 86_400
+
+
+def test_touched_files_keep_their_vectors(sheaf: Sheaf, toy: Toy, settings: Settings) -> None:
+    fill(sheaf, 30)
+    sheaf.index.embed_all()
+    toy.texts.clear()
+    for path in Path(sheaf.root).glob("user_*.md"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    sheaf.list()
+
+    assert found(sheaf, "word3 other3")[0] == "user_note-3.md"
+    sheaf.index.embed_all()
+    assert toy.texts == ["word3 other3"]
+    assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+def test_index_and_vectors_made_anew_give_the_same_answers(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf, 30)
+    remember(sheaf, "Long", "words and more words " * 100)
+    sheaf.forget("user_note-3.md")
+    sheaf.index.embed_all()
+    queries = ("word7", "words", "other1 word2", "nothing of this")
+    before = [sheaf.matches(query) for query in queries]
+
+    sheaf.index.delete()
+    assert vector_files(settings) == []
+    sheaf.list()
+    sheaf.index.embed_all()
+
+    assert [sheaf.matches(query) for query in queries] == before
+
+
+# leaving nothing behind
+
+
+def test_a_removed_or_replaced_memory_leaves_zeros(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    path = remember(sheaf, "Automobile", "automobile")
+    sheaf.search("x")
+    old = keys_of(sheaf)
+    (file,) = vector_files(settings)
+
+    sheaf.forget("user_note-0.md")
+    sheaf.revise(path, "automobile", "feline")
+    sheaf.search("x")
+
+    assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+    gone = set(old) - set(kept(settings))
+    assert len(gone) == 2
+    assert not any(key in file.read_bytes() for key in gone)
+    with SlotFile(str(file)) as slots:
+        assert [empty for _, empty in slots.scan()].count(True) == slots.count - 3
+
+
+def test_slots_are_used_again(sheaf: Sheaf, settings: Settings) -> None:
+    for number in range(20):
+        path = remember(sheaf, f"Note {number}", f"text {number}")
+        sheaf.search("x")
+        sheaf.forget(path)
+        sheaf.search("x")
+
+    (file,) = vector_files(settings)
+    with SlotFile(str(file)) as slots:
+        assert slots.count <= 2
+
+
+def test_an_erased_memory_leaves_no_vector_and_others_keep_theirs(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
+    fill(sheaf)
+    path = remember(sheaf, "Secret", "the automobile secret of a lifetime")
+    sheaf.search("x")
+    secret = [key_of(text) for text in passages(sheaf.read(path))]
+    toy.texts.clear()
+
+    proof = sheaf.erase(path)
+
+    assert proof.gone
+    (file,) = vector_files(settings)
+    assert not any(key in file.read_bytes() for key in secret)
+    assert len(kept(settings)) == 3
+    assert found(sheaf, "word2 other2")[0] == "user_note-2.md"
+    assert toy.texts == ["word2 other2"], "the others were not embedded again"
+
+
+def test_the_proof_names_a_file_that_still_holds_a_vector(sheaf: Sheaf, settings: Settings) -> None:
+    path = remember(sheaf, "Secret", "the automobile secret of a lifetime")
+    sheaf.search("x")
+    (file,) = vector_files(settings)
+    copy = Path(sheaf.root, "copy.vectors")
+    copy.write_bytes(file.read_bytes())
+
+    proof = sheaf.erase(path)
+
+    assert proof.left == ("copy.vectors",)
+
+
+def test_a_process_that_reads_a_memory_while_it_is_erased_brings_no_vector_back(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
+        fill(sheaf)
+        path = remember(sheaf, "Secret", "the automobile secret of a lifetime")
+        slow = Toy()
+        slow.gate = threading.Event()
+        with Sheaf.open("user", settings=settings, embedder=slow) as other:
+            thread = threading.Thread(target=lambda: other.search("car"))
+            thread.start()
+            wait_until(lambda: bool(vector_files(settings)))
+            assert sheaf.erase(path).gone
+            slow.gate.set()
+            thread.join(60)
+
+            assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+            assert len(slow.texts) > 3, "it had read the erased text"
+            assert found(other, "car") == []
+            assert found(sheaf, "car") == []
+        assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+# damage
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def zero_slots(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:64] + bytes(len(data) - 64))
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 200)
+
+
+def half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def alien(path: Path) -> None:
+    path.write_bytes(b"GIF89a" * 1_000)
+
+
+def garble(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:64] + os.urandom(path.stat().st_size - 64))
+
+
+def other_dimensions(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[20] ^= 32
+    path.write_bytes(bytes(data))
+
+
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "damage", [zeros, zero_slots, truncate, half, empty, alien, garble, other_dimensions, unlink]
+)
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_the_answers_are_the_same_after_the_file_was_damaged(
+    damage: Callable[[Path], None], is_open: bool, settings: Settings, toy: Toy, tmp_path: Path
+) -> None:
+    sheaf = Sheaf.open("user", settings=settings, embedder=toy)
+    fill(sheaf)
+    remember(sheaf, "Automobile", "automobile automobile")
+    before = sheaf.matches("car word1")
+    (path,) = vector_files(settings)
+    if not is_open:
+        sheaf.close()
+
+    if is_open and damage in (zeros, zero_slots, garble, alien, other_dimensions, empty, half, truncate):
+        # as a sync program or a restored backup does it: another file in its place
+        other = tmp_path / "other"
+        other.write_bytes(path.read_bytes())
+        damage(other)
+        os.replace(other, path)
+    else:
+        damage(path)
+
+    if damage in (zero_slots, garble):
+        # what a power cut leaves; it is looked for after a boot
+        with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+            db.execute("UPDATE note SET c = c + 1 WHERE name LIKE 'vectors:%'")
+        db.close()
+        sheaf.close()
+    sheaf = sheaf if is_open and damage not in (zero_slots, garble) else None  # type: ignore[assignment]
+    with sheaf or Sheaf.open("user", settings=settings, embedder=toy) as again:
+        assert again.matches("car word1") == before
+        assert sorted(kept(settings)) == sorted(keys_of(again))
+
+
+def test_a_slot_that_was_half_written_is_not_taken_over(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf)
+        before = sheaf.matches("word1")
+    (path,) = vector_files(settings)
+    data = path.read_bytes()
+    path.write_bytes(data[:-20] + bytes(20))
+    Path(database_for(sheaf.root, settings.cache)).unlink()
+    toy.texts.clear()
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        assert sheaf.matches("word1") == before
+    assert len(toy.texts) == 2, "the question, and the one text whose vector did not hold"
+
+
+def test_where_nothing_can_be_kept_words_do(settings: Settings, toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        path = remember(sheaf, "Automobile", "automobile")
+        assert found(sheaf, "automobile") == [path]
+        assert found(sheaf, "car") == []
+        assert "no place" in sheaf.index.embedding().problem
+        assert sheaf.index.embed_all().done == 0
+    assert toy.texts == []
+
+
+# beside the search
+
+
+def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf: Sheaf, toy: Toy) -> None:
+    toy.gate = threading.Event()
+    fill(sheaf, 3 * BATCH)
+
+    (match,) = sheaf.matches("word7")
+    assert (match.row.path, match.near) == ("user_note-7.md", 0.0)
+    status = sheaf.index.embedding()
+    assert (status.done, status.total, status.running) == (0, 3 * BATCH, True)
+
+    toy.gate.set()
+    wait_until(lambda: not sheaf.index.embedding().running)
+    assert sheaf.index.embedding() == ("toy 1", 3 * BATCH, 3 * BATCH, False, "")
+    assert sheaf.matches("word7")[0].near > 0.3
+
+
+def test_half_of_the_vectors_are_enough_to_look_at(sheaf: Sheaf, toy: Toy) -> None:
+    fill(sheaf, 2 * BATCH)
+    sheaf.index.embed_all()
+    toy.gate = threading.Event()
+    for number in range(FEW + 2):
+        remember(sheaf, f"More {number}", "automobile")
+
+    assert sheaf.matches("word7")[0].near > 0.3
+    assert not [path for path in found(sheaf, "car") if path.startswith("user_more")]
+    toy.gate.set()
+    wait_until(lambda: sheaf.index.embedding().done == 2 * BATCH + FEW + 2)
+    assert found(sheaf, "car")[0].startswith("user_more-")
+
+
+def test_close_ends_the_thread_and_what_was_made_is_kept(settings: Settings, toy: Toy) -> None:
+    sheaf = Sheaf.open("user", settings=settings, embedder=toy)
+    fill(sheaf, 10 * BATCH)
+    sheaf.search("word7")
+    wait_until(lambda: len(toy.texts) > 2)
+
+    sheaf.close()
+
+    assert "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()]
+    with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
+        sheaf.list()
+        assert sheaf.index.embedding().done == len(kept(settings)) > 0
+
+
+def test_a_thread_that_hangs_does_not_hold_close_for_long(settings: Settings, toy: Toy) -> None:
+    toy.gate = threading.Event()
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, FEW + 5)
+        sheaf.search("word7")
+    toy.gate.set()
+    wait_until(lambda: "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_embed_all_tells_how_far_it_is(sheaf: Sheaf) -> None:
+    fill(sheaf, 2 * BATCH + 1)
+    told: list[tuple[int, int]] = []
+
+    outcome = sheaf.index.embed_all(lambda done, total: told.append((done, total)))
+
+    total = 2 * BATCH + 1
+    assert told == [(BATCH, total), (2 * BATCH, total), (total, total)]
+    assert outcome == ("toy 1", total, total, False, "")
+
+
+def test_an_interrupt_keeps_what_was_made(sheaf: Sheaf) -> None:
+    fill(sheaf, 2 * BATCH)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sheaf.index.embed_all(interrupt)
+
+    assert sheaf.index.embedding()[1:4] == (BATCH, 2 * BATCH, False)
+    assert sheaf.index.embed_all()[1:4] == (2 * BATCH, 2 * BATCH, False)
+
+
+# failing
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(EmbedderFailed("the server is away"), "the server is away"), (KeyError("x"), "KeyError: 'x'")],
+    ids=["failed", "anything"],
+)
+def test_an_embedder_that_fails_is_left_alone_for_a_while(error: Exception, said: str, settings: Settings) -> None:
+    now = time.time()
+    toy = Toy()
+    toy.fails = error
+    with Sheaf.open("user", settings=settings, embedder=toy, clock=lambda: now) as sheaf:
+        path = remember(sheaf, "Automobile", "automobile")
+        assert found(sheaf, "automobile") == [path]
+        assert sheaf.index.embedding().problem == said
+        toy.fails = None
+        assert found(sheaf, "car") == []
+        now += PAUSE + 1
+        assert found(sheaf, "car") == [path]
+        assert sheaf.index.embedding().problem == ""
+
+
+def test_an_embedder_that_cannot_be_had_is_a_problem_and_no_error(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings._replace(embedder="nonsense")) as sheaf:
+        path = remember(sheaf, "Automobile", "automobile")
+        assert found(sheaf, "automobile") == [path]
+        assert "nonsense" in sheaf.index.embedding().problem
+
+
+@pytest.mark.parametrize("rows", [numpy.zeros((1, 3), float32), numpy.full((1, 64), numpy.nan, float32)])
+def test_vectors_that_are_none_are_refused(rows: NDArray[float32], settings: Settings) -> None:
+    class Broken(Toy):
+        def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+            return numpy.repeat(rows, len(texts), axis=0)
+
+    with Sheaf.open("user", settings=settings, embedder=Broken()) as sheaf:
+        path = remember(sheaf, "Automobile", "automobile")
+        assert found(sheaf, "automobile") == [path]
+        assert "other vectors" in sheaf.index.embedding().problem
+
+
+def test_an_embedder_that_fails_in_the_thread_is_told_of(sheaf: Sheaf, toy: Toy) -> None:
+    toy.fails = EmbedderFailed("no more")
+    fill(sheaf, FEW + 1)
+
+    assert found(sheaf, "word7") == ["user_note-7.md"]
+    wait_until(lambda: sheaf.index.embedding().problem == "no more")
+    assert found(sheaf, "word7") == ["user_note-7.md"]
+
+
+# processes
+
+HERE = str(Path(__file__).parent)
+
+START = """
+import sys; sys.path.insert(0, {here!r})
+from test_vectors import Toy
+from memsheaf import Settings, Sheaf
+settings = Settings({home!r}, {cache!r})
+"""
+
+
+def run(settings: Settings, code: str) -> subprocess.Popen[str]:
+    start = START.format(here=HERE, home=settings.home, cache=settings.cache)
+    return subprocess.Popen([sys.executable, "-c", start + code], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_process_loses_a_batch_at_most(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, 4 * BATCH)
+    code = """
+import os, signal
+with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
+    sheaf.list()
+    sheaf.index.embed_all(lambda done, total: done < total // 2 or os.kill(os.getpid(), signal.SIGKILL))
+"""
+    with run(settings, code) as process:
+        assert process.wait(60) == -signal.SIGKILL
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        assert sheaf.index.embedding().done == 2 * BATCH
+        assert sheaf.index.embed_all()[1:3] == (4 * BATCH, 4 * BATCH)
+        assert len(toy.texts) == 2 * BATCH
+        assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+def test_a_process_killed_between_its_writes_and_its_commit_leaves_nothing_unowned(
+    settings: Settings, toy: Toy
+) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf)
+        sheaf.search("x")
+        sheaf.forget("user_note-1.md")
+        sheaf.search("x")
+        Path(sheaf.root, "user_late.md").write_text("a late text\n")
+        sheaf.list()
+    code = """
+import os, signal
+from memsheaf.index.slots import SlotFile
+write = SlotFile.write
+def dying(self, slot, key, vector):
+    write(self, slot, key, vector)
+    write(self, self.count, b"k" * 16, vector)
+    os.kill(os.getpid(), signal.SIGKILL)
+SlotFile.write = dying
+with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
+    sheaf.search("x")
+"""
+    with run(settings, code) as process:
+        assert process.wait(60) == -signal.SIGKILL
+    assert len(kept(settings)) == 4
+
+    Path(sheaf.root, "user_late.md").unlink()
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        sheaf.search("x")
+        assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+
+
+def test_processes_share_the_work_and_the_slots(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, 2 * BATCH)
+    code = """
+import threading
+with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
+    for number in range(30):
+        path = sheaf.remember(f"{sys.argv[0]} {__import__('os').getpid()} {number}", "d", "user", f"x{number}").path
+        sheaf.search(f"x{number}")
+        if number % 3 == 0:
+            sheaf.forget(path)
+    sheaf.index.embed_all()
+    print(sheaf.index.embedding().problem)
+"""
+    processes = [run(settings, code) for _ in range(3)]
+    for process in processes:
+        with process:
+            out, _ = process.communicate(timeout=120)
+            assert (process.returncode, out.strip()) == (0, "")
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        assert sheaf.index.embed_all()[1:3] == (2 * BATCH + 60, 2 * BATCH + 60)
+        assert sorted(kept(settings)) == sorted(keys_of(sheaf))
+        for row in sheaf.list():
+            (match,) = [match for match in sheaf.matches(row.name, limit=50) if match.row.path == row.path]
+            assert match.near > 0.5, "each has its own vector"
+    assert toy.texts
+
+
+def test_an_index_whose_database_was_replaced_gives_out_no_slots(settings: Settings, toy: Toy) -> None:
+    with (
+        Sheaf.open("user", settings=settings, embedder=toy) as first,
+        Sheaf.open("user", settings=settings, embedder=Toy()) as second,
+    ):
+        fill(first)
+        first.search("x")
+        second.search("x")
+        for suffix in ("", "-wal", "-shm"):
+            Path(database_for(first.root, settings.cache) + suffix).unlink(missing_ok=True)
+        with Sheaf.open("user", settings=settings, embedder=Toy()) as third:
+            path = remember(third, "Automobile", "automobile")
+            assert found(third, "car") == [path]
+
+            (file,) = vector_files(settings)
+            owner = file.read_bytes()[56:64]
+            other = remember(second, "Feline", "feline")
+            assert found(second, "cat") == [other]
+            assert found(second, "car") == [path]
+            assert found(third, "cat") == [other]
+            assert file.read_bytes()[56:64] == owner, "it was not taken back and forth"
+        assert sorted(kept(settings)) == sorted(keys_of(second))
+
+
+def test_one_process_at_a_time_embeds_in_bulk(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
+    fill(sheaf, 2 * BATCH)
+    base = base_of(database_for(sheaf.root, settings.cache))
+    with locked(base, "embedding"):
+        sheaf.search("word7")
+        wait_until(lambda: "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()])
+        assert (toy.texts, sheaf.index.embedding().running) == ([], True)
+    sheaf.search("word7")
+    wait_until(lambda: sheaf.index.embedding().done == 2 * BATCH)
+
+
+# whatever happens in whatever order
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("save"), st.integers(0, 3), st.sampled_from(["short", "long words " * 150, "car"])),
+        st.tuples(st.sampled_from(["forget", "erase", "touch"]), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["search", "lose", "reopen", "other"])),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+@hypothesis_settings(max_examples=25, deadline=None)
+def test_after_a_search_each_text_has_its_vector_and_no_other_is_left(steps: list[tuple[object, ...]]) -> None:
+    with TemporaryDirectory() as folder:
+        settings = Settings(home=f"{folder}/home", cache=f"{folder}/cache")
+        identity = "toy 1"
+        sheaf = Sheaf.open("user", settings=settings, embedder=Toy(identity))
+        for step in [*steps, ("search",)]:
+            match step:
+                case ("save", int(number), str(text)):
+                    sheaf.remember(f"N{number}", "d", "user", text, replace=True)
+                case ("forget" | "erase" as what, number):
+                    with suppress(NotFound):
+                        sheaf.forget(f"user_n{number}.md") if what == "forget" else sheaf.erase(f"user_n{number}.md")
+                case ("touch", number):
+                    with suppress(FileNotFoundError):
+                        os.utime(f"{sheaf.root}/user_n{number}.md", (10**9, 10**9))
+                case ("search",):
+                    sheaf.search("car")
+                    own = [key for key in owned(sheaf, settings, identity) if key]
+                    assert sorted(own) == sorted(keys_of(sheaf))
+                    assert set(kept(settings)) <= set(keys_of(sheaf))
+                case _:
+                    sheaf.close()
+                    if step == ("lose",):
+                        Path(database_for(sheaf.root, settings.cache)).unlink(missing_ok=True)
+                    if step == ("other",):
+                        identity = {"toy 1": "toy 2", "toy 2": "toy 1"}[identity]
+                    sheaf = Sheaf.open("user", settings=settings, embedder=Toy(identity))
+        sheaf.close()
+
+
+def owned(sheaf: Sheaf, settings: Settings, identity: str) -> list[bytes]:
+    """The keys in the slots that the entries have, each checked to be one of its own memory."""
+    database = database_for(sheaf.root, settings.cache)
+    number = int(sha256(identity.encode()).hexdigest()[:12], 16)
+    with sqlite3.connect(database) as db:
+        sql = "SELECT slot, path FROM place JOIN entry ON entry.id = place.entry WHERE embedder = ?"
+        rows = db.execute(sql, (number,)).fetchall()
+    db.close()
+    keys = []
+    if rows:
+        with SlotFile(places.file_of(base_of(database), number)) as file:
+            for slot, path in rows:
+                assert file.key(slot) in map(key_of, passages(sheaf.read(path)))
+                keys.append(file.key(slot))
+    return keys
