@@ -30,8 +30,8 @@ format: $(VENV)/.dev ## lay the code out
 bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
 	$(BIN)/python -m benchmarks.run
 
-recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=)
-	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) --by-kind
+recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=, HALF=test)
+	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF)) --by-kind
 
 crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (10 minutes)
 	$(BIN)/python tests/crash/strike.py

@@ -33,6 +33,16 @@ class Sample:
         return median(self.wall) * 1000
 
     @property
+    def cpu_p95_ms(self) -> float:
+        """The CPU time that one in twenty exceeds."""
+        return _p95(self.cpu) * 1000
+
+    @property
+    def wall_p95_ms(self) -> float:
+        """The wall time that one in twenty exceeds."""
+        return _p95(self.wall) * 1000
+
+    @property
     def cpu_mean_ms(self) -> float:
         """The mean CPU time, which work that is done only now and then cannot hide from."""
         return fmean(self.cpu) * 1000
@@ -49,6 +59,14 @@ class Sample:
 
 
 NOTHING = Sample((), ())
+
+
+def _p95(values: Sequence[float]) -> float:
+    """
+    >>> _p95(range(1, 101)), _p95([7])
+    (95, 7)
+    """
+    return sorted(values)[-(-19 * len(values) // 20) - 1]
 
 
 def measure(work: Callable[[int], object], times: int, *, at_least: int = AT_LEAST, budget: float = 20.0) -> Sample:

@@ -17,6 +17,7 @@ def environment_of(settings: Settings, scope: str) -> dict[str, str]:
         MEMSHEAF_HOME=settings.home,
         MEMSHEAF_CACHE=settings.cache,
         MEMSHEAF_SCOPE=scope,
+        MEMSHEAF_EMBEDDER=settings.embedder,
     )
 
 

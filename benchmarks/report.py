@@ -7,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.meaning import PATIENCE
 from benchmarks.measure import Sample
 from benchmarks.sizes import Figures
 from benchmarks.targets import Verdict
 
 OPERATIONS = (
     "save", "read", "list", "catalog", "search", "start", "start, newly opened", "start, after a save",
-    "recall", "first recall, newly opened", "first search", "bulk import",
+    "search, hybrid", "recall", "recall, hybrid", "first recall, newly opened", "first search",
+    "first search, hybrid", "first recall, a new process, words", "first recall, a new process, hybrid",
+    "stat of all files", "search, after an edit of what it finds", "search, after a file was replaced",
+    "bulk import",
 )  # fmt: skip
 
 
@@ -26,6 +30,7 @@ class Report:
     sizes: tuple[Figures, ...]
     imports: dict[str, Sample]
     verdicts: tuple[Verdict, ...]
+    minilm_per_second: float | None = None
 
 
 def as_json(report: Report) -> str:
@@ -35,6 +40,7 @@ def as_json(report: Report) -> str:
         "machine": report.machine,
         "imports": {statement: _numbers(sample) for statement, sample in report.imports.items()},
         "sizes": {str(found.size): _size(found) for found in report.sizes},
+        "minilm_per_second": _round(report.minilm_per_second),
         "verdicts": [
             {
                 "promise": verdict.promise,
@@ -64,6 +70,10 @@ def as_markdown(report: Report) -> str:
         _verdicts(report.verdicts),
         "## CPU milliseconds, median",
         _operations(report.sizes),
+        "## Recall, by words and with vectors",
+        _recalls(report),
+        "## The first search after an edit by another program",
+        _edits(report.sizes),
         "## Saves against the yardstick, wall time",
         _walls(report.sizes),
         "## Processes",
@@ -84,8 +94,10 @@ def _numbers(sample: Sample) -> dict[str, float | int | None]:
     return {
         "times": len(sample.cpu),
         "cpu_ms": _round(sample.cpu_ms),
+        "cpu_p95_ms": _round(sample.cpu_p95_ms),
         "cpu_mean_ms": _round(sample.cpu_mean_ms),
         "wall_ms": _round(sample.wall_ms),
+        "wall_p95_ms": _round(sample.wall_p95_ms),
         "wall_mean_ms": _round(sample.wall_mean_ms),
         "wall_worst_ms": _round(sample.wall_worst_ms),
     }
@@ -107,6 +119,9 @@ def _size(found: Figures) -> dict[str, object]:
         ],
         "bulk_per_second": _round(found.bulk_per_second),
         "resident_mb": _round(found.resident_mb),
+        "resident_hybrid_mb": _round(found.resident_hybrid_mb),
+        "embedded_per_second": _round(found.embedded_per_second),
+        "edit_unseen_s": _round(found.unseen_s),
         "list_command": _numbers(found.command) if found.command else None,
         "bare_python": _numbers(found.python) if found.command else None,
         "problems": found.problems,
@@ -150,6 +165,55 @@ def _operations(sizes: Sequence[Figures]) -> str:
         yield ["yardstick", *(_short(found.yardstick.cpu_ms) for found in sizes)]
 
     return _table(["operation", *(f"{found.size:,}" for found in sizes)], rows())
+
+
+def _recalls(report: Report) -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for found in report.sizes:
+            words, both = found.ours["recall"], found.ours["recall, hybrid"]
+            yield [
+                f"{found.size:,}",
+                f"{_short(words.cpu_ms)}, {_short(words.cpu_p95_ms)}",
+                f"{_short(both.cpu_ms)}, {_short(both.cpu_p95_ms)}",
+                f"{_short(words.wall_ms)}, {_short(words.wall_p95_ms)}",
+                f"{_short(both.wall_ms)}, {_short(both.wall_p95_ms)}",
+                f"{_short(found.resident_mb)}, {_short(found.resident_hybrid_mb)}",
+                _short(found.embedded_per_second),
+            ]
+
+    head = [
+        "memories",
+        "words, CPU ms: p50, p95",
+        "hybrid, CPU ms",
+        "words, wall ms: p50, p95",
+        "hybrid, wall ms",
+        "resident MB: words, hybrid",
+        "vectors made (static), memories a second",
+    ]
+    rate = report.minilm_per_second
+    minilm = f"{_short(rate)} memories a second" if rate else "not installed, not measured"
+    return f"Vectors of the extra (minilm): {minilm}.\n\n{_table(head, rows())}"
+
+
+def _edits(sizes: Sequence[Figures]) -> str:
+    def row(found: Figures) -> Sequence[str]:
+        scan = found.ours["stat of all files"].cpu_ms
+        return [
+            f"{found.size:,}",
+            _short(scan),
+            _short(found.ours["search, after an edit of what it finds"].cpu_ms / scan),
+            _short(found.ours["search, after a file was replaced"].cpu_ms / scan),
+            f"more than {PATIENCE:g}" if found.unseen_s is None else _short(found.unseen_s),
+        ]
+
+    head = [
+        "memories",
+        "stat of all files, CPU ms",
+        "search that finds the edited file, stats of all",
+        "search after a file was replaced, stats of all",
+        "seconds until an edit is seen that nothing points to",
+    ]
+    return _table(head, map(row, sizes))
 
 
 def _walls(sizes: Sequence[Figures]) -> str:

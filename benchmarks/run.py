@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from benchmarks.flush import HELD, SIZE, yardsticks_when_held
 from benchmarks.machine import IN_MEMORY, code, facts
+from benchmarks.meaning import SAMPLE, minilm_per_second
 from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw
 from benchmarks.processes import Unmeasured
@@ -68,10 +69,12 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     found = measure_sizes(sizes, work, effort, _say)
     _say("saves where a flush takes its time")
     held = _held(os.path.join(work, "held"), effort)
+    _say("embedding with minilm")
+    minilm = minilm_per_second(os.path.join(work, "minilm"), 16 if effort is QUICK else SAMPLE)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
-    return Report(day, {"code": measured, **machine}, tuple(found), imports, (*judge(found, imports), held))
+    return Report(day, {"code": measured, **machine}, tuple(found), imports, (*judge(found, imports), held), minilm)
 
 
 def _held(folder: str, effort: Effort) -> Verdict:

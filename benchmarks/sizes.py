@@ -11,6 +11,7 @@ from itertools import count
 from random import Random
 
 from benchmarks.documents import Documents
+from benchmarks.meaning import after_edits, ask_hybrid, new_processes
 from benchmarks.measure import NOTHING, Sample, measure
 from benchmarks.memories import Made, fill, memory, query
 from benchmarks.processes import Unmeasured, environment_of, list_command, resident
@@ -30,11 +31,12 @@ class Effort:
 
     reads: int = 400
     questions: int = 40
+    recalls: int = 100
     rounds: int = 5
     processes: int = 15
 
 
-QUICK = Effort(reads=40, questions=5, rounds=1, processes=3)
+QUICK = Effort(reads=40, questions=5, recalls=10, rounds=1, processes=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,10 @@ class Round:
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured at one size. A command that could not be run is None, and `problems` says why."""
+    """What was measured at one size. A command that could not be run is None, and `problems` says why.
+
+    `unseen_s` is how long an edit went unseen that nothing pointed to, None when it was not seen in time.
+    """
 
     size: int
     ours: dict[str, Sample] = field(default_factory=dict)
@@ -71,6 +76,9 @@ class Figures:
     rounds: list[Round] = field(default_factory=list)
     bulk_per_second: float = 0.0
     resident_mb: float = 0.0
+    resident_hybrid_mb: float = 0.0
+    embedded_per_second: float = 0.0
+    unseen_s: float | None = None
     python: Sample = NOTHING
     command: Sample | None = None
     problems: list[str] = field(default_factory=list)
@@ -95,9 +103,9 @@ class Site:
     source: str
     settings: Settings
 
-    def open(self) -> Sheaf:
+    def open(self, embedder: str = "none") -> Sheaf:
         """Open the sheaf that holds these memories."""
-        return Sheaf.open(SCOPE, settings=self.settings)
+        return Sheaf.open(SCOPE, settings=self.settings._replace(embedder=embedder))
 
 
 def measure_sizes(sizes: Sequence[int], work: str, effort: Effort, say: Callable[[str], None]) -> list[Figures]:
@@ -117,6 +125,11 @@ def measure_sizes(sizes: Sequence[int], work: str, effort: Effort, say: Callable
         _ask_documents(site, effort)
         say(f"{size:,}: processes")
         _processes(site, effort)
+        say(f"{size:,}: asking with vectors")
+        ask_hybrid(site, effort, _asked(size, effort.reads)[1])
+        new_processes(site, SCOPE, effort)
+        say(f"{size:,}: asking after edits")
+        after_edits(site, os.path.join(site.settings.home, SCOPE), effort)
         sites.append(site)
     with yardstick(os.path.join(work, "yardstick")) as stick:
         _save(sites, stick, effort, say)
@@ -124,7 +137,7 @@ def measure_sizes(sizes: Sequence[int], work: str, effort: Effort, say: Callable
 
 
 def _prepare(size: int, folder: str, say: Callable[[str], None]) -> Site:
-    settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+    settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"), embedder="none")
     site = Site(Figures(size), os.path.join(folder, "documents"), settings)
     say(f"{size:,}: writing the files")
     fill(site.source, size)
@@ -164,7 +177,7 @@ def _ask(site: Site, effort: Effort) -> None:
             raise SystemExit(f"the catalog counts {total} memories, not {site.found.size}")
         ours["first search"] = measure(lambda _: sheaf.search(queries[-1], limit=TOP), 1)
         ours["search"] = measure(lambda n: sheaf.search(queries[n], limit=TOP), effort.questions)
-        ours["recall"] = measure(lambda n: sheaf.recall(f"what do we know of {queries[n]}?"), effort.questions)
+        ours["recall"] = measure(lambda n: sheaf.recall(f"what do we know of {queries[n]}?"), effort.recalls)
         ours["list"] = measure(lambda _: sheaf.list(), effort.questions)
         ours["catalog"] = measure(lambda _: sheaf.catalog(), effort.questions)
         ours["read"] = measure(lambda n: sheaf.read(files[n]), effort.reads)

@@ -15,9 +15,11 @@ SAVE_YARDSTICKS = 2.0
 FLAT = 1.5  # the dearest size over the cheapest, from 1,000 up: below, the catalog is not yet full
 START_CPU_MS = 1.5
 SEARCH_CPU_MS = {10_000: 3.0, 100_000: 15.0}
+HYBRID_CPU_MS = {10_000: 12.0, 100_000: 40.0}
 IMPORT_CPU_MS = 25.0
 COMMAND_PYTHONS = (1_000, 2.0)
 RESIDENT_MB = (10_000, 60.0)
+RESIDENT_HYBRID_MB = (10_000, 110.0)
 BULK_PER_SECOND = (10_000, 8_000.0)
 
 
@@ -57,7 +59,8 @@ def judge(sizes: Sequence[Figures], imports: dict[str, Sample]) -> list[Verdict]
         *_searches(by_size),
         *_imports(imports),
         _at("`memsheaf list` against bare Python", COMMAND_PYTHONS, by_size, _command_pythons, "times"),
-        _at("resident memory", RESIDENT_MB, by_size, lambda found: found.resident_mb, "MB"),
+        _at("resident memory, words", RESIDENT_MB, by_size, lambda found: found.resident_mb, "MB"),
+        _at("resident memory, hybrid", RESIDENT_HYBRID_MB, by_size, lambda found: found.resident_hybrid_mb, "MB"),
         _at(
             "bulk import (stretch)",
             BULK_PER_SECOND,
@@ -111,7 +114,17 @@ def _starts(sizes: Sequence[Figures]) -> Iterator[Verdict]:
 
 def _searches(by_size: dict[int, Figures]) -> Iterator[Verdict]:
     for size, bound in SEARCH_CPU_MS.items():
-        yield _at("search, best 5, CPU", (size, bound), by_size, lambda found: found.ours["search"].cpu_ms, "ms")
+        yield _at(
+            "search by words, best 5, CPU", (size, bound), by_size, lambda found: found.ours["search"].cpu_ms, "ms"
+        )
+    for size, bound in HYBRID_CPU_MS.items():
+        yield _at(
+            "search with vectors, best 5, CPU",
+            (size, bound),
+            by_size,
+            lambda found: found.ours["search, hybrid"].cpu_ms,
+            "ms",
+        )
 
 
 def _imports(imports: dict[str, Sample]) -> Iterator[Verdict]:

@@ -51,7 +51,44 @@ def test_every_size_is_measured_on_both_sides_and_against_the_yardstick(
         assert set(ours) >= OPERATIONS == set(theirs)
         assert ours["save"]["times"] == bare["times"] == 64 * len(found["rounds"])
         assert set(found["rounds"][0]) == {"yardstick_ms", "times_faster", "median_ratio", "mean_ratio"}
-        assert set(bare) == {"times", "cpu_ms", "cpu_mean_ms", "wall_ms", "wall_mean_ms", "wall_worst_ms"}
+        assert set(bare) == {
+            "times", "cpu_ms", "cpu_p95_ms", "cpu_mean_ms", "wall_ms", "wall_p95_ms", "wall_mean_ms", "wall_worst_ms"
+        }  # fmt: skip
+
+
+def test_recall_is_measured_by_words_and_with_vectors(report: dict[str, Any], folder: Path) -> None:
+    page = (folder / "out" / "results.md").read_text()
+
+    assert "Vectors of the extra (minilm)" in page
+    for found in report["sizes"].values():
+        ours = found["memsheaf"]
+        for words, hybrid in (
+            ("recall", "recall, hybrid"),
+            ("search", "search, hybrid"),
+            ("first recall, a new process, words", "first recall, a new process, hybrid"),
+        ):
+            assert 0 < ours[words]["cpu_ms"] <= ours[words]["cpu_p95_ms"]
+            assert 0 < ours[hybrid]["cpu_ms"] <= ours[hybrid]["cpu_p95_ms"]
+        assert ours["recall"]["times"] == ours["recall, hybrid"]["times"] == 10
+        assert found["resident_hybrid_mb"] > found["resident_mb"]  # numpy, at least
+        assert found["embedded_per_second"] > 0
+
+
+def test_an_edit_by_another_program_is_timed_and_was_found(report: dict[str, Any]) -> None:
+    for found in report["sizes"].values():
+        ours = found["memsheaf"]
+        for kind in ("search, after an edit of what it finds", "search, after a file was replaced"):
+            assert ours[kind]["times"] >= 3
+            assert ours[kind]["cpu_ms"] > 0
+        assert found["edit_unseen_s"] is not None
+
+
+def test_hybrid_promises_are_judged(report: dict[str, Any]) -> None:
+    promises = {verdict["promise"]: verdict["bound"] for verdict in report["verdicts"]}
+
+    assert promises["search with vectors, best 5, CPU, at 10,000"] == 12
+    assert promises["search with vectors, best 5, CPU, at 100,000"] == 40
+    assert promises["resident memory, hybrid, at 10,000"] == 110
 
 
 def test_every_promise_gets_a_verdict_on_paper_and_on_the_terminal(

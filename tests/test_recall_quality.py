@@ -4,11 +4,31 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy
 import pytest
+from numpy import float32
+from numpy.typing import NDArray
+
+from memsheaf.config import Settings
+from memsheaf.embed import Embedder
+from memsheaf.embed.static import Static
+from memsheaf.memory import Memory, check
+from memsheaf.sheaf import Sheaf
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))
+
+from benchmarks import gate  # noqa: E402
+from benchmarks.embedders import Kept  # noqa: E402
+from benchmarks.others import others  # noqa: E402
+from benchmarks.rankers import Corpus, hybrid, words  # noqa: E402
+from benchmarks.recall_quality import score  # noqa: E402
+from benchmarks.recall_sets import Case, coding, coding_among  # noqa: E402
+
+FAST = "overlap,fts5,words,static,hybrid-static"
 
 
 def run(*arguments: str) -> str:
@@ -38,27 +58,118 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_set_is_measured_with_every_ranker(data: Path, tmp_path: Path) -> None:
-    out = run("--data", str(data), "--json", str(tmp_path / "out.json"), "--by-kind")
+def test_every_set_is_measured_with_every_ranker_that_was_asked_for(data: Path, tmp_path: Path) -> None:
+    place = str(tmp_path / "out.json")
+    out = run("--data", str(data), "--json", place, "--by-kind", "--rankers", FAST, "--no-gate")
     found = json.loads((tmp_path / "out.json").read_text())
 
-    assert set(found) == {"coding", "locomo", "locomo-adversarial", "longmemeval-turns", "longmemeval-sessions"}
+    assert out.startswith(f"code {found.pop('code')}, the development half")
+    assert set(found) == {
+        "coding", "coding-among", "locomo", "locomo-adversarial", "longmemeval-turns", "longmemeval-sessions"
+    }  # fmt: skip
     for name, rankers in found.items():
-        assert set(rankers) == {"keyword overlap", "FTS5", "memsheaf, words"}, name
-    assert found["locomo"]["memsheaf, words"]["any_1"] == 1.0
+        assert list(rankers) == FAST.split(","), name
+    assert found["locomo"]["words"]["any_1"] == found["locomo"]["hybrid-static"]["any_1"] == 1.0
     assert "locomo: 1 questions" in out
-    assert found["longmemeval-sessions"]["FTS5"]["mrr"] == 1.0
+    assert found["longmemeval-sessions"]["fts5"]["mrr"] == 1.0
+    assert found["coding"]["words"]["any_5"] > found["coding"]["overlap"]["any_5"] + 0.1
+    assert found["coding"]["hybrid-static"]["any_5"] > found["coding"]["words"]["any_5"] + 0.05
 
 
 def test_a_set_that_is_not_there_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
-    out = run("--data", str(tmp_path), "--half", "test")
+    out = run("--data", str(tmp_path), "--sets", "locomo,coding", "--rankers", "words", "--no-gate")
 
     assert "locomo: not measured, locomo7.json.gz is not in --data" in out
     assert "coding: 100 questions" in out
 
 
-def test_words_beat_the_documents_fallback_on_our_own_set(tmp_path: Path) -> None:
-    run("--sets", "coding", "--json", str(tmp_path / "out.json"))
-    found = json.loads((tmp_path / "out.json").read_text())["coding"]
+def test_a_ranker_that_does_not_exist_is_refused() -> None:
+    command = [sys.executable, "-m", "benchmarks.recall_quality", "--rankers", "tarot"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    assert found["memsheaf, words"]["any_5"] > found["keyword overlap"]["any_5"] + 0.1
+    assert found.returncode == 2
+    assert "there is no ranker 'tarot'" in found.stderr
+
+
+@pytest.mark.parametrize("embedder", [None, Static()], ids=["words", "hybrid"])
+def test_the_order_is_that_of_the_product(embedder: Embedder | None, tmp_path: Path) -> None:
+    [collection] = coding("", "development")
+    memories = collection.memories
+    ask = (hybrid(embedder) if embedder else words)(Corpus(memories))
+    with _sheaf(tmp_path, memories, embedder) as sheaf:
+        sheaf.index.look()
+        if embedder:
+            state = sheaf.index.embed_all()
+            assert (state.done, state.total, state.problem) == (200, 200, "")
+        for case in collection.cases:
+            theirs = [match.row.path for match in sheaf.matches(case.question, limit=50)][:5]
+            assert [memories[number].path for number in ask(case.question)[:5]] == theirs, case.question
+
+
+def test_scores_tell_any_from_all_and_from_the_share_between() -> None:
+    two = Case("q", frozenset({1, 2}), "k")
+
+    assert score([9, 1, 8, 7, 6, 2], two)._asdict() | {"ndcg": 0.0} == {
+        "kind": "k", "any_1": 0.0, "any_5": 1.0, "any_10": 1.0, "r_5": 0.5, "all_5": 0.0, "all_10": 1.0, "ndcg": 0.0,
+        "mrr": 0.5,
+    }  # fmt: skip
+    assert score([], two)[1:] == (0.0,) * 8
+
+
+def test_the_larger_store_holds_840_sound_memories_besides_and_the_same_gold() -> None:
+    [alone], [among] = list(coding("", "development")), list(coding_among("", "development"))
+
+    assert len(among.memories) == 1_040
+    assert len({memory.path for memory in among.memories}) == len({memory.name for memory in among.memories}) == 1_040
+    assert among.cases == alone.cases
+    assert among.memories[:200] == alone.memories
+    for memory in others():
+        check(memory.path, memory.text)
+        assert (memory.state, memory.known) == ("ok", True)
+
+
+def test_the_gate_shows_what_fits_and_is_silent_otherwise(tmp_path: Path) -> None:
+    found = gate.measure("development", str(tmp_path), sizes=(5,), names=("none", "static"))
+
+    assert list(found) == ["none", "static"]
+    for by_size in found.values():
+        assert list(by_size) == [5, 200]
+        for one in by_size.values():
+            assert one.questions == 100
+            assert 0.2 < one.kept <= one.ranked
+            assert one.unrelated < 0.2
+        assert by_size[5].ranked > by_size[200].ranked
+    assert found["static"][200].kept > found["none"][200].kept
+    assert "none, 200 memories" in "\n".join(gate.lines(found))
+
+
+class Counting:
+    """An embedder that counts its texts."""
+
+    identity, dimensions = "counting", 2
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        self.seen += texts
+        return numpy.array([[len(text), 1] for text in texts], float32)
+
+
+def test_no_text_is_embedded_twice_not_even_by_the_next_run(tmp_path: Path) -> None:
+    one, two = Counting(), Counting()
+    first = Kept(one, str(tmp_path)).encode(["a", "bcd", "a"])
+    then = Kept(two, str(tmp_path)).encode(["bcd", "ef"])
+
+    assert first.tolist() == [[1, 1], [3, 1], [1, 1]]
+    assert then.tolist() == [[3, 1], [2, 1]]
+    assert (one.seen, two.seen) == (["a", "bcd"], ["ef"])
+
+
+def _sheaf(folder: Path, memories: Sequence[Memory], embedder: Embedder | None) -> Sheaf:
+    root = folder / "home" / "user"
+    root.mkdir(parents=True)
+    for memory in memories:
+        (root / memory.path).write_bytes(memory.data)
+    settings = Settings(home=str(folder / "home"), cache=str(folder / "cache"), embedder="none")
+    return Sheaf.open("user", settings=settings, embedder=embedder)

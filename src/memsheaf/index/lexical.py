@@ -101,7 +101,7 @@ class Lexicon:
 def enough(count: int) -> float:
     """How many telling words one of so many memories must have in common with a question to be worth showing.
 
-    Of many memories, one shares a word with any question. This way, about one unrelated question in 20 finds one.
+    Of many memories, one shares a word with any question. It was set so that 1 unrelated question in 20 finds one.
 
     >>> [round(enough(count), 2) for count in (1, 10, 100, 1_000, 10_000)]
     [0.45, 0.76, 1.07, 1.38, 1.38]

@@ -22,7 +22,7 @@ USUAL = Usual(mean=0.1, spread=0.1)
 
 ENOUGH, ENOUGH_MORE = 1.4, 0.78
 """How many spreads above the mean a memory is worth showing: if it is the only one, and how much more the more there
-are, by the logarithm, since of many unrelated ones the nearest is nearer. About 1 unrelated question in 20 passes."""
+are, by the logarithm, since of many unrelated ones the nearest is nearer. Set so that 1 unrelated in 20 passes."""
 
 MANY = 1_000  # from so many on, it does not grow
 WORDS_BESIDE = 3.0
