@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from memsheaf.embed import Embedder
 
 PAGE = 150
+ROUNDS = 5  # searches until all that is found is as the files are
 
 
 class Imported(NamedTuple):
@@ -162,10 +163,11 @@ class Sheaf:
     def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
         """As `search`, with the numbers behind the order."""
         self.index.look()
-        found = self.index.search(query, limit)
-        # an answer is never stale: what was found is looked at
-        if self.index.notice(match.row.path for match in found):
+        for _ in range(ROUNDS):
             found = self.index.search(query, limit)
+            # an answer is never stale: what was found is looked at
+            if not self.index.notice(match.row.path for match in found):
+                break
         return found
 
     def best(self, limit: int) -> Sequence[Row]:

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +35,9 @@ PIECE = 16  # texts between two looks whether to stop
 PAUSE = 300.0  # seconds until an embedder that failed is asked again
 UNUSED = 30 * 86_400.0  # seconds that the file of another embedder stays
 STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
+REFUSAL = 2.0  # seconds; what takes longer is no refusal of a text
+HARMLESS = "memory"  # a text that no embedder refuses
+GIVE_WAY = 0.05  # seconds that the thread lets a question go first, before each text
 WAIT = 0.2  # seconds between two looks whether another process is ready
 _DAY = 86_400.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -101,6 +104,17 @@ class Vectors:
         self._inspected = False
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._is_calm = threading.Event()
+        self._is_calm.set()
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """Let the thread rest meanwhile: of two that work, one waits 5 ms for the other at every look at a file."""
+        self._is_calm.clear()
+        try:
+            yield
+        finally:
+            self._is_calm.set()
 
     def near(self, db: sqlite3.Connection, question: str) -> Near | None:
         """What a question is near to; None when words must do.
@@ -120,7 +134,7 @@ class Vectors:
             if places.count_waiting(db, kind, state.last if state else 0, FEW + 1) > FEW:
                 places.wipe(db, self._base)
                 self._start()
-                if state is None or not _enough(db, kind, state):
+                if state is None or not places.has_half(db, kind):
                     return None
             else:
                 state = self._catch_up(db, embedder, kind, most=1)
@@ -273,19 +287,23 @@ class Vectors:
         """Embed some memories; those that are done when we are stopped are kept."""
         texts: dict[int, dict[bytes, str]] = {}
         for entry, path in behind:
+            self._give_way(stop)
             with suppress(MemsheafError):
                 found = passages(parse(path, self._store.read(path).data))
                 texts[entry] = {key_of(text): text for text in found}
         missing = {key: text for each in texts.values() for key, text in each.items() if not claims.get(key)}
         vectors: dict[bytes, Small] = {}
+        refused: set[bytes] = set()
         for piece in _pieces(list(missing), PIECE):
+            self._give_way(stop)
             if stop and stop.is_set():
                 break
-            rows = self._encode(embedder, [missing[key] for key in piece])
-            vectors |= zip(piece, small(rows), strict=True)
+            embedded = self._embedded(embedder, {key: missing[key] for key in piece})
+            vectors |= embedded
+            refused.update(key for key in piece if key not in embedded)
         made, last = [], state.last
         for entry, _ in behind:
-            keys = list(texts.get(entry, ()))
+            keys = [key for key in texts.get(entry, ()) if key not in refused]
             if any(key in missing and key not in vectors for key in keys):
                 break
             made.append(Made(entry, keys))
@@ -294,6 +312,27 @@ class Vectors:
             return places.settle(db, kind, state, made, vectors, claims, last)
         except Lost:  # it is embedded in the next round
             return state
+
+    def _embedded(self, embedder: Embedder, texts: Mapping[bytes, str]) -> dict[bytes, Small]:
+        """The vectors of some texts, but for those that are refused while others are taken: one must not stop all."""
+        started = time.monotonic()
+        try:
+            return dict(zip(texts, small(self._encode(embedder, list(texts.values()))), strict=True))
+        except EmbedderFailed:
+            if time.monotonic() - started > REFUSAL or not self._takes(embedder, HARMLESS):
+                raise
+        single = ({key: text} for key, text in texts.items() if len(texts) > 1)
+        return {key: vector for each in single for key, vector in self._embedded(embedder, each).items()}
+
+    def _takes(self, embedder: Embedder, text: str) -> bool:
+        try:
+            return bool(len(self._encode(embedder, [text])))
+        except EmbedderFailed:
+            return False
+
+    def _give_way(self, stop: threading.Event | None) -> None:
+        if stop and not stop.is_set():
+            self._is_calm.wait(GIVE_WAY)
 
     def _look(
         self, db: sqlite3.Connection, embedder: Embedder, kind: Kind, state: State, question: str
@@ -355,12 +394,6 @@ class Vectors:
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _enough(db: sqlite3.Connection, kind: Kind, state: State) -> bool:
-    """Whether at least half of the memories have vectors."""
-    half = places.count(db) // 2
-    return places.count_waiting(db, kind, state.last, half + 1) <= half
 
 
 def _mean_and_spread(cosines: NDArray[float32]) -> tuple[float, float]:

@@ -178,6 +178,14 @@ def count(db: sqlite3.Connection) -> int:
     return int(db.execute(f"SELECT count(*) FROM entry WHERE {_FIT}").fetchone()[0])
 
 
+def has_half(db: sqlite3.Connection, kind: Kind) -> bool:
+    """Whether at least half of the files have vectors."""
+    half = notes(db).rows / 2
+    sql = "SELECT count({}) FROM place WHERE embedder = ? AND entry > 0"
+    counts = ("*", "DISTINCT entry")  # the first is never less, and quicker
+    return all(db.execute(sql.format(what), (kind.number,)).fetchone()[0] >= half for what in counts)
+
+
 def advance(db: sqlite3.Connection, kind: Kind, state: State) -> None:
     """Pass over entries that have vectors already, once they are many: such as files that were only touched."""
     last = db.execute("SELECT max(id) FROM entry").fetchone()[0] or 0

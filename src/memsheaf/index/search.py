@@ -12,8 +12,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -205,9 +205,10 @@ class Index:
     def search(self, query: str, limit: int) -> list[Match]:
         """Memories that hold words of the query or lie near it in meaning, best first."""
         with self._guard:
+            near = self._vectors().near
             for _ in range(2):
                 with suppress(Stale):
-                    return self._healing(lambda db: self._search(db, query, limit, self._vectors().near))
+                    return self._healing(lambda db: self._search(db, query, limit, near))
                 self.close()
                 self.look()
             return self._healing(lambda db: self._search(db, query, limit, None))
@@ -239,23 +240,27 @@ class Index:
         """Throw everything away, vectors included; the next question builds it again. Raises StoreFailed, Busy."""
         from memsheaf.index import places
 
-        with self._guard, _removing():
-            self._discard()
-            places.remove_all(base_of(self._database))
+        with self._guard:
+            try:
+                self._discard()
+                places.remove_all(base_of(self._database))
+            except OSError as error:
+                raise StoreFailed(f"the index cannot be removed: {error}") from error
 
     def purge(self) -> None:
-        """Throw the database away, and the vectors of all texts that are in no file. Raises StoreFailed, Busy."""
+        """Throw the database away, and the vectors of texts that are in no file, as far as one can remove them."""
         from memsheaf.index import places
         from memsheaf.index.vectors import key_of, passages
 
         with self._guard:
-            base = base_of(self._database)
-            with _removing():
+            with suppress(OSError, Busy):
                 self._discard()
-                keys: set[bytes] = set()
-                for entry in self._store.scan() if places.files(base) else ():
-                    if entry.path and not entry.path.endswith("/"):
-                        keys.update(map(key_of, passages(self._read(entry)[0])))
+            base = base_of(self._database)
+            keys: set[bytes] = set()
+            for entry in self._store.scan() if places.files(base) else ():
+                if entry.path and not entry.path.endswith("/"):
+                    keys.update(map(key_of, passages(self._read(entry)[0])))
+            with suppress(OSError, Busy):
                 places.keep_only(base, keys)
 
     def files(self) -> list[str]:
@@ -272,6 +277,7 @@ class Index:
             delete(self._database)
 
     def _vectors(self) -> Vectors:
+        self._leave_parent()
         if self._made is None:
             from memsheaf.index.embedding import Vectors
 
@@ -316,7 +322,7 @@ class Index:
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it; with a database that is damaged start over, and where none can be had do without."""
-        with self._guard:
+        with self._guard, self._made.hushed() if self._made else nullcontext():
             looked = self._looked
             try:
                 return work(self._connection())
@@ -328,7 +334,9 @@ class Index:
                     return work(self._informed(self._connection(), looked))
             except (sqlite3.DatabaseError, OSError, Busy):
                 pass
-            return work(self._informed(self._alone(), looked))
+            db = self._alone()
+            self._alone_since = self._clock() if is_busy else 0.0
+            return work(self._informed(db, looked))
 
     def _informed(self, db: sqlite3.Connection, looked: bool) -> sqlite3.Connection:
         """A new database that knows what the one did whose place it takes: an empty one would answer "nothing"."""
@@ -337,9 +345,9 @@ class Index:
         return db
 
     def _alone(self) -> sqlite3.Connection:
-        """An index of this process's own, for a while: the shared one is kept by another, or cannot be mended."""
+        """An index of this process's own: the shared one is kept by another, or cannot be mended."""
         self.close()
-        self._db, self._alone_since = connect_alone(), self._clock()
+        self._db = connect_alone()
         return self._db
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
@@ -396,8 +404,10 @@ class Index:
         self._looked = True
         if not known.rows:
             return False
-        with suppress(StoreFailed):
+        try:
             self.delete()
+        except (StoreFailed, Busy):
+            self._alone()
         return True
 
     def _sweep_is_due(self, known: Notes) -> bool:
@@ -673,14 +683,6 @@ class Index:
             worded = number
         if worded:
             set_facts(db, worded=worded)
-
-
-@contextmanager
-def _removing() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreFailed(f"the index cannot be removed: {error}") from error
 
 
 class _Numbers(NamedTuple):

@@ -1,0 +1,404 @@
+"""What goes wrong around the vectors costs vectors, and never an answer, an error or a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import numpy
+import pytest
+from numpy import float32
+from numpy.typing import NDArray
+
+from memsheaf.config import Settings
+from memsheaf.embed.threads import one_thread
+from memsheaf.errors import EmbedderFailed, StoreFailed
+from memsheaf.index.search import ALONE, database_for
+from memsheaf.index.slots import SlotFile
+from memsheaf.index.table import base_of, connect, delete, is_free, locked
+from memsheaf.sheaf import Sheaf
+
+DIMENSIONS = 64
+
+
+class Toy:
+    """Words as directions."""
+
+    usual = (0.05, 0.1)
+
+    def __init__(self) -> None:
+        self.texts = 0
+        self.length = 1.0
+        self.refused = ""
+        self.meanwhile = [lambda: None]
+
+    @property
+    def identity(self) -> str:
+        return "toy 1"
+
+    @property
+    def dimensions(self) -> int:
+        return DIMENSIONS
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        self.meanwhile.pop()() if self.meanwhile else None
+        if self.refused and any(self.refused in text.split() for text in texts):
+            raise EmbedderFailed("it is refused")
+        self.texts += len(texts)
+        rows = numpy.zeros((len(texts), DIMENSIONS), float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.lower().split():
+                row[sha256(word.encode()).digest()[0] % DIMENSIONS] += 1
+            row[0] += 0.01
+            row *= self.length / numpy.linalg.norm(row)
+        return rows
+
+
+class Nameless(Toy):
+    """One that fails as soon as it is asked who it is."""
+
+    @property
+    def identity(self) -> str:
+        raise RuntimeError("nobody")
+
+
+class Shapeless(Toy):
+    """One that does not know how long its vectors are."""
+
+    @property
+    def dimensions(self) -> int:
+        return None  # type: ignore[return-value]
+
+
+class Flat(Toy):
+    """One to which nothing is unusual."""
+
+    usual = (0.0, 0.0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def toy() -> Toy:
+    return Toy()
+
+
+@pytest.fixture
+def sheaf(settings: Settings, toy: Toy) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        yield sheaf
+
+
+def fill(sheaf: Sheaf, count: int = 5) -> None:
+    folder = Path(sheaf.root)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        text = f"---\nname: Note {number}\ndescription: d{number}\ntype: user\n---\nword{number} other{number}\n"
+        (folder / f"user_note-{number}.md").write_text(text)
+    sheaf.list()
+
+
+def found(sheaf: Sheaf, query: str) -> list[str]:
+    """The best answer, if there is one: so coarse an embedder finds more."""
+    return [row.path for row in sheaf.search(query, limit=1)]
+
+
+def vectors(settings: Settings) -> Path:
+    (path,) = Path(settings.cache).glob("*.vectors")
+    return path
+
+
+def kept(settings: Settings) -> int:
+    with SlotFile(str(vectors(settings))) as file:
+        return sum(bool(key) for key, _ in file.scan())
+
+
+# a database that is not what it should be
+
+
+def test_an_answer_is_whole_though_the_database_breaks_after_the_look(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    assert found(sheaf, "word1") == ["user_note-1.md"]
+    sheaf.index.look()
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        db.execute("DROP TABLE words")
+    db.close()
+
+    assert [match.row.path for match in sheaf.index.search("word1", 5)] == ["user_note-1.md"]
+
+
+def test_a_database_that_lost_its_tally_is_made_anew(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        db.execute("DELETE FROM note")
+    db.close()
+
+    sheaf.remember("Zebra", "Stripes", "user", "black and white")
+
+    assert found(sheaf, "zebra") == ["user_zebra.md"]
+    assert len(sheaf.list()) == 6
+
+
+def test_who_had_to_do_without_the_shared_index_comes_back_to_it(settings: Settings, toy: Toy) -> None:
+    now = [1e9]
+    with Sheaf.open("user", settings=settings, embedder=toy, clock=lambda: now[0]) as sheaf:
+        fill(sheaf)
+        database = database_for(sheaf.root, settings.cache)
+        other = sqlite3.connect(database, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        (Path(sheaf.root) / "user_note-1.md").unlink()
+        assert found(sheaf, "word2") == ["user_note-2.md"]
+        assert sheaf.index.embedding().problem == "there is no place to keep vectors"
+        assert not is_free(database)
+
+        now[0] += ALONE + 1
+        assert found(sheaf, "word2") == ["user_note-2.md"]
+        assert sheaf.index.embedding().problem
+
+        other.execute("ROLLBACK")
+        other.close()
+        now[0] += ALONE + 1
+        assert found(sheaf, "word2") == ["user_note-2.md"]
+        assert sheaf.index.embedding()[1:] == (4, 4, False, "")
+
+
+def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -> None:
+    os.makedirs(settings.cache)
+    database = os.path.join(settings.cache, "some.sqlite")
+    connect(database).close()
+    deleting = threading.Thread(target=delete, args=(database,))
+    with locked(base_of(database), "opening"):
+        deleting.start()
+        deleting.join(0.2)
+        assert deleting.is_alive()
+        assert os.path.exists(database)
+    deleting.join()
+    assert os.listdir(settings.cache) == ["some.opening.lock"]
+
+
+def test_the_proof_of_an_erasure_does_not_end_the_locks_of_sqlite(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    assert sheaf.erase("user_note-1.md").gone
+    assert sheaf.index._db is None  # reading the files of a connection that is open would
+    assert found(sheaf, "word2") == ["user_note-2.md"]
+
+
+def test_a_database_that_has_not_seen_the_folder_wipes_nothing(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, 30)
+        sheaf.index.embed_all()
+        database = database_for(sheaf.root, settings.cache)
+    os.unlink(database)
+    connect(database).close()
+
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        sheaf.index.embed_all()  # nobody looked yet
+        assert kept(settings) == 30
+        before = toy.texts
+        sheaf.list()
+        assert sheaf.index.embed_all().done == 30
+    assert toy.texts == before
+
+
+# a file that is none
+
+
+def test_a_folder_in_the_place_of_the_vectors_costs_only_vectors(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    found(sheaf, "word1")
+    path = vectors(settings)
+    path.unlink()
+    path.mkdir()
+
+    assert found(sheaf, "word1") == ["user_note-1.md"]
+    assert "directory" in sheaf.index.embedding().problem
+    assert sheaf.erase("user_note-1.md").gone
+    sheaf.index.delete()
+    assert found(sheaf, "word2") == ["user_note-2.md"]
+    shutil.rmtree(sheaf.root)
+    assert found(sheaf, "word2") == []
+
+
+@pytest.mark.parametrize("scale", [float("inf"), float("nan"), 3e38, 1e6, -1e6])
+def test_a_slot_that_was_spoilt_meanwhile_is_near_to_nothing(scale: float, sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    before = sheaf.matches("word2 other2")
+    path = vectors(settings)
+    with open(path, "r+b") as file:
+        file.seek(64 + (path.stat().st_size - 64) // 5 + 16)
+        file.write(struct.pack("<f", scale))
+
+    after = sheaf.matches("word2 other2 ")  # another question, so that nothing is remembered
+
+    assert after[0].row == before[0].row
+    assert after[0].near == before[0].near
+
+
+# an embedder that is none
+
+
+@pytest.mark.parametrize("embedder", [Nameless(), Shapeless(), Flat()])
+def test_an_embedder_that_breaks_its_word_costs_only_vectors(embedder: Toy, settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings, embedder=embedder) as sheaf:
+        fill(sheaf)
+        assert found(sheaf, "word1") == ["user_note-1.md"]
+        assert bool(sheaf.index.embedding().problem) is not isinstance(embedder, Flat)
+
+
+def test_a_text_that_the_embedder_refuses_stops_no_other(sheaf: Sheaf, toy: Toy) -> None:
+    toy.refused = "word3"
+    fill(sheaf, 40)
+    assert sheaf.index.embed_all()[1:] == (40, 40, False, "")
+    assert sheaf.matches("word7", limit=1)[0].near > 0.1
+    assert found(sheaf, "other3") == ["user_note-3.md"]
+    sheaf.remember("Poison", "d", "user", "word3 again")
+    assert sheaf.matches("word7 ", limit=1)[0].near > 0.1
+    assert found(sheaf, "poison") == ["user_poison.md"]
+
+
+def test_vectors_that_are_too_long_are_refused(sheaf: Sheaf, toy: Toy) -> None:
+    toy.length = 1000.0
+    fill(sheaf)
+    assert found(sheaf, "word1") == ["user_note-1.md"]
+    assert sheaf.index.embedding().problem == "toy 1 gave other vectors than it should"
+
+
+@pytest.mark.parametrize("question", ["", " \n", "???", "\N{PARTY POPPER}"])
+def test_a_question_without_a_word_finds_nothing(question: str, sheaf: Sheaf, toy: Toy) -> None:
+    fill(sheaf)
+    assert found(sheaf, question) == []
+    assert toy.texts == 0
+
+
+def test_a_search_embeds_what_waits_and_not_what_comes_meanwhile(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as other:
+
+        def save() -> None:
+            other.remember(f"Late {toy.texts}", "d", "user", "text")
+            if toy.texts < 100:
+                toy.meanwhile.append(save)
+
+        fill(sheaf)
+        toy.meanwhile = [save]
+        assert found(sheaf, "word1") == ["user_note-1.md"]
+    assert toy.texts == 6
+
+
+def test_without_a_thread_words_do(settings: Settings) -> None:
+    code = f"""
+import threading
+from memsheaf.config import Settings
+from memsheaf.sheaf import Sheaf
+sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="static"))
+sheaf.search("numpy is loaded")
+for number in range(20):
+    sheaf.remember(f"Note {{number}}", "d", "user", f"word{{number}}")
+def refused(self):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = refused
+print([row.path for row in sheaf.search("word7")])
+sheaf.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['user_note-7.md']\n", "")
+
+
+# a process that forks
+
+
+def test_a_child_that_was_forked_has_a_connection_of_its_own(sheaf: Sheaf) -> None:
+    fill(sheaf)
+    found(sheaf, "word1")
+
+    with one_thread():  # as the thread that makes vectors may at any time
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            mine = sheaf.index._db
+            good = found(sheaf, "word2") == ["user_note-2.md"] and sheaf.index._db is not mine
+            os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert found(sheaf, "word3") == ["user_note-3.md"]
+
+
+# others that move vectors while somebody looks
+
+
+def test_numbers_of_slots_that_may_have_moved_are_not_used(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        near = sheaf.index._vectors().near(db, "word1")
+        assert near is not None
+        assert near.of(db, near.nearest)
+
+        sheaf.remember("Zebra", "Stripes", "user", "black and white")
+
+        assert near.of(db, near.nearest) is None
+    db.close()
+
+
+def test_slots_that_another_database_took_over_meanwhile_are_not_looked_at(
+    sheaf: Sheaf, settings: Settings, toy: Toy
+) -> None:
+    fill(sheaf)
+    assert sheaf.index.search("word1", 1)[0].near > 0.1
+
+    def take_over() -> None:
+        with SlotFile(str(vectors(settings))) as file:
+            file.own(0)
+
+    toy.meanwhile = [take_over]
+    (match,) = sheaf.index.search("word1 word1", 1)
+    assert (match.row.path, match.near) == ("user_note-1.md", 0.0)
+    assert sheaf.index.search("word1", 1)[0].near > 0.1
+
+
+# what cannot be removed
+
+
+def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    found(sheaf, "word1")
+    sheaf.index.close()
+    database = Path(database_for(sheaf.root, settings.cache))
+    text = database.read_bytes()
+    database.unlink()
+    database.mkdir()
+    (database / "inside").write_bytes(text)
+
+    proof = sheaf.erase("user_note-1.md")
+
+    assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)"]
+    assert kept(settings) == 4
+    with pytest.raises(StoreFailed, match="cannot be removed"):
+        sheaf.index.delete()
+    assert found(sheaf, "word2") == ["user_note-2.md"]
+    shutil.rmtree(sheaf.root)
+    assert found(sheaf, "word2") == []
+
+
+def test_what_is_found_instead_of_a_stale_answer_is_looked_at_as_well(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings, clock=lambda: 4e9) as sheaf:  # so late that no sweep is due
+        fill(sheaf, 300)
+        folder = Path(sheaf.root)
+        for number in range(4):
+            sheaf.put(f"stripes-{number}.md", f"zebra {number}\n", free=True)
+            os.utime(folder / f"stripes-{number}.md", (0, 0))
+        sheaf.list()
+        assert found(sheaf, "zebra")
+        for number in range(4):
+            (folder / f"stripes-{number}.md").write_text("nothing\n")
+
+        assert found(sheaf, "zebra") == []
