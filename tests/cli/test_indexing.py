@@ -85,3 +85,20 @@ def test_an_embedder_that_cannot_be_reached_is_told_of(run: Run, tabs: str, serv
     assert code == 1
     assert "problem " in out
     assert run("search", "tabs")[0] == 0
+
+
+def test_what_is_imported_is_embedded_at_once(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    environment["MEMSHEAF_EMBEDDER"] = "static"
+    folder = tmp_path / "others"
+    folder.mkdir()
+    for number in range(30):
+        text = (
+            f"---\nname: Ship {number}\ndescription: How releases go out\ntype: project\n---\nOne image a commit.\n"
+        )
+        (folder / f"project_ship-{number}.md").write_text(text)
+    code, out, err = run("import", str(folder))
+
+    assert (code, err) == (0, "")
+    assert "30 added" in out
+    _, out, _ = run("index", "--status", "--json")
+    assert (json.loads(out)["done"], json.loads(out)["total"]) == (30, 30)

@@ -300,7 +300,9 @@ def test_without_a_thread_words_do(settings: Settings) -> None:
     code = f"""
 import threading
 from memsheaf.config import Settings
+from memsheaf.embed.static import Static
 from memsheaf.sheaf import Sheaf
+Static.quick = False
 sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="static"))
 sheaf.search("numpy is loaded")
 for number in range(20):

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
 from memsheaf.index import places
-from memsheaf.index.embedding import BATCH, FEW, PAUSE
+from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.search import database_for
 from memsheaf.index.slots import SlotFile
 from memsheaf.index.table import base_of, locked
@@ -886,3 +886,32 @@ def owned(sheaf: Sheaf, settings: Settings, identity: str) -> list[bytes]:
                 assert file.key(slot) in map(key_of, passages(sheaf.read(path)))
                 keys.append(file.key(slot))
     return keys
+
+
+# how much is done at once
+
+
+def test_with_a_quick_embedder_commands_that_end_at_once_get_it_done_after_some(settings: Settings, toy: Toy) -> None:
+    toy.quick = True  # type: ignore[attr-defined]
+    toy.gate = threading.Event()  # the thread gets nowhere
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, 2 * QUICK * BATCH)
+    done = []
+    for _ in range(2):
+        with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+            toy.gate.set()
+            sheaf.index.search("word1", 5)
+            toy.gate.clear()
+            done.append(sheaf.index.embedding().done)
+            toy.gate.set()
+
+    assert done[0] >= QUICK * BATCH
+    assert done[1] == 2 * QUICK * BATCH
+
+
+def test_embedding_ends_when_its_time_is_up_and_goes_on_from_there(sheaf: Sheaf, toy: Toy) -> None:
+    fill(sheaf, 3 * BATCH)
+
+    assert sheaf.index.embed_all(seconds=0).done == 0
+    assert toy.texts == []
+    assert sheaf.index.embed_all(seconds=600).done == 3 * BATCH

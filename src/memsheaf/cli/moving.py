@@ -11,7 +11,9 @@ from memsheaf.errors import ArchiveRefused, StoreFailed
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.sheaf import Imported
+    from memsheaf.sheaf import Imported, Sheaf
+
+EMBEDDING = 5.0  # seconds that an import goes on to embed what came in
 
 
 @takes(
@@ -65,11 +67,14 @@ def import_(call: Call) -> int:
       memsheaf import ./memories --replace
     """
     options = call.options
-    with call.changing() as sheaf, call.console.waiting("importing"):
+    with call.changing() as sheaf:
         try:
-            done = sheaf.take_in(options.source, replace=options.replace, dry_run=options.dry_run)
+            with call.console.waiting("importing"):
+                done = sheaf.take_in(options.source, replace=options.replace, dry_run=options.dry_run)
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
+        if done.added and not options.dry_run:
+            _embed(call, sheaf)
     value = {
         **pick(done, ("added", "replaced", "same")),
         "refused": [{"path": path, "why": why} for path, why in done.refused],
@@ -77,6 +82,15 @@ def import_(call: Call) -> int:
     }
     call.console.answer(value, _summary(done, options.dry_run))
     return 1 if done.refused else 0
+
+
+def _embed(call: Call, sheaf: Sheaf) -> None:
+    """Make what came in findable by meaning, for a while."""
+    with call.console.progress("Embedding") as progress:
+        made = sheaf.index.embed_all(progress, seconds=EMBEDDING)
+    if made.embedder and made.done < made.total:
+        left = plural(made.total - made.done, "memory", "memories")
+        call.console.note(f"{left} can be found by words only so far; `memsheaf index` sees to the rest now")
 
 
 def _summary(done: Imported, dry_run: bool) -> Iterator[str]:

@@ -26,7 +26,11 @@ class Usual(NamedTuple):
 
 
 class Embedder(Protocol):
-    """Something that places texts in a space of meaning."""
+    """Something that places texts in a space of meaning.
+
+    One that has an attribute `quick` that is true takes less than a millisecond for a text; a search then embeds more
+    before it answers.
+    """
 
     @property
     def identity(self) -> str:

@@ -41,6 +41,7 @@ class Static:
     dimensions = 256
     identity = "memsheaf-static 1"
     usual = Usual(mean=0.07, spread=0.065)
+    quick = True
 
     def __init__(self, path: str = FILE) -> None:
         self._path = path

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.embed import Embedder, Usual
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FEW = 8  # so many memories a search embeds before it answers
 BATCH = 32  # memories that become findable at once
+QUICK = 3  # batches that a search makes first with an embedder that says it is quick: 30 ms
 PIECE = 16  # texts between two looks whether to stop
 PAUSE = 300.0  # seconds until an embedder that failed is asked again
 UNUSED = 30 * 86_400.0  # seconds that the file of another embedder stays
@@ -76,6 +78,16 @@ class Near(NamedTuple):
         if _version(db) != self.version:
             return None
         return {entry: cosine for entry, cosine in found.items() if cosine > EMPTY}
+
+
+class _Until:
+    """Says when time is up, as an event would."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return time.monotonic() >= self._end
 
 
 class Vectors:
@@ -131,7 +143,12 @@ class Vectors:
                 return None
             kind = self._kind(embedder)
             state = places.known(db, kind)
-            if places.count_waiting(db, kind, state.last if state else 0, FEW + 1) > FEW:
+            behind = places.count_waiting(db, kind, state.last if state else 0, FEW + 1)
+            if behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
+                # so that even commands, which end before the thread gets far, have it done after some
+                state = self._catch_up(db, embedder, kind, most=QUICK)
+                behind = places.count_waiting(db, kind, state.last, FEW + 1)
+            if behind > FEW:
                 places.wipe(db, self._base)
                 self._start()
                 if state is None or not places.has_half(db, kind):
@@ -154,16 +171,20 @@ class Vectors:
                 done = total - places.count_waiting(db, kind, state.last) if state else 0
         return Embedding(name, done, total, self._is_running(), self._problem)
 
-    def embed_all(self, progress: Progress | None = None) -> None:
-        """Make every vector that is missing, now, in this thread. When another process is at it, wait for it."""
+    def embed_all(self, progress: Progress | None = None, *, seconds: float = inf) -> None:
+        """Make every vector that is missing, in this thread, as far as it gets in so many seconds.
+
+        When another process is at it, wait for it.
+        """
         self.stop()
         self._off_until = 0.0
-        while True:
+        until = _Until(seconds)
+        while not until.is_set():
             try:
                 with self._tolerant(), closing(connect(self._database)) as db:
                     if embedder := self._ready():
                         with locked(self._base, "embedding", wait=0):
-                            self._catch_up(db, embedder, self._kind(embedder), progress)
+                            self._catch_up(db, embedder, self._kind(embedder), progress, stop=until)
                 return
             except Stale:
                 continue
@@ -179,7 +200,7 @@ class Vectors:
         self._inspected = False
 
     def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
+        if not self._is_alive():
             self._stop = threading.Event()
             thread = threading.Thread(target=self._run, args=(self._stop,), name="memsheaf-vectors", daemon=True)
             with suppress(RuntimeError):  # there are too many, or the process ends
@@ -199,9 +220,12 @@ class Vectors:
         ):
             self._catch_up(db, embedder, self._kind(embedder), stop=stop)
 
+    def _is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def _is_running(self) -> bool:
         """Whether this process or another makes vectors now."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._is_alive():
             return True
         try:
             with locked(self._base, "embedding", wait=0):
@@ -240,7 +264,7 @@ class Vectors:
         kind: Kind,
         progress: Progress | None = None,
         *,
-        stop: threading.Event | None = None,
+        stop: threading.Event | _Until | None = None,
         most: int = sys.maxsize,
     ) -> State:
         """Make the vectors that are missing, batch by batch and so many at most, and wipe those that nobody needs."""
@@ -282,7 +306,7 @@ class Vectors:
         state: State,
         behind: Sequence[tuple[int, str]],
         claims: Claims,
-        stop: threading.Event | None,
+        stop: threading.Event | _Until | None,
     ) -> State:
         """Embed some memories; those that are done when we are stopped are kept."""
         texts: dict[int, dict[bytes, str]] = {}
@@ -330,7 +354,7 @@ class Vectors:
         except EmbedderFailed:
             return False
 
-    def _give_way(self, stop: threading.Event | None) -> None:
+    def _give_way(self, stop: threading.Event | _Until | None) -> None:
         if stop and not stop.is_set():
             self._is_calm.wait(GIVE_WAY)
 

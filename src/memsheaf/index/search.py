@@ -217,13 +217,15 @@ class Index:
         """How far the vectors are."""
         return self._healing(lambda db: self._vectors().status(db))
 
-    def embed_all(self, progress: Callable[[int, int], None] | None = None) -> Embedding:
+    def embed_all(
+        self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
+    ) -> Embedding:
         """Make all vectors that are missing, in this thread; `progress` is told how many of how many are done.
 
-        It may be interrupted at any time: what was made is kept.
+        It ends after about so many seconds, and may be interrupted at any time: what was made is kept.
         """
         if self._healing(is_kept):
-            self._vectors().embed_all(progress)
+            self._vectors().embed_all(progress, seconds=seconds)
         return self.embedding()
 
     def close(self) -> None:
