@@ -20,7 +20,6 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import NamedTuple
 
 from memsheaf.errors import PathRefused
@@ -32,11 +31,13 @@ SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 _ENDLESS = 1 << 40
 _JSON = json.JSONEncoder(ensure_ascii=False)
+_READ = json.JSONDecoder()
 _TAIL = 160  # longer than any mark
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 # where a change begins, and nowhere else: inside a text the quotes would be escaped
 _CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
+_COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
@@ -91,6 +92,17 @@ def decode(line: bytes) -> Commit | None:
         if not all(isinstance(word, str) for word in words) or not _ID.fullmatch(words[0]):
             return None
         return Commit(words[0], words[1], words[2], words[3], revisions, words[4])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
+        return None
+
+
+def _decode_step(line: bytes, needle: bytes) -> Revision | None:
+    """One change of a commit's line, by how it begins; None when it does not hold."""
+    begin = line.find(needle)
+    following = _CHANGED.search(line, begin + len(needle))
+    try:
+        text = line[begin : following.start() if following else None].decode()
+        return _decode_revision(_READ.raw_decode(text)[0])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
         return None
 
@@ -217,17 +229,29 @@ class Journal:
 
     def heads(self, paths: Collection[str] | None = None) -> dict[str, Revision]:
         """The last step of every path that the journal knows, or of these; a removed one ends at ABSENT."""
-        heads: dict[str, Revision] = {}
         if paths is not None and len(paths) <= FEW:
-            for path in paths:
-                steps = (step for commit in self.commits(path) for step in commit.revisions if step.path == path)
-                heads.update((step.path, step) for step in islice(steps, 1))
-            return heads
+            return {path: step for path in paths if (step := self._last_step(path))}
+        heads: dict[str, Revision] = {}
         for commit in self.commits():
             for revision in commit.revisions:
                 if paths is None or revision.path in paths:
                     heads.setdefault(revision.path, revision)
         return heads
+
+    def _last_step(self, path: str) -> Revision | None:
+        """The last finished step of a path. Of a commit of thousands, only this one is decoded."""
+        needle = b'{"path": ' + json.dumps(path, ensure_ascii=False).encode() + b","
+        for segment in range(self.segment, 0, -1):
+            newest = segment == self.segment
+            done: set[bytes] = set()
+            for line in reversed(self._lines(segment)):
+                if newest and (mark := _DONE.fullmatch(line + b"\n")):
+                    done.add(mark[1])
+                elif needle in line and (found := _COMMIT.match(line)) and (not newest or found[1] in done):
+                    step = _decode_step(line, needle)
+                    if step is not None:
+                        return step
+        return None
 
     def damaged(self) -> list[str]:
         """Lines that can no longer be read, as `segment:line`; what surrounds them still can."""
