@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from memsheaf.config import Settings
 from memsheaf.embed.threads import one_thread
 from memsheaf.errors import EmbedderFailed, StoreFailed
+from memsheaf.index import embedding
 from memsheaf.index.search import ALONE, database_for
-from memsheaf.index.slots import SlotFile
+from memsheaf.index.slots import Mapped, SlotFile
 from memsheaf.index.table import base_of, connect, delete, is_free, locked
 from memsheaf.sheaf import Sheaf
 
@@ -293,7 +294,7 @@ def test_a_search_embeds_what_waits_and_not_what_comes_meanwhile(sheaf: Sheaf, s
         fill(sheaf)
         toy.meanwhile = [save]
         assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert toy.texts == 6
+    assert toy.texts == 1 + 5 + 1, "the question, what waited, and what came while the question was embedded"
 
 
 def test_without_a_thread_words_do(settings: Settings) -> None:
@@ -352,17 +353,20 @@ def test_numbers_of_slots_that_may_have_moved_are_not_used(sheaf: Sheaf, setting
 
 
 def test_slots_that_another_database_took_over_meanwhile_are_not_looked_at(
-    sheaf: Sheaf, settings: Settings, toy: Toy
+    sheaf: Sheaf, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(sheaf)
     assert sheaf.index.search("word1", 1)[0].near > 0.1
+    look = Mapped.cosines
 
-    def take_over() -> None:
+    def take_over(mapped: Mapped, question: NDArray[float32]) -> NDArray[float32]:
         with SlotFile(str(vectors(settings))) as file:
             file.own(0)
+        return look(mapped, question)
 
-    toy.meanwhile = [take_over]
-    (match,) = sheaf.index.search("word1 word1", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Mapped, "cosines", take_over)
+        (match,) = sheaf.index.search("word1 word1", 1)
     assert (match.row.path, match.near) == ("user_note-1.md", 0.0)
     assert sheaf.index.search("word1", 1)[0].near > 0.1
 
@@ -404,3 +408,26 @@ def test_what_is_found_instead_of_a_stale_answer_is_looked_at_as_well(settings: 
             (folder / f"stripes-{number}.md").write_text("nothing\n")
 
         assert found(sheaf, "zebra") == []
+
+
+# an embedder that nobody would wait for
+
+
+def test_a_question_waits_for_its_vector_only_so_long(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    class Hanging:
+        identity = "hanging"
+        dimensions = 3
+
+        def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+            assert over.wait(60)
+            raise EmbedderFailed("too late")
+
+    monkeypatch.setattr(embedding, "QUESTION", 0.05)
+    with Sheaf.open("user", settings=settings, embedder=Hanging()) as sheaf:
+        fill(sheaf)
+        assert found(sheaf, "word1") == ["user_note-1.md"]
+        assert "no vector for the question within 0.05 seconds" in sheaf.index.embedding().problem
+        assert found(sheaf, "word2") == ["user_note-2.md"], "and it is not asked again at once"
+    over.set()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
@@ -39,12 +39,14 @@ UNUSED = 30 * 86_400.0  # seconds that the file of another embedder stays
 STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
 REFUSAL = 2.0  # seconds; what takes longer is no refusal of a text
 HARMLESS = "memory"  # a text that no embedder refuses
+QUESTION = 5.0  # seconds that a search waits for the vector of its question
 GIVE_WAY = 0.05  # seconds that the thread lets a question go first, before each text
 WAIT = 0.2  # seconds between two looks whether another process is ready
 _DAY = 86_400.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
 class Embedding(NamedTuple):
@@ -112,6 +114,7 @@ class Vectors:
         self._off_until = 0.0
         self._problem = ""
         self._mapped: Mapped | None = None
+        self._shape: tuple[bytes, int] | None = None
         self._asked: tuple[str, NDArray[float32]] | None = None
         self._inspected = False
         self._thread: threading.Thread | None = None
@@ -153,9 +156,11 @@ class Vectors:
                 self._start()
                 if state is None or not places.has_half(db, kind):
                     return None
+                vector = self._vector_of(embedder, question)
             else:
+                vector = self._vector_of(embedder, question)  # first: one that hangs is not asked for more
                 state = self._catch_up(db, embedder, kind, most=1)
-            return self._look(db, embedder, kind, state, question)
+            return self._look(db, embedder, kind, state, vector)
         return None
 
     def status(self, db: sqlite3.Connection) -> Embedding:
@@ -249,13 +254,18 @@ class Vectors:
         return self._embedder
 
     def _kind(self, embedder: Embedder) -> Kind:
-        try:
-            digest, dimensions = sha256(embedder.identity.encode()).digest(), int(embedder.dimensions)
-        except EmbedderFailed:
-            raise
-        except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
-            raise EmbedderFailed(_said(error)) from None
-        return Kind(self._database, digest, dimensions, self._boot)
+        if self._shape is None:
+
+            def ask() -> tuple[bytes, int]:
+                try:
+                    return sha256(embedder.identity.encode()).digest(), int(embedder.dimensions)
+                except EmbedderFailed:
+                    raise
+                except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
+                    raise EmbedderFailed(_said(error)) from None
+
+            self._shape = _within(QUESTION, ask)  # one that a server runs may have to be asked
+        return Kind(self._database, *self._shape, self._boot)
 
     def _catch_up(
         self,
@@ -358,17 +368,26 @@ class Vectors:
         if stop and not stop.is_set():
             self._is_calm.wait(GIVE_WAY)
 
+    def _vector_of(self, embedder: Embedder, question: str) -> NDArray[float32]:
+        """The vector of a question. Raises EmbedderFailed, also when it takes so long that nobody would wait."""
+        if self._asked is not None and self._asked[0] == question:
+            return self._asked[1]
+        if getattr(embedder, "quick", False):
+            rows = self._encode(embedder, [question])
+        else:
+            rows = _within(QUESTION, lambda: self._encode(embedder, [question]))
+        vector: NDArray[float32] = rows[0]
+        self._asked = question, vector
+        return vector
+
     def _look(
-        self, db: sqlite3.Connection, embedder: Embedder, kind: Kind, state: State, question: str
+        self, db: sqlite3.Connection, embedder: Embedder, kind: Kind, state: State, question: NDArray[float32]
     ) -> Near | None:
-        if self._asked is None or self._asked[0] != question:
-            self._asked = question, self._encode(embedder, [question])[0]
-        question_vector = self._asked[1]
         for _ in range(3):
             before = _version(db)
             if self._mapped is None or not self._mapped.is_current():
                 self._mapped = Mapped(kind.path)
-            cosines = self._mapped.cosines(question_vector)
+            cosines = self._mapped.cosines(question)
             alive = cosines[cosines > EMPTY]
             given = Usual(*getattr(embedder, "usual", USUAL))
             usual = drawn(len(alive), *_mean_and_spread(alive), given)
@@ -414,6 +433,29 @@ class Vectors:
             self._inspected = False
             self._problem = _said(error)
             self._off_until = self._clock() + PAUSE
+
+
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """Do it, and stop waiting when time is up. Raises what it raised, and EmbedderFailed after so many seconds."""
+    outcome: list[T | EmbedderFailed] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except EmbedderFailed as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name="memsheaf-question", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # there are too many already
+        return work()
+    thread.join(seconds)
+    if not outcome:
+        raise EmbedderFailed(f"the embedder gave no vector for the question within {seconds:g} seconds")
+    if isinstance(outcome[0], EmbedderFailed):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _version(db: sqlite3.Connection) -> int:
