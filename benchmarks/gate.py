@@ -146,3 +146,5 @@ def _asked(settings: Settings, one: Embedder | None, queries: Sequence[Query], c
             best = {each.row.path for each in recalled.candidates[:MOST]}
             gold = set(query.gold)
             yield Answer(query.kind, bool(gold & shown), bool(gold & best), bool(shown))
+        if state and (problem := sheaf.index.embedding().problem):
+            raise SystemExit(f"words answered alone: {problem}")

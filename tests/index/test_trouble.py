@@ -419,6 +419,7 @@ def test_a_question_waits_for_its_vector_only_so_long(settings: Settings, monkey
     class Hanging:
         identity = "hanging"
         dimensions = 3
+        remote = True
 
         def encode(self, texts: Sequence[str]) -> NDArray[float32]:
             assert over.wait(60)

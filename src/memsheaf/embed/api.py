@@ -69,6 +69,8 @@ class Served:
     with the key for it. `timeout` is how many seconds one request may take; there is at most one more try.
     """
 
+    remote = True
+
     def __init__(
         self,
         name: str,

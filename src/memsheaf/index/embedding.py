@@ -264,7 +264,7 @@ class Vectors:
                 except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
                     raise EmbedderFailed(_said(error)) from None
 
-            self._shape = _within(QUESTION, ask)  # one that a server runs may have to be asked
+            self._shape = _in_time(embedder, ask)
         return Kind(self._database, *self._shape, self._boot)
 
     def _catch_up(
@@ -372,10 +372,7 @@ class Vectors:
         """The vector of a question. Raises EmbedderFailed, also when it takes so long that nobody would wait."""
         if self._asked is not None and self._asked[0] == question:
             return self._asked[1]
-        if getattr(embedder, "quick", False):
-            rows = self._encode(embedder, [question])
-        else:
-            rows = _within(QUESTION, lambda: self._encode(embedder, [question]))
+        rows = _in_time(embedder, lambda: self._encode(embedder, [question]))
         vector: NDArray[float32] = rows[0]
         self._asked = question, vector
         return vector
@@ -435,8 +432,10 @@ class Vectors:
             self._off_until = self._clock() + PAUSE
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Do it, and stop waiting when time is up. Raises what it raised, and EmbedderFailed after so many seconds."""
+def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
+    """Do it; with an embedder that is `remote`, stop waiting when nobody would wait longer. Raises EmbedderFailed."""
+    if not getattr(embedder, "remote", False):
+        return work()
     outcome: list[T | EmbedderFailed] = []
 
     def run() -> None:
@@ -450,9 +449,9 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
         thread.start()
     except RuntimeError:  # there are too many already
         return work()
-    thread.join(seconds)
+    thread.join(QUESTION)
     if not outcome:
-        raise EmbedderFailed(f"the embedder gave no vector for the question within {seconds:g} seconds")
+        raise EmbedderFailed(f"the embedder gave no vector for the question within {QUESTION:g} seconds")
     if isinstance(outcome[0], EmbedderFailed):
         raise outcome[0]
     return outcome[0]
