@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
@@ -142,21 +141,28 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
         for match in (term.match, f"{{name description}} : {term.match}"):
             for (row,) in db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (match, most)):
                 scores[row] = scores.get(row, 0.0) + term.weight
-    return nlargest(WEIGHED, scores, key=lambda row: (scores[row], row))
+    best = sorted(((score, row) for row, score in scores.items()), reverse=True)
+    return [row for _, row in best[:WEIGHED]]
 
 
 def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest: float) -> list[Hit]:
     marks = ", ".join("?" * len(rows))
     whole = sum(term.weight for term in terms) or 1.0
     hits = []
-    for row, *texts in db.execute(f"SELECT rowid, name, description, body FROM words WHERE rowid IN ({marks})", rows):
-        length = sum(text.count("  ") + 1 for text in texts if text)
-        name, description, body = (f" {text} " for text in texts)
-        long = K1 * (1 - B + B * length / USUAL_LENGTH)
+    sql = "SELECT rowid, ' ' || name || ' ', ' ' || description || ' ', ' ' || body || ' ' FROM words"
+    for row, name, description, body in db.execute(f"{sql} WHERE rowid IN ({marks})", rows):
+        long = -1.0
         score = common = 0.0
         for needle, _, _, weight, tells in terms:
-            often = NAME * name.count(needle) + DESCRIPTION * description.count(needle) + BODY * body.count(needle)
+            often = BODY * body.count(needle)
+            if needle in description:
+                often += DESCRIPTION * description.count(needle)
+            if needle in name:
+                often += NAME * name.count(needle)
             if often:
+                if long < 0:
+                    length = sum(text.count("  ") + 1 for text in (name, description, body) if len(text) > 2)
+                    long = K1 * (1 - B + B * length / USUAL_LENGTH)
                 score += weight * often / (often + long)
                 common += tells * often / (often + long)
         hits.append(Hit(row, score / rarest, common, score / whole))
