@@ -72,7 +72,8 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
 
     assert (code, err) == (0, "")
     assert lines[0] == "chosen by: local"
-    assert lines[1].split() == ["SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"]
+    assert lines[1] == "user: found by words"
+    assert lines[2].split() == ["SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"]
     assert any(line.startswith("*") and "ci-cd" in line and line.endswith("recalled") for line in lines)
     assert any(line.endswith("expired on 2020-01-01") for line in lines)
     assert not (tmp_path / "home" / "user" / ".history" / "uses").exists()
@@ -88,6 +89,8 @@ def test_why_as_json(filled: Run) -> None:
     _, out, _ = filled("why", "--scope", "user", "how does the deployment pipeline work?", "--json")
     candidates = json.loads(out)["candidates"]
 
+    nothing = {"embedder": "", "done": 0, "total": 2, "running": False, "problem": ""}
+    assert json.loads(out)["embedding"] == {"user": nothing}
     assert candidates[0]["path"] == "project_ci-cd-considerations.md"
     assert candidates[0]["chosen"]
     assert set(candidates[0]) == {"scope", "path", "score", "fit", "common", "near", "chosen", "why"}
@@ -101,3 +104,11 @@ def test_a_recall_leaves_an_empty_scope_alone(run: Run, tree: Callable[[], dict[
 
 def test_a_recall_without_a_message_is_a_mistake(run: Run) -> None:
     assert run("recall")[0] == 2
+
+
+def test_why_says_whether_meaning_counted(filled: Run, environment: dict[str, str]) -> None:
+    environment["MEMSHEAF_EMBEDDER"] = "static"
+    assert "\nuser: found by words and meaning\n" in filled("why", "--scope", "user", "shipping our software")[1]
+    environment["MEMSHEAF_EMBEDDER"] = "nonsense"
+    said = filled("why", "--scope", "user", "what is our deployment process?")[1]
+    assert "\nuser: found by words, because the embedder failed: there is no embedder 'nonsense'" in said

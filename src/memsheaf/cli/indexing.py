@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.embedding import Embedding
 
-_FIELDS = ("embedder", "done", "total", "running", "problem")
+EMBEDDING = ("embedder", "done", "total", "running", "problem")
 
 
 @takes(
@@ -49,7 +49,7 @@ def index(call: Call) -> int:
             "scope": str(sheaf.scope),
             "files": [{"path": path, "bytes": size} for path, size in files],
             "memories": memories,
-            **pick(made, _FIELDS),
+            **pick(made, EMBEDDING),
         }
         console.answer(value)
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import Argument, takes
+from memsheaf.cli.indexing import EMBEDDING
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from memsheaf.flow.inject import Shown
     from memsheaf.flow.recall import Candidate, Recall
     from memsheaf.flow.session import Session
+    from memsheaf.index.embedding import Embedding
+    from memsheaf.sheaf import Sheaf
 
 _MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 
@@ -29,7 +33,7 @@ def recall(call: Call) -> int:
       memsheaf recall "how do we deploy?"
       memsheaf recall --scope project --scope user "which indentation here?" --json
     """
-    with _session(call) as session:
+    with _session(call) as (session, _):
         found = session.recall(" ".join(call.options.message))
     if call.console.json:
         return call.console.answer(_recall_json(found))
@@ -53,16 +57,19 @@ def why(call: Call) -> int:
       memsheaf why "how do we deploy?"
       memsheaf why --scope project --scope user "which indentation here?" --json
     """
-    with _session(call) as session:
+    with _session(call) as (session, sheaves):
         found = session.why(" ".join(call.options.message))
+        made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in sheaves}
     if call.console.json:
-        return call.console.answer(
-            {**_recall_json(found), "candidates": [_candidate_json(one) for one in found.candidates]}
-        )
+        candidates = [_candidate_json(one) for one in found.candidates]
+        embedding = {scope: pick(one, EMBEDDING) for scope, one in made.items()}
+        return call.console.answer({**_recall_json(found), "candidates": candidates, "embedding": embedding})
     if found.gate:
         call.console.say(f"nothing was looked for: {found.gate}")
         return 0
     call.console.say(f"chosen by: {found.selector}", style="dim")
+    for scope, one in made.items():
+        call.console.say(f"{scope}: {_told(one)}", style="dim")
     if not found.candidates:
         call.console.say("no memory shares a word with the message, or is near to it in meaning")
         return 0
@@ -73,14 +80,26 @@ def why(call: Call) -> int:
     return 0
 
 
+def _told(made: Embedding) -> str:
+    """By what memories of a scope were found."""
+    if made.problem:
+        return f"found by words, because the embedder failed: {made.problem}"
+    if not made.embedder:
+        return "found by words"
+    if made.done < made.total:
+        share = f"{made.done:,} of {plural(made.total, 'memory', 'memories')} so far"
+        return f"found by words, and by meaning where there are vectors: {share}; `memsheaf index` sees to the rest"
+    return "found by words and meaning"
+
+
 @contextmanager
-def _session(call: Call) -> Iterator[Session]:
+def _session(call: Call) -> Iterator[tuple[Session, list[Sheaf]]]:
     from memsheaf.cli.call import here
     from memsheaf.tree import around
 
     with ExitStack() as stack:
-        first, *others = [stack.enter_context(call.reading(scope)) for scope in call.scopes()]
-        yield first.session(*others, tree=around(here()))
+        sheaves = [stack.enter_context(call.reading(scope)) for scope in call.scopes()]
+        yield sheaves[0].session(*sheaves[1:], tree=around(here())), sheaves
 
 
 def _cells(found: Recall) -> Iterator[tuple[str, ...]]:
