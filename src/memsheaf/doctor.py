@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError
+from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
@@ -76,9 +77,12 @@ def _journal(sheaf: Sheaf) -> Iterator[Finding]:
 def _files(sheaf: Sheaf) -> Iterator[Finding]:
     for row in sheaf.list():
         yield from _row(row)
-        if row.state in ("ok", "free"):
+        if row.state != "held":
             try:
-                yield from _warnings(sheaf.read(row.path))
+                memory = sheaf.read(row.path)
+                yield from _secrets(memory)
+                if row.state in ("ok", "free"):
+                    yield from _warnings(memory)
             except MemsheafError as error:
                 yield Finding("error", row.path, str(error), error.hint)
 
@@ -90,7 +94,8 @@ def _row(row: Row) -> Iterator[Finding]:
         "copy": "compare it with the memory of the same name, keep what is right, and remove the copy",
     }
     if row.state in advice:
-        yield Finding("error" if row.state != "copy" else "warning", row.path, row.problem, advice[row.state])
+        problem = without_secrets(row.problem)
+        yield Finding("error" if row.state != "copy" else "warning", row.path, problem, advice[row.state])
     if row.trust == "unconfirmed":
         yield Finding(
             "info",
@@ -102,4 +107,15 @@ def _row(row: Row) -> Iterator[Finding]:
 
 def _warnings(memory: Memory) -> Iterator[Finding]:
     for warning in memory.warnings:
-        yield Finding("warning", memory.path, warning, f"`memsheaf edit {memory.path}`")
+        yield Finding("warning", memory.path, without_secrets(warning), f"`memsheaf edit {memory.path}`")
+
+
+def _secrets(memory: Memory) -> Iterator[Finding]:
+    text = memory.text
+    for secret in find_secrets(text):
+        yield Finding(
+            "warning",
+            memory.path,
+            f"line {text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}",
+            f"change it where it is in use; save the rest under another name, then `memsheaf erase {memory.path}`",
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, TextRefused
+from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
 
@@ -94,6 +94,47 @@ def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
             wanted["source"] = was.source or None
     text = edited(memory.text, fields=wanted)
     return memory if text == memory.text else _checked(memory.path, text, was or memory)
+
+
+def refuse_secrets(memory: Memory | None, was: Memory | None, why: str = "") -> None:
+    """Raise SecretFound when a memory, or the reason for its change, holds a secret that was not there before.
+
+    What is in a file already does not stand in the way of a change elsewhere in it.
+    """
+    from memsheaf.guard.secrets import new_secrets
+
+    old = _APART.join(_told(was)) if was else ""
+    told = [*(_told(memory) if memory else ("", "", "", "")), why]
+    for secret in new_secrets(_APART.join(told), old):
+        raise SecretFound(secret.kind, _place(told, secret.start))
+
+
+_APART = "\n\0\n"
+
+
+def _told(memory: Memory) -> tuple[str, str, str, str]:
+    """All that a memory says: header, body, name of the file, and values of the header that it spells otherwise."""
+    head, path = memory.page.head, memory.path
+    if memory.state == "held" or not head:
+        return "", memory.text, path, ""
+    return head, memory.body, path, "\n".join(_values(memory)) if "\\" in head else ""
+
+
+def _values(memory: Memory) -> Iterator[str]:
+    for field in memory.page.fields:
+        yield from (field.value,) if isinstance(field.value, str) else memory.page.items(field.key)
+
+
+def _place(told: Sequence[str], at: int) -> str:
+    """Where among what is told a place is, in words."""
+    for number, text in enumerate(told):
+        if at <= len(text):
+            line = text.count("\n", 0, at) + 1
+            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 0 else ""
+            header = f"its {key}" if key.isidentifier() and key.islower() and key.isascii() else "its header"
+            return (header, f"line {line} of its text", "its file name", "its header", "the reason given")[number]
+        at -= len(text) + len(_APART)
+    return "it"
 
 
 def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:

@@ -8,6 +8,7 @@
     │   ├── PathRefused      a name or path that could leave its root, or collide
     │   ├── ScopeRefused     no such scope, or a scope that leads elsewhere
     │   ├── TextRefused      a text that is not a sound memory
+    │   │   └── SecretFound    a text with a key, a token or a password in it
     │   ├── ReadOnly         this sheaf was opened for reading
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
@@ -92,6 +93,17 @@ class TextRefused(Refused):
     """A text that is not a sound memory. Nothing was stored."""
 
     hint = "A memory is a header with name, description and type, then a text; docs/format.md has examples."
+
+
+class SecretFound(TextRefused):
+    """A text with a secret in it that was not there before. Nothing was stored, and the message does not say it."""
+
+    hint = "Keep it where secrets are kept, and remember only where that is."
+
+    def __init__(self, kind: str, where: str) -> None:
+        super().__init__(f"{where} holds {kind}; nothing was stored")
+        self.kind = kind
+        self.where = where
 
 
 class ReadOnly(Refused):

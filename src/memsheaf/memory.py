@@ -314,6 +314,11 @@ def _refused(path: str, reason: str) -> TextRefused:
     return TextRefused(f"{path!r} cannot be stored: {reason}" if path else f"this cannot be stored: {reason}")
 
 
+def _echoed(value: str) -> str:
+    """A value as a message may say it: what could be a secret is not said."""
+    return repr(value) if re.fullmatch(r"[A-Za-z ]{0,20}|[0-9 :TZ.+-]{1,30}", value) else "something else"
+
+
 def _one_line(value: str) -> str:
     return value if value.isprintable() else " ".join(value.split())
 
@@ -358,7 +363,7 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
         if not page.get(key).strip():
             raise _refused(path, f"there is no {key}; add one line that says it")
     if memory.kind not in kinds:
-        raise _refused(path, f"type is {memory.kind!r}; use {', '.join(kinds)}")
+        raise _refused(path, f"type is {_echoed(memory.kind)}; use {', '.join(kinds)}")
     if not page.head.isascii() and re.search(_BREAKS, page.head):
         raise _refused(path, "the header holds control characters or line separators; remove them")
     for field in page.fields:
@@ -371,7 +376,7 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
                 _require_visible(path, field.key, value)
     for key in _DATE_KEYS:
         if (value := page.get(key)) and not _is_date(value):
-            raise _refused(path, f"{key} is {value[:40]!r}; write a real date such as 2026-11-15")
+            raise _refused(path, f"{key} is {_echoed(value)}; write a real date such as 2026-11-15")
 
 
 def _check_body(memory: Memory) -> None:

@@ -10,13 +10,26 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from memsheaf import archive, config, history
-from memsheaf.editing import checked, checked_import, inserted, merged, placed, redated, revised, vouched
+from memsheaf.editing import (
+    checked,
+    checked_import,
+    inserted,
+    merged,
+    placed,
+    redated,
+    refuse_secrets,
+    revised,
+    vouched,
+)
 from memsheaf.errors import (
     BadHeader,
     Changed,
     Exists,
+    MemsheafError,
     NotFound,
+    PathRefused,
     ReadOnly,
+    SecretFound,
     TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, stable
@@ -252,12 +265,14 @@ class Sheaf:
         expires: str = "",
         supersedes: Sequence[str] = (),
         reason: str = "",
+        allow_secret: bool = False,
     ) -> Memory:
         """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
 
         Raises:
             Exists: there is one already, and `replace` was not given.
             TextRefused, PathRefused: it may not be stored; the message says why.
+            SecretFound: it holds a secret, and nobody said to allow it.
             Changed: `expect` is not the version that is there.
         """
         today = self._today()
@@ -280,9 +295,10 @@ class Sheaf:
         self.index.ready()
         found = self._find(path) if path else self._same_name(kind, name)
         if found is None and not path:
-            return self._store_new(fresh, kind, name, expect or ABSENT)
+            return self._store_new(fresh, kind, name, expect or ABSENT, allow_secret=allow_secret)
         if found is None:
-            return self._store_one(placed(fresh, check_path(path)), expect or ABSENT, f"remember {name}")
+            target = placed(fresh, check_path(path))
+            return self._store_one(target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret)
         if not replace:
             raise Exists(found.path)
         self._refuse_other_spelling(path or found.path, found)
@@ -291,40 +307,62 @@ class Sheaf:
         if expect is not None and expect != found.version:
             raise Changed(found.path)
         text = merged(found, fresh) if found.state == "ok" else fresh.text
-        return self._store_one(check(found.path, text), found.version, f"replace {name}", was=found)
+        fresh = check(found.path, text)
+        return self._store_one(fresh, found.version, f"replace {name}", was=found, allow_secret=allow_secret)
 
-    def revise(self, path: str, old: str, new: str, *, count: int = 1, expect: Version | None = None) -> Memory:
+    def revise(
+        self,
+        path: str,
+        old: str,
+        new: str,
+        *,
+        count: int = 1,
+        expect: Version | None = None,
+        allow_secret: bool = False,
+    ) -> Memory:
         """Replace a piece of text that occurs exactly `count` times.
 
         Raises:
-            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused.
+            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound.
         """
         memory = self._for_change(path, expect)
         changed = redated(memory, revised(memory, old, new, count=count), self._today())
-        return self._store_one(changed, memory.version, "update", was=memory)
+        return self._store_one(changed, memory.version, "update", was=memory, allow_secret=allow_secret)
 
-    def insert(self, path: str, line: int, text: str, *, expect: Version | None = None) -> Memory:
+    def insert(
+        self, path: str, line: int, text: str, *, expect: Version | None = None, allow_secret: bool = False
+    ) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
 
         Raises:
-            NotFound, OutOfRange, BadHeader, Changed, TextRefused.
+            NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound.
         """
         memory = self._for_change(path, expect)
         changed = redated(memory, inserted(memory, line, text), self._today())
-        return self._store_one(changed, memory.version, "insert", was=memory)
+        return self._store_one(changed, memory.version, "insert", was=memory, allow_secret=allow_secret)
 
-    def put(self, path: str, text: str, *, expect: Version = ABSENT, free: bool = False, why: str = "") -> Memory:
+    def put(
+        self,
+        path: str,
+        text: str,
+        *,
+        expect: Version = ABSENT,
+        free: bool = False,
+        why: str = "",
+        allow_secret: bool = False,
+    ) -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
 
         Raises:
-            Exists, Changed, TextRefused, PathRefused.
+            Exists, Changed, TextRefused, SecretFound, PathRefused.
         """
         found = self._find(path)
         if found is not None and expect == ABSENT:
             raise Exists(found.path)
         target = found.path if found else check_path(path)
         memory = checked(target, text, found, free=free)
-        return self._store_one(memory, expect, why or ("edit" if found else "add"), was=found)
+        why = why or ("edit" if found else "add")
+        return self._store_one(memory, expect, why, was=found, allow_secret=allow_secret)
 
     def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
@@ -338,7 +376,8 @@ class Sheaf:
             raise NotFound(path)
         if found.state in ("bad", "held") and self.by != "user":
             raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
-        return self._commit([Change(found.path, None, expect or found.version)], why or f"forget {found.name}")
+        change = Change(found.path, None, expect or found.version)
+        return self._commit([change], why or f"forget {found.name}", was={found.path: found})
 
     def used(self, *paths: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each.
@@ -409,7 +448,7 @@ class Sheaf:
         data = self.store.version(path, version)
         found = self._find(path)
         change = Change(path, data, found.version if found else ABSENT)
-        return self._commit([change], f"restore {version[:12]}")
+        return self._commit([change], f"restore {version[:12]}", allow_secret=True)  # it was here before
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.
@@ -434,12 +473,17 @@ class Sheaf:
         count = archive.write(target, ((path, self.store.read(path).data) for path in fit))
         return Exported(count, tuple((row.path, row.problem) for row in unfit))
 
-    def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Imported:
+    def take_in(
+        self, source: str, *, replace: bool = False, dry_run: bool = False, allow_secret: bool = False
+    ) -> Imported:
         """Import a folder or an archive as one commit. What is refused stays out and is named.
 
         Raises:
             ArchiveRefused: it reaches outside, or is too large; nothing was imported.
         """
+        why = f"import {os.path.basename(os.path.abspath(source))}"
+        if not allow_secret:
+            refuse_secrets(None, None, why)
         outcome: dict[str, list[str]] = {"added": [], "replaced": [], "same": []}
         refused: list[tuple[str, str]] = []
         changes: list[Change] = []
@@ -455,14 +499,16 @@ class Sheaf:
                     if not replace:
                         raise Exists(found.path)
                     self._refuse_other_spelling(path, found)
+                if not allow_secret:
+                    refuse_secrets(memory, found)
             except (TextRefused, Exists) as error:
-                refused.append((path, str(error)))
+                refused.append((_named(path, error), str(error)))
                 continue
             outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
             changes.append(Change(memory.path, data, found.version if found else ABSENT))
             parsed[memory.path] = memory
         if changes and not dry_run:
-            self._commit(changes, f"import {os.path.basename(os.path.abspath(source))}", by="import", parsed=parsed)
+            self._commit(changes, why, by="import", parsed=parsed, allow_secret=True)  # each was looked at
         added, replaced, same = map(tuple, outcome.values())
         return Imported(added, replaced, same, tuple(refused))
 
@@ -491,6 +537,10 @@ class Sheaf:
             return self.read(path)
         except NotFound:
             return None
+        except PathRefused as error:
+            from memsheaf.guard.secrets import without_secrets
+
+            raise PathRefused(without_secrets(error.path), error.why) from None
 
     def _same_name(self, kind: str, name: str) -> Memory | None:
         """The memory that bears this very name: a correction belongs there."""
@@ -502,12 +552,16 @@ class Sheaf:
             self.index.look(thorough=True)  # it was given another name meanwhile
         return None
 
-    def _store_new(self, fresh: Memory, kind: str, name: str, expect: Version) -> Memory:
+    def _store_new(
+        self, fresh: Memory, kind: str, name: str, expect: Version, *, allow_secret: bool = False
+    ) -> Memory:
         """Store a memory under a name that is free; the index knows which are, the store has the last word."""
         for last in (False, True):
             target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
             try:
-                return self._store_one(placed(fresh, target), expect, f"remember {name}", alone=True)
+                return self._store_one(
+                    placed(fresh, target), expect, f"remember {name}", alone=True, allow_secret=allow_secret
+                )
             except Changed:
                 if last or expect != ABSENT:
                     raise
@@ -524,10 +578,24 @@ class Sheaf:
         return memory
 
     def _store_one(
-        self, memory: Memory, expect: Version, why: str, *, was: Memory | None = None, alone: bool = False
+        self,
+        memory: Memory,
+        expect: Version,
+        why: str,
+        *,
+        was: Memory | None = None,
+        alone: bool = False,
+        allow_secret: bool = False,
     ) -> Memory:
         memory = vouched(memory, was, self.by)
-        self._commit([Change(memory.path, memory.data, expect)], why, parsed={memory.path: memory}, alone=alone)
+        self._commit(
+            [Change(memory.path, memory.data, expect)],
+            why,
+            parsed={memory.path: memory},
+            was={memory.path: was} if was else {},
+            alone=alone,
+            allow_secret=allow_secret,
+        )
         return memory
 
     def _commit(
@@ -537,10 +605,19 @@ class Sheaf:
         *,
         by: str = "",
         parsed: Mapping[str, Memory] = MappingProxyType({}),
+        was: Mapping[str, Memory] = MappingProxyType({}),
         alone: bool = False,
+        allow_secret: bool = False,
     ) -> Commit:
-        """Make changes; they are `alone` when no path of theirs is one file with another somewhere."""
+        """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
+
+        Every change of ours passes here, and what holds a new secret goes no further.
+        """
         self._require_writable()
+        for change in changes if not allow_secret else ():
+            path, data = change.path, change.data
+            memory = None if data is None else parsed.get(path) or parse(path, data)
+            refuse_secrets(memory, was.get(path), why)
         self.index.ready()
         if present := [change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
@@ -575,6 +652,15 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _named(path: str, error: MemsheafError) -> str:
+    """The name of a file that was refused; when that is for a secret, without one."""
+    if not isinstance(error, SecretFound):
+        return path
+    from memsheaf.guard.secrets import without_secrets
+
+    return without_secrets(path)
 
 
 def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None]:

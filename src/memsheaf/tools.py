@@ -20,9 +20,11 @@ from memsheaf.errors import (
     NotFound,
     OutOfRange,
     PathRefused,
+    SecretFound,
     TextRefused,
 )
 from memsheaf.guard.names import CATALOG
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
@@ -187,13 +189,16 @@ class Tools:
         name = RENAMED.get(str(name), str(name))
         tool = self._tools.get(name)
         if tool is None:
-            return f"Error: there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}."
+            said = without_secrets(one_line(name, 60))
+            return f"Error: there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}."
         if not isinstance(arguments, Mapping):
             return f"Error: the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
         try:
             return tool(self._desk, **_arguments(tool, arguments))
+        except Changed as error:
+            return f"Error: {self._shown_anew(error.path)}"
         except MemsheafError as error:
-            return f"Error: {self._explained(error)}"
+            return f"Error: {without_secrets(self._explained(error))}"
 
     def _explained(self, error: MemsheafError) -> str:
         """An error in the words a model can act on."""
@@ -208,9 +213,7 @@ class Tools:
             return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
         if isinstance(error, OutOfRange):
             return f"Line {error.line} is beyond end of file ({error.lines} lines)."
-        if isinstance(error, Changed):
-            return self._shown_anew(error.path)
-        return f"{error}.{' ' + error.hint if isinstance(error, PathRefused) else ''}"
+        return f"{error}.{' ' + error.hint if isinstance(error, PathRefused | SecretFound) else ''}"
 
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""

@@ -44,6 +44,7 @@ def test_bash_completes_commands_options_values_scopes_and_files(
         "--old",
         "--new",
         "--count",
+        "--allow-secret",
         "--scope",
         "--agent",
         "--home",

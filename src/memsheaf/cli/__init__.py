@@ -84,6 +84,9 @@ def _version(console: Console) -> int:
 
 def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[str] = ()) -> int:
     """Tell what went wrong: on stderr for people, and on stdout as JSON for a program that asked so."""
+    from memsheaf.guard.secrets import without_secrets
+
+    message, notes = without_secrets(message), [without_secrets(note) for note in notes]
     if console.json:
         error: dict[str, object] = {"kind": kind, "message": message, "hint": hint}
         console.document({"error": error | ({"notes": list(notes)} if notes else {})})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from memsheaf.cli.command import Usage
-from memsheaf.errors import MemsheafError, ScopeRefused
+from memsheaf.errors import MemsheafError, ScopeRefused, SecretFound
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
@@ -86,6 +87,15 @@ def here() -> str:
         return os.getcwd()
     except FileNotFoundError:
         raise ScopeRefused("the working directory does not exist any more; go to another") from None
+
+
+@contextmanager
+def insisting() -> Iterator[None]:
+    """Tell a person whose text is refused for a secret how to insist."""
+    try:
+        yield
+    except SecretFound as error:
+        raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
 
 
 def hinted(error: Error, hint: str) -> Error:

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Mapping
 
-from memsheaf.cli.call import Call
-from memsheaf.cli.command import FILE, takes
-from memsheaf.errors import MemsheafError, TextRefused
+from memsheaf.cli.call import Call, insisting
+from memsheaf.cli.command import ALLOW_SECRET, FILE, takes
+from memsheaf.errors import MemsheafError, SecretFound, TextRefused
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from memsheaf.sheaf import Sheaf
 
 
-@takes(FILE)
+@takes(FILE, ALLOW_SECRET)
 def edit(call: Call) -> int:
     """Open a memory in your editor, and store it when the editor ends.
 
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored; when it is refused, or the
-    memory changed meanwhile, nothing is stored and your text is kept in a file that is named.
+    memory changed meanwhile, nothing is stored and your text is kept in a file that is named; when that is for a
+    password or a key in it, without that.
 
     examples:
       memsheaf edit user_prefers-tabs.md
@@ -35,8 +36,11 @@ def edit(call: Call) -> int:
             _run_editor(call.environment, draft)
             data = _read(draft)
             if data != memory.data:
-                _store(sheaf, memory, data)
+                with insisting():
+                    _store(sheaf, memory, data, allow_secret=call.options.allow_secret)
         except MemsheafError as error:
+            if isinstance(error, SecretFound):
+                _take_out_secrets(draft, memory.text)
             if not _discard(draft, unless_not=memory.data):
                 error.add_note(f"Nothing was changed. Your text is kept in {draft}")
             raise
@@ -81,7 +85,7 @@ def _read(draft: str) -> bytes:
         raise MemsheafError(f"the edited text cannot be read: {error}") from None
 
 
-def _store(sheaf: Sheaf, memory: Memory, data: bytes) -> None:
+def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow_secret: bool) -> None:
     from memsheaf.memory import parse
 
     try:
@@ -89,7 +93,20 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes) -> None:
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
     free = memory.state == "free" and parse(memory.path, data).state == "free"
-    sheaf.put(memory.path, text, expect=memory.version, free=free)
+    sheaf.put(memory.path, text, expect=memory.version, free=free, allow_secret=allow_secret)
+
+
+def _take_out_secrets(draft: str, old: str) -> None:
+    """Leave a person's text without the secrets it was refused for, and none of the copies that editors make."""
+    from memsheaf.guard.secrets import new_secrets, removed
+
+    text = _read(draft).decode("utf-8", "replace")
+    with open(draft, "wb") as file:
+        file.write(removed(text, new_secrets(text, old)).encode())
+    folder = os.path.dirname(draft)
+    for entry in os.scandir(folder):
+        if entry.path != draft and entry.is_file(follow_symlinks=False):
+            os.unlink(entry.path)
 
 
 def _discard(draft: str, *, unless_not: bytes | None = None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsheaf.cli.call import Call, hinted, pick, plural
-from memsheaf.cli.command import Argument, place, takes
+from memsheaf.cli.command import ALLOW_SECRET, Argument, place, takes
 from memsheaf.errors import ArchiveRefused, StoreFailed
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -55,12 +55,13 @@ def export(call: Call) -> int:
     Argument("source", "a folder, a zip or a tar archive", "SOURCE", required=True, convert=place, complete="paths"),
     Argument("--replace", "let what comes in take the place of what is there"),
     Argument("--dry-run", "say what would happen, and change nothing"),
+    ALLOW_SECRET,
 )
 def import_(call: Call) -> int:
     """Bring in the memories of a folder or an archive, as one commit.
 
-    What is refused stays out and is named, and the exit code is 1. An archive that reaches outside, or is too
-    large, is refused as a whole.
+    What is refused stays out and is named, and the exit code is 1; so does a file with a password or a key in it.
+    An archive that reaches outside, or is too large, is refused as a whole.
 
     examples:
       memsheaf import memories.zip --dry-run
@@ -70,7 +71,12 @@ def import_(call: Call) -> int:
     with call.changing() as sheaf:
         try:
             with call.console.waiting("importing"):
-                done = sheaf.take_in(options.source, replace=options.replace, dry_run=options.dry_run)
+                done = sheaf.take_in(
+                    options.source,
+                    replace=options.replace,
+                    dry_run=options.dry_run,
+                    allow_secret=options.allow_secret,
+                )
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
         if done.added and not options.dry_run:

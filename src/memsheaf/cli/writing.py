@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsheaf.cli.call import Call
-from memsheaf.cli.command import FILE, Argument, filled, positive, takes, whole
+from memsheaf.cli.call import Call, insisting
+from memsheaf.cli.command import ALLOW_SECRET, FILE, Argument, filled, positive, takes, whole
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ KINDS = ("user", "feedback", "project", "reference")
     ),
     Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE", convert=filled),
     Argument("--replace", "take the place of the memory that has this name or file"),
+    ALLOW_SECRET,
 )
 def add(call: Call) -> int:
     """Save one fact as a memory.
@@ -44,7 +45,7 @@ def add(call: Call) -> int:
     """
     options = call.options
     content = call.given_text(options.text, options.content)
-    with call.changing() as sheaf:
+    with call.changing() as sheaf, insisting():
         memory = sheaf.remember(
             options.name,
             options.description,
@@ -55,6 +56,7 @@ def add(call: Call) -> int:
             citations=options.cite or (),
             pinned=options.pin,
             expires=options.expires or "",
+            allow_secret=options.allow_secret,
         )
     return _changed(call, "Saved", memory)
 
@@ -64,6 +66,7 @@ def add(call: Call) -> int:
     Argument("--old", "the exact text that is to change", "TEXT", required=True),
     Argument("--new", "what shall stand there instead", "TEXT", required=True),
     Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1, convert=positive),
+    ALLOW_SECRET,
 )
 def update(call: Call) -> int:
     """Replace a piece of a memory's text.
@@ -74,8 +77,10 @@ def update(call: Call) -> int:
       memsheaf update project_release-day.md --old Fridays --new Mondays
     """
     options = call.options
-    with call.changing() as sheaf:
-        memory = sheaf.revise(options.file, options.old, options.new, count=options.count)
+    with call.changing() as sheaf, insisting():
+        memory = sheaf.revise(
+            options.file, options.old, options.new, count=options.count, allow_secret=options.allow_secret
+        )
     return _changed(call, "Updated", memory)
 
 
@@ -83,6 +88,7 @@ def update(call: Call) -> int:
     FILE,
     Argument("--line", "insert after this line of the text; 0 puts it first", "N", required=True, convert=whole),
     Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT"),
+    ALLOW_SECRET,
 )
 def insert(call: Call) -> int:
     """Insert lines into a memory's text, below its header.
@@ -91,8 +97,8 @@ def insert(call: Call) -> int:
       memsheaf insert project_release-day.md --line 0 --text "Ask Kim before a release."
     """
     text = call.given_text(call.options.text)
-    with call.changing() as sheaf:
-        memory = sheaf.insert(call.options.file, call.options.line, text)
+    with call.changing() as sheaf, insisting():
+        memory = sheaf.insert(call.options.file, call.options.line, text, allow_secret=call.options.allow_secret)
     return _changed(call, "Updated", memory)
 
 

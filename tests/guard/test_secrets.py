@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.guard.opaque import is_password, is_placeholder, is_striking, is_token
+from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
+
+ROOT = Path(__file__).parent.parent.parent
+CASES: list[dict[str, Any]] = json.loads((ROOT / "tests/corpora/secrets.json").read_text(encoding="utf-8"))["cases"]
+FAKE = "FAKEfake" + "0123456789"  # cut, so that nobody's scanner takes our tests for a leak
+
+
+def text_of(case: dict[str, Any]) -> str:
+    return "".join(case["parts"])
+
+
+def value_of(case: dict[str, Any]) -> str:
+    return "".join(case["parts"][place] for place in case["secret"])
+
+
+def named(case: dict[str, Any]) -> str:
+    return f"{case['id']}-{case['kind']}"
+
+
+FLAGGED = [case for case in CASES if case["expect"] in ("flag", "flag_best_effort")]
+BENIGN = [case for case in CASES if case["expect"] == "pass"]
+
+
+def covers(text: str, value: str) -> bool:
+    """Whether one finding spans the whole value."""
+    at = text.find(value)
+    return any(secret.start <= at and secret.end >= at + len(value) for secret in find_secrets(text, pii=True))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["expect"] != "pass"], ids=named)
+def test_every_secret_of_the_corpus_is_found_whole(case: dict[str, Any]) -> None:
+    assert covers(text_of(case), value_of(case))
+
+
+@pytest.mark.parametrize("case", BENIGN, ids=named)
+def test_nothing_benign_in_the_corpus_is_taken_for_a_secret(case: dict[str, Any]) -> None:
+    assert find_secrets(text_of(case)) == []
+
+
+def test_a_person_s_number_is_a_finding_only_when_that_is_asked_for() -> None:
+    card = "card 4111 1111" + " 1111 1111, IBAN GB82 WEST 1234 5698 7654 32"
+
+    assert find_secrets(card) == []
+    assert [secret.kind for secret in find_secrets(card, pii=True)] == ["a card number", "a bank account"]
+    assert find_secrets("order 4111 1111" + " 1111 1112", pii=True) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ghp_" + FAKE * 2,
+        "xoxb-123456789012-" + FAKE,
+        "sk-ant-api03-" + FAKE * 4,
+        "Authorization: Basic " + "Ym9iOmZha2VmYWtlZmFrZTEyMw==",
+        "Authorization: token " + FAKE * 2,
+        "postgres://app:fAk3Pg-" + "Passw0rd@db.example.com/app",
+        '{"db": {"pass": "fAk3' + 'Js0nPw"}}',
+        "Server=db;User Id=sa;Pwd=fAk3" + "Sql!;",
+        "数据库密码：Fak3" + "Pass2026",
+        "パスワードはFak3" + "Pass2026です",
+        "비밀번호는 Fak3" + "Pass2026",
+        "Das Passwort für den Server lautet Fak3" + "Pass!2026",
+        "la contraseña del wifi es Fak3" + "Pass2026",
+        "<password>fAk3" + "pass1</password>",
+        'setPassword("fAk3' + 'pass1")',
+        "| password | fAk3" + "pass1 |",
+        "**Password:** `fAk3" + "pass1`",
+        "curl -u bob:fAk3" + "pass https://x.example",
+        "credentials: admin / Fak3" + "Pass99!",
+        "password=correct-horse-" + "battery-staple",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJmYWtlIn0." + FAKE * 2,
+    ],
+)
+def test_secrets_of_many_kinds_and_languages_are_found(text: str) -> None:
+    assert find_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gh\u200bp_" + FAKE * 2,
+        "ｇｈｐ＿" + FAKE * 2,
+        "ghp%5F" + FAKE * 2,
+        "ghp&#95;" + FAKE * 2,
+        "ghp_FAKEfake0123\n456789" + FAKE,
+        "AKIAZFAKE\n  " + "FAKEFAKE234",
+        '"ghp_FAKEfake0123" + "456789' + FAKE + '"',
+        "contrasen\u0303a: Fak3" + "Pass2026",
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(text: str) -> None:
+    (secret,) = find_secrets("Mine, ½ of it: " + text)
+
+    assert secret.start >= len("Mine, ½ of it: ")
+    assert secret.end == len("Mine, ½ of it: " + text) - text.endswith('"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: ${DB_PASSWORD}",
+        "api_key = settings.OPENAI_API_KEY",
+        "token = get_token2(user)",
+        "password: [REDACTED]",
+        "ghp_" + "x" * 36,
+        "AKIAIOSFODNN7EXAMPLE",
+        "sk-your-key-here-please-1234",
+        "Authorization: Bearer $TOKEN",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/db-AbC123",
+        "token is valid until 2026-03-05T10:00:00Z",
+        "max_tokens: 4096",
+        "class sk-estimator-doc-link-fitted-2",
+        "tokenizer: cl100k_base",
+        "design token: color-blue-500",
+        "password hash: $2b$12$" + FAKE * 3,
+        "API key is in 1Password under Prod2024",
+        "postgres://postgres:postgres@db:5432/app",
+        "redis://localhost:6379/0",
+        "secret db-credentials-7f9c8d",
+        "password reset ticket: JIRA-12345",
+        "JWT_SECRET=$(openssl rand -hex 32)",
+        "integrity sha512-" + FAKE * 4 + "==",
+        "PUBLIC_KEY=" + FAKE * 2,
+        "https://example.com:8443/@scope/pkg",
+        "files that begin with -----BEGIN RSA PRIVATE KEY----- are refused",
+        "password = index_url_user_password",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        "pass `verbosity=0` to it",
+    ],
+)
+def test_what_only_speaks_of_secrets_passes(text: str) -> None:
+    assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *sorted((ROOT / "benchmarks/data/coding").rglob("*.*")),
+        *sorted(path for path in (ROOT / "tests/corpora").iterdir() if path.name != "secrets.json"),
+    ],
+    ids=lambda path: path.name,
+)
+def test_honest_texts_raise_no_alarm(path: Path) -> None:
+    assert find_secrets(path.read_text(encoding="utf-8")) == []
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            "The",
+            "deploy",
+            "runs",
+            "on",
+            "Fridays.",
+            "naïve",
+            "日本語",
+            "x = 3;",
+            "`make`",
+            "42",
+            "(see",
+            "docs)",
+            "\n",
+            "- ",
+        ]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@given(st.sampled_from(FLAGGED), WORDS, WORDS)
+def test_a_secret_is_found_among_other_words(case: dict[str, Any], before: str, behind: str) -> None:
+    assert covers(f"{before}\n{text_of(case)}\n{behind}", value_of(case))
+
+
+@given(st.text(), st.text())
+def test_any_text_can_be_searched_and_places_lie_within(text: str, more: str) -> None:
+    whole = f"{text} password: {more}"
+
+    assert all(0 <= secret.start < secret.end <= len(whole) for secret in find_secrets(whole, pii=True))
+
+
+@pytest.mark.parametrize("case", FLAGGED, ids=named)
+def test_what_is_shown_in_its_stead_does_not_say_it(case: dict[str, Any]) -> None:
+    text = text_of(case)
+
+    shown = without_secrets(text)
+
+    assert value_of(case) not in shown
+    assert "[removed: " in shown
+    assert value_of(case) not in repr(find_secrets(text))
+
+
+def test_only_what_was_not_there_before_counts_as_new() -> None:
+    old, new = "ghp_" + FAKE * 2, "glpat-" + FAKE + "ab"
+
+    assert new_secrets(f"moved: {old}", f"was {old}") == []
+    assert [secret.kind for secret in new_secrets(f"{old} {new}", old)] == ["a GitLab token"]
+    assert [secret.kind for secret in new_secrets(old, "")] == ["a GitHub token"]
+
+
+def test_a_value_is_judged_by_how_it_looks() -> None:
+    assert is_password("fluffy1987", exact=False)
+    assert not is_password("required", exact=True)
+    assert is_token("3f786850e387550fdab8")
+    assert not is_token("color-blue-500")
+    assert is_striking("Corr3ct-H0rse")
+    assert not is_striking("Windows11Pro")
+    assert is_placeholder("xxxx-xxxx")
+    assert not is_placeholder("tr0ub4dor")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "=",
+        "aB3",
+        "/+A9",
+        "password",
+        "password: ",
+        "password a ",
+        "-----BEGIN PRIVATE KEY-----",
+        "eyJ",
+        "eyJa.",
+        "://a:",
+        "key=",
+        "ghp_",
+        "%41",
+        "sk-",
+        "&#95;",
+        "a\u200b",
+        "cookie:",
+        "curl -u ",
+        "login a ",
+        "bearer ",
+        "AKIA",
+        "seed wallet ",
+        "abc ",
+        "1",
+        "'+'",
+        "a\n",
+        "auth=",
+        "１",
+    ],
+)
+def test_a_text_four_times_as_long_takes_about_four_times_as_long(unit: str) -> None:
+    def cost(size: int) -> float:
+        text = unit * (size // len(unit))
+        begin = time.process_time()
+        find_secrets(text, pii=True)
+        return time.process_time() - begin
+
+    cost(1000)
+    short = min(cost(25_000) for _ in range(3))
+    assert min(cost(100_000) for _ in range(2)) < 10 * short + 0.02

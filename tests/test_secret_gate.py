@@ -1,0 +1,297 @@
+"""No secret reaches the disk: every channel refuses, and not a byte of the value is left anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf.cli import main
+from memsheaf.config import Settings
+from memsheaf.doctor import examine
+from memsheaf.errors import MemsheafError, SecretFound
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT
+from memsheaf.tools import TOOLS, Tools, schema
+
+CORPUS = Path(__file__).parent / "corpora" / "secrets.json"
+CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text(encoding="utf-8"))["cases"]
+SECRETS = [
+    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
+    for case in CASES
+    if case["expect"] in ("flag", "flag_best_effort")
+]
+HARMLESS = ["".join(case["parts"]) for case in CASES if case["expect"] == "pass"]
+KEY = "AKIAZFAKE" + "FAKEFAKE234"
+OTHER = "glpat-FAKEfake" + "0123456789ab"
+HEAD = "---\nname: N\ndescription: d\ntype: user\n---\n"
+
+
+@pytest.fixture
+def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.remember("Sound", "D", "user", "one\ntwo")
+        yield sheaf
+
+
+def traces(folder: Path, value: str) -> list[str]:
+    """Where below a folder anything of the value is: in names, in bytes, spelt as JSON spells it, in any case."""
+    core = max(re.findall(r"[A-Za-z0-9]+|[a-z ]+", value), key=len)
+    forms = {form.lower().encode() for form in (value, json.dumps(value)[1:-1], core)}
+    found = []
+    for path in folder.rglob("*"):
+        data = os.fsencode(path.name) + (path.read_bytes() if path.is_file() else b"")
+        found += [path.name for form in forms if form in data.lower()]
+    return found
+
+
+def said(error: MemsheafError) -> str:
+    return f"{error} {error.hint} {error!r} {error.__dict__}"
+
+
+def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_path: Path) -> None:
+    for text, value in SECRETS:
+        line = " ".join(text.split())
+        attempts: list[Callable[[], object]] = [
+            partial(sheaf.remember, "N", "d", "user", text),
+            partial(sheaf.remember, "Sound", "D", "user", text, replace=True),
+            partial(sheaf.revise, "user_sound.md", "one", text),
+            partial(sheaf.insert, "user_sound.md", 1, text),
+            partial(sheaf.put, "n.md", HEAD + text + "\n"),
+            partial(sheaf.put, "n.md", text, free=True),
+            partial(sheaf.put, "CONTEXT.md", text, free=True),
+            partial(sheaf.put, "n.md", HEAD + "x", why=text),
+            partial(sheaf.forget, "user_sound.md", why=text),
+        ]
+        for attempt in attempts:
+            with pytest.raises(SecretFound) as caught:
+                attempt()
+            assert value not in said(caught.value)
+        fields: list[dict[str, Any]] = [{"reason": line}, {"conversation": line}, {"citations": [line]}]
+        for given in [{"name": line}, {"description": line}, *fields]:
+            with pytest.raises(MemsheafError) as refused:  # what cannot be seen in a line is refused before
+                sheaf.remember(**{"name": "N", "description": "d", "kind": "user", "content": "x", **given})
+            assert value not in said(refused.value)
+        assert traces(tmp_path, value) == []
+    assert [row.path for row in sheaf.list()] == ["user_sound.md"]
+
+
+def test_no_secret_of_the_corpus_passes_through_the_tools(sheaf: Sheaf, tmp_path: Path) -> None:
+    tools = Tools(sheaf)
+    fact = {"name": "N", "description": "d", "type": "user", "content": "x"}
+    for text, value in SECRETS:
+        calls: list[tuple[str, dict[str, object]]] = [
+            ("memory_write", {**fact, "name": text}),
+            ("memory_write", {**fact, "description": text}),
+            ("memory_write", {**fact, "type": text}),
+            ("memory_write", {**fact, "content": text}),
+            ("memory_write", {"filename": "n.md", "content": text}),
+            ("memory_update", {"filename": "user_sound.md", "old_text": "one", "new_text": text}),
+            ("memory_insert", {"filename": "user_sound.md", "line": 0, "text": text}),
+        ]
+        for name, arguments in calls:
+            answer = tools.call(name, arguments)
+            assert answer.startswith("Error: "), (name, arguments)
+            assert value not in answer
+        assert "remember only where that is" in tools.call("memory_write", {**fact, "content": text})
+        assert traces(tmp_path, value) == []
+
+
+def test_a_secret_is_no_name_for_a_file_and_is_not_said_again(sheaf: Sheaf, tmp_path: Path) -> None:
+    for filename in (f"{KEY}.md", f"../{KEY}.md", f"a/{OTHER}/b.md", f"{OTHER}"):
+        answer = Tools(sheaf).call(
+            "memory_write", {"name": "N", "description": "d", "type": "user", "content": "x", "filename": filename}
+        )
+        assert answer.startswith("Error: ")
+        with pytest.raises(MemsheafError) as caught:
+            sheaf.remember("N", "d", "user", "x", path=filename)
+        code, out = run(tmp_path, "add", "N", "x", *ADD, "--file", filename)
+        assert code == 1
+        for words in (answer, said(caught.value), out):
+            assert KEY not in words
+            assert OTHER not in words
+    assert traces(tmp_path, KEY) == traces(tmp_path, OTHER) == []
+
+
+def test_tools_have_no_way_to_insist() -> None:
+    assert "secret" not in json.dumps([schema(tool) for tool in TOOLS]).lower()
+
+
+def run(tmp_path: Path, *words: str, **more: str) -> tuple[int, str]:
+    environment = {
+        "MEMSHEAF_HOME": str(tmp_path / "home"),
+        "MEMSHEAF_CACHE": str(tmp_path / "cache"),
+        "MEMSHEAF_EMBEDDER": "none",
+        "MEMSHEAF_SCOPE": "user",
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "TMPDIR": str(tmp_path / "tmp"),
+        **more,
+    }
+    out = io.StringIO()
+    code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out)
+    return code, out.getvalue()
+
+
+ADD = ("--description", "d", "--type", "user")
+
+
+def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    assert run(tmp_path, "add", "Sound", "one", *ADD)[0] == 0
+    for text, value in SECRETS:
+        lines = [
+            ("add", "N", text, *ADD),
+            ("add", text, "x", *ADD),
+            ("add", "N", "x", "--description", text, "--type", "user"),
+            ("add", "N", "x", "--description", "d", "--type", text),
+            ("add", "N", "x", *ADD, "--expires", text),
+            ("update", "user_sound.md", "--old", "one", "--new", text),
+            ("insert", "user_sound.md", "--line", "0", "--text", text),
+            ("forget", "user_sound.md", "--why", text),
+        ]
+        for words in lines:
+            for json_too in ((), ("--json",)):
+                code, out = run(tmp_path, *words, *json_too)
+                assert code != 0, words
+                assert value not in out
+        assert traces(tmp_path, value) == []
+
+
+def test_a_person_may_insist(sheaf: Sheaf, tmp_path: Path) -> None:
+    kept = sheaf.remember("N", f"key {KEY}", "user", "x", allow_secret=True)
+    sheaf.revise("user_sound.md", "one", KEY, allow_secret=True)
+    sheaf.insert("user_sound.md", 0, OTHER, allow_secret=True)
+    sheaf.put("free.md", KEY, free=True, allow_secret=True)
+
+    assert KEY in sheaf.read(kept.path).text
+    code, out = run(tmp_path, "add", "M", KEY, *ADD)
+    assert code == 1
+    assert "--allow-secret" in out
+    assert run(tmp_path, "add", "M", KEY, *ADD, "--allow-secret")[0] == 0
+    assert KEY in sheaf.read("user_m.md").body
+
+
+def test_a_refusal_says_what_and_where(sheaf: Sheaf) -> None:
+    def where(name: str, description: str, content: str) -> str:
+        with pytest.raises(SecretFound) as caught:
+            sheaf.remember(name, description, "user", content)
+        assert caught.value.hint == "Keep it where secrets are kept, and remember only where that is."
+        return str(caught.value)
+
+    assert where("N", "d", f"a\nb {KEY}") == "line 2 of its text holds an AWS access key; nothing was stored"
+    assert where("N", f"key {KEY}", "a") == "its description holds an AWS access key; nothing was stored"
+    assert where(f"key {OTHER}", "d", "a") == "its name holds a GitLab token; nothing was stored"
+
+
+def test_a_header_cannot_spell_a_secret_past_the_gate(sheaf: Sheaf) -> None:
+    spelt = HEAD.replace("description: d", f'description: "\\x{ord(KEY[0]):02x}{KEY[1:]}"')
+
+    with pytest.raises(SecretFound):
+        sheaf.put("n.md", spelt + "x\n")
+
+
+def test_an_old_secret_does_not_block_an_unrelated_edit(sheaf: Sheaf) -> None:
+    Path(sheaf.root, "old.md").write_text(f"{HEAD}mine is {KEY}\nand more\n", encoding="utf-8")
+
+    sheaf.revise("old.md", "and more", "and less")
+    sheaf.insert("old.md", 0, "first")
+    assert f"mine is {KEY}" in sheaf.read("old.md").body
+    with pytest.raises(SecretFound):
+        sheaf.revise("old.md", "and less", OTHER)
+    sheaf.revise("old.md", KEY, "in the vault")
+    with pytest.raises(SecretFound):
+        sheaf.revise("old.md", "in the vault", KEY)
+
+
+def test_a_memory_with_a_secret_in_its_name_can_be_forgotten(sheaf: Sheaf) -> None:
+    sheaf.remember(f"key {KEY}", "d", "user", "x", path="k.md", allow_secret=True)
+
+    sheaf.forget("k.md")
+
+    assert [row.path for row in sheaf.list()] == ["user_sound.md"]
+
+
+def test_an_older_version_of_ours_comes_back(sheaf: Sheaf) -> None:
+    first = sheaf.remember("N", "d", "user", KEY, allow_secret=True)
+    sheaf.revise(first.path, KEY, "gone")
+
+    sheaf.restore(first.path, first.version)
+    sheaf.forget(first.path)
+    sheaf.undo()
+
+    assert KEY in sheaf.read(first.path).body
+
+
+def test_an_import_leaves_out_what_holds_a_secret_and_names_it(sheaf: Sheaf, tmp_path: Path) -> None:
+    for number, (text, _) in enumerate(SECRETS):
+        with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as bundle:
+            bundle.writestr("good.md", HEAD + "fine\n")
+            bundle.writestr("bad.md", HEAD + text + "\n")
+        done = sheaf.take_in(str(tmp_path / f"{number}.zip"))
+        assert [path for path, _ in done.refused] == ["bad.md"]
+        assert "holds" in done.refused[0][1]
+        assert sheaf.read("good.md").body == "fine\n"
+    assert all(traces(tmp_path / part, value) == [] for _, value in SECRETS for part in ("home", "cache"))
+    assert sheaf.take_in(str(tmp_path / "0.zip"), allow_secret=True).added == ("bad.md",)
+
+
+def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"{KEY}.md").write_text(HEAD + "x\n", encoding="utf-8")
+
+    done = sheaf.take_in(str(tmp_path / "in"))
+
+    assert done.refused == (
+        ("[removed: an AWS access key].md", "its file name holds an AWS access key; nothing was stored"),
+    )
+
+
+def test_an_edit_that_is_refused_keeps_the_person_s_text_without_the_secret(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    run(tmp_path, "add", "Sound", "one", *ADD)
+    editor = tmp_path / "editor.sh"
+    editor.write_text(
+        f'#!/bin/sh\necho "a long thought" >> "$1"\necho "AKIAZFAKE""{KEY[9:]}" >> "$1"\ncp "$1" "$1~"\n'
+    )
+    editor.chmod(0o700)
+
+    code, out = run(tmp_path, "edit", "user_sound.md", EDITOR=str(editor))
+
+    assert code == 1
+    (kept,) = [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()]
+    assert str(kept) in out
+    assert "--allow-secret" in out
+    assert kept.read_text(encoding="utf-8").endswith("one\na long thought\n[removed: an AWS access key]\n")
+    assert traces(tmp_path, KEY) == []
+    assert run(tmp_path, "edit", "user_sound.md", "--allow-secret", EDITOR=str(editor))[0] == 0
+
+
+def test_the_doctor_finds_what_slipped_in_and_does_not_say_it(sheaf: Sheaf, tmp_path: Path) -> None:
+    for number, (text, value) in enumerate(SECRETS):
+        path = Path(sheaf.root, "old.md")
+        path.write_text(f"{HEAD if number % 2 else ''}fine\n{text}\n", encoding="utf-8")
+        findings = [finding for finding in examine(sheaf) if "holds" in finding.problem]
+        assert [(finding.level, finding.path) for finding in findings] == [("warning", "old.md")]
+        assert findings[0].problem.startswith("line ")
+        assert value not in repr(findings)
+    code, out = run(tmp_path, "doctor", "--json")
+    assert code == 0
+    assert SECRETS[-1][1] not in out
+    assert json.loads(out)["findings"][0]["path"] == "old.md"
+
+
+def test_harmless_texts_are_stored_unchanged_and_the_doctor_is_content(sheaf: Sheaf) -> None:
+    for number, text in enumerate(HARMLESS):
+        memory = sheaf.put(f"{number}.md", f"{HEAD}{text}\n", expect=ABSENT)
+        assert sheaf.read(memory.path).body == f"{text}\n"
+    assert not [finding for finding in examine(sheaf) if "holds" in finding.problem]
