@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 ROWS = [
-    {"errors"},
+    {"errors", "patience"},
     {"scope", "frontmatter"},
     {"memory"},
     {"guard"},

@@ -6,7 +6,6 @@ the same message to the same memories gives the same recall.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -17,6 +16,7 @@ from memsheaf.index.search import Match
 from memsheaf.index.table import Row
 from memsheaf.llm import Model, Question
 from memsheaf.memory import Memory
+from memsheaf.patience import TimeUp, within
 from memsheaf.scope import Scope
 
 MOST = 5
@@ -221,7 +221,7 @@ def _chosen_by(model: Model, query: str, candidates: list[Candidate], turn: Turn
     lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
     used = f"\n\nTools the assistant has just used: {', '.join(turn.tools)}" if turn.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
-    answer = _within(deadline, lambda: model.ask(Question(words("select"), asked, _CHOICE), deadline=deadline))
+    answer = _answer(model, Question(words("select"), asked, _CHOICE), deadline)
     names = answer.get("selected_memories") if isinstance(answer, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")
@@ -231,26 +231,16 @@ def _chosen_by(model: Model, query: str, candidates: list[Candidate], turn: Turn
     return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
 
 
-def _within(deadline: float, work: Callable[[], object]) -> object:
-    """Do it, and stop waiting when time is up: a model that hangs must not hold a conversation."""
-    outcome: list[object] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except MemsheafError as error:
-            outcome.append(error)
-        except Exception as error:  # noqa: BLE001 - a client library may raise anything
-            outcome.append(ModelFailed(f"{type(error).__name__}: {error}"))
-
-    thread = threading.Thread(target=run, name="memsheaf-model", daemon=True)
-    thread.start()
-    thread.join(deadline)
-    if not outcome:
-        raise ModelFailed(f"no answer within {deadline:g} seconds")
-    if isinstance(outcome[0], MemsheafError):
-        raise ModelFailed(str(outcome[0]))
-    return outcome[0]
+def _answer(model: Model, question: Question, deadline: float) -> object:
+    """What the model says. Raises ModelFailed, whatever went wrong: it must not hold or end a conversation."""
+    try:
+        return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model")
+    except TimeUp:
+        raise ModelFailed(f"no answer within {deadline:g} seconds") from None
+    except MemsheafError as error:
+        raise ModelFailed(str(error)) from None
+    except Exception as error:  # noqa: BLE001 - a client library may raise anything
+        raise ModelFailed(f"{type(error).__name__}: {error}") from None
 
 
 def _read(

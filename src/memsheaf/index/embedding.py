@@ -24,6 +24,7 @@ from memsheaf.index.slots import EMPTY, LONGEST, Mapped, Small, small
 from memsheaf.index.table import Stale, base_of, connect, is_kept, locked
 from memsheaf.index.vectors import DIGITS, MOST, NEAREST, USUAL, drawn, enough, key_of, passages
 from memsheaf.memory import parse
+from memsheaf.patience import TimeUp, within
 from memsheaf.store.folder import FolderStore
 
 if TYPE_CHECKING:
@@ -436,25 +437,10 @@ def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
     """Do it; with an embedder that is `remote`, stop waiting when nobody would wait longer. Raises EmbedderFailed."""
     if not getattr(embedder, "remote", False):
         return work()
-    outcome: list[T | EmbedderFailed] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except EmbedderFailed as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run, name="memsheaf-question", daemon=True)
     try:
-        thread.start()
-    except RuntimeError:  # there are too many already
-        return work()
-    thread.join(QUESTION)
-    if not outcome:
-        raise EmbedderFailed(f"the embedder gave no vector for the question within {QUESTION:g} seconds")
-    if isinstance(outcome[0], EmbedderFailed):
-        raise outcome[0]
-    return outcome[0]
+        return within(QUESTION, work, name="memsheaf-question")
+    except TimeUp:
+        raise EmbedderFailed(f"the embedder gave no vector for the question within {QUESTION:g} seconds") from None
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -1,0 +1,37 @@
+"""Waiting for somebody else's code, and no longer than one wants to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class TimeUp(Exception):
+    """It was not done in time. It goes on in its thread, and nobody waits for it."""
+
+
+def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
+    """Do it in a thread of this name, and stop waiting when time is up. Raises what it raised, or TimeUp."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # there are too many already
+        return work()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeUp
+    return done[0]
