@@ -69,7 +69,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev

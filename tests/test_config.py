@@ -20,7 +20,8 @@ def loaded(tmp_path: Path, toml: str | bytes = "", **environment: str) -> Settin
 def test_without_a_file_or_a_variable_everything_has_a_default(tmp_path: Path) -> None:
     settings = load({"HOME": str(tmp_path)}, platform="linux")
 
-    assert settings == Settings(home=str(tmp_path / ".memsheaf"), cache=str(tmp_path / ".cache" / "memsheaf"))
+    home, cache = str(tmp_path / ".memsheaf"), str(tmp_path / ".cache" / "memsheaf")
+    assert settings == Settings(home, cache, state=str(tmp_path / ".local" / "state" / "memsheaf"))
     assert (settings.scope, settings.retention_days, settings.tools) == ("project", 30.0, True)
     assert not any(tmp_path.iterdir()), "reading settings creates nothing"
 
@@ -61,7 +62,14 @@ def test_the_cache_is_where_the_platform_keeps_caches(platform: str, cache: str,
         'retention_days = "soon"', 'tools = "perhaps"', "tools = 2", "projects = 3", "[projects]\na = 3",
         "colour = 'red'", "embedder = 'none'", "[embedder]\nname = 3", "[embedder]\nname = ''",
         "[embedder]\nmodel = 'x'", "[embedder]\nurl = ['x']", "[embedder]\nurl = 'https://host/v1'",
-        "[embedder]\nkey = 'SOME_KEY'", "[[embedder]]\nname = 'none'", b'scope = "\xff"', b"\xff\xfe", b"\0",
+        "[embedder]\nkey = 'SOME_KEY'", "[[embedder]]\nname = 'none'", "model = 'x'",
+        "[model]\nurl = 'https://h/v1'",
+        "[model]\nname = 3", "[model]\nname = 'openai:m'\nkey = 'sk-123'", "learning = 3",
+        "[learning]\npolicy = 'often'",
+        "[learning]\npolicies = 3", "[learning]\nscopes = 3", "[learning.scopes]\nuser = 'often'", "spend = 3",
+        "[spend]\ntokens_per_day = -1", "[spend]\ntokens_per_day = 'many'", "[spend]\ntokens_per_day = true",
+        "[spend]\ntokens = 3", "dream = true", "[dream]\nenabled = 'perhaps'", "[dream]\nhours = inf",
+        b'scope = "\xff"', b"\xff\xfe", b"\0",
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_is_named_instead_of_guessed(toml: str | bytes, tmp_path: Path) -> None:
@@ -77,7 +85,8 @@ def test_an_unknown_setting_is_told_with_the_known_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     ["MEMSHEAF_SCOPE", "MEMSHEAF_RETENTION_DAYS", "MEMSHEAF_TOOLS", "MEMSHEAF_CACHE", "MEMSHEAF_PROJECT",
-     "MEMSHEAF_EMBEDDER", "MEMSHEAF_EMBEDDER_URL", "MEMSHEAF_EMBEDDER_KEY"],
+     "MEMSHEAF_EMBEDDER", "MEMSHEAF_EMBEDDER_URL", "MEMSHEAF_EMBEDDER_KEY", "MEMSHEAF_STATE", "MEMSHEAF_MODEL",
+     "MEMSHEAF_MODEL_URL", "MEMSHEAF_MODEL_KEY", "MEMSHEAF_POLICY"],
 )  # fmt: skip
 def test_an_empty_variable_counts_as_unset(name: str, tmp_path: Path) -> None:
     assert loaded(tmp_path, "", **{name: ""}) == loaded(tmp_path)
@@ -142,3 +151,41 @@ def test_the_most_specific_folder_decides_however_it_is_written(
 
     assert resolve(Scope("project"), settings.places(str(tmp_path / "code" / "app"))) == str(narrow)
     assert resolve(Scope("project"), settings.places(str(tmp_path / "code"))) == str(wide)
+
+
+def test_how_a_scope_learns_is_chosen_by_scope_by_layer_or_for_all(tmp_path: Path) -> None:
+    def policy(scope: str, settings: Settings) -> str:
+        return settings.policy_of(Scope.parse(scope))
+
+    usual = loaded(tmp_path)
+    assert [policy(scope, usual) for scope in ("user", "project", "team/a")] == ["auto", "auto", "suggest"]
+    scopes = '[learning.scopes]\nuser = "suggest"\n"agent/me" = "auto"\nagent = "suggest"\n'
+    chosen = loaded(tmp_path, f'[learning]\npolicy = "manual"\n{scopes}')
+    assert [policy(scope, chosen) for scope in ("user", "project", "agent/me", "agent/you", "team/a")] == [
+        "suggest", "manual", "auto", "suggest", "manual",
+    ]  # fmt: skip
+    named = loaded(tmp_path, '[learning.scopes]\n"team/a" = "auto"\n')
+    assert policy("team/a", named) == "auto"
+    assert (
+        policy("user", loaded(tmp_path, '[learning.scopes]\nuser = "auto"\n', MEMSHEAF_POLICY="manual")) == "manual"
+    )
+
+
+def test_caps_and_gates_are_numbers_of_the_users(tmp_path: Path) -> None:
+    settings = loaded(
+        tmp_path, "[spend]\ntokens_per_day = 5000\nseconds_per_run = 12\n[dream]\nenabled = false\nhours = 1\n"
+    )
+
+    assert (settings.caps.tokens_per_day, settings.caps.seconds_per_run) == (5_000, 12.0)
+    assert (settings.dream.enabled, settings.dream.hours, settings.dream.files) == (False, 1.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("platform", "place"),
+    [("linux", ".local/state/memsheaf"), ("darwin", "Library/Application Support/memsheaf/State"),
+     ("win32", "AppData/Local/memsheaf/State")],
+)  # fmt: skip
+def test_what_waits_is_kept_where_the_system_keeps_state(platform: str, place: str, tmp_path: Path) -> None:
+    settings = load({"HOME": str(tmp_path)}, platform=platform)
+
+    assert Path(settings.state) == tmp_path / place

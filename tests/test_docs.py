@@ -88,7 +88,7 @@ def mentions(text: str, name: str) -> bool:
 def test_the_examples_run_and_print_what_they_say(page: Path, tmp_path: Path) -> None:
     found = list(examples(page))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MEMSHEAF_")}
-    environment |= {"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_CACHE": str(tmp_path / "cache")}
+    environment |= {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
     (tmp_path / "here").mkdir()
     result = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", RUNNER],

@@ -174,7 +174,8 @@ def test_two_names_never_share_a_file(first: str, second: str, sheaf: Sheaf) -> 
 
 
 def test_names_that_slug_alike_get_readable_files_side_by_side(sheaf: Sheaf) -> None:
-    paths = [sheaf.remember(name, "D", "user", "x").path for name in ("Use tabs!", "Use tabs?", "use, tabs")]
+    names = ("Use tabs!", "Use tabs?", "use, tabs")
+    paths = [sheaf.remember(name, "D", "user", f"In {number}").path for number, name in enumerate(names)]
 
     assert paths == ["user_use-tabs.md", "user_use-tabs-2.md", "user_use-tabs-3.md"]
 
@@ -834,7 +835,8 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
 
 
 def in_another_process(settings: Settings, code: str) -> str:
-    start = f"from memsheaf import Settings, Sheaf\nsheaf = Sheaf.open('agent/tester', settings={settings!r})\n"
+    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Dream\n"
+    start += f"sheaf = Sheaf.open('agent/tester', settings={settings!r})\n"
     command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
     return subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8").stdout
 

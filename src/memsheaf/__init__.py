@@ -17,11 +17,13 @@ __all__ = [
     "ABSENT",
     "Blamed",
     "Commit",
+    "Distilled",
     "Exported",
     "Finding",
     "Imported",
     "Memory",
     "MemsheafError",
+    "Message",
     "Page",
     "Proof",
     "Recall",
@@ -32,18 +34,22 @@ __all__ = [
     "Settings",
     "Sheaf",
     "Tools",
+    "Turn",
     "__version__",
+    "load_model",
 ]
 
 _HOME = {
     "ABSENT": "store",
     "Blamed": "history",
     "Commit": "store",
+    "Distilled": "flow.learn",
     "Exported": "sheaf",
     "Finding": "doctor",
     "Imported": "sheaf",
     "Memory": "memory",
     "MemsheafError": "errors",
+    "Message": "flow.turns",
     "Page": "index.catalog",
     "Proof": "proof",
     "Recall": "flow.recall",
@@ -54,6 +60,8 @@ _HOME = {
     "Settings": "config",
     "Sheaf": "sheaf",
     "Tools": "tools",
+    "Turn": "flow.turns",
+    "load_model": "llm",
 }
 
 # Known to type checkers under this name: `import memsheaf` itself stays free.
@@ -62,11 +70,14 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
     from memsheaf.errors import MemsheafError
+    from memsheaf.flow.learn import Distilled
     from memsheaf.flow.recall import Recall
     from memsheaf.flow.session import Session
+    from memsheaf.flow.turns import Message, Turn
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.table import Row
+    from memsheaf.llm import load_model
     from memsheaf.memory import Memory
     from memsheaf.proof import Proof
     from memsheaf.scope import Scope

@@ -101,7 +101,7 @@ def _row(row: Row) -> Iterator[Finding]:
             "info",
             row.path,
             "it is not confirmed, so it stays out of the catalog",
-            "set `trust: confirmed` in its header if it is right, or forget it",
+            f"`memsheaf review --approve {row.path}` if it is right; --reject if not",
         )
 
 

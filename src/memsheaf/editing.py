@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memsheaf.errors import ManyMatches, NoMatch, OutOfRange, SecretFound, TextRefused
+from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
 
@@ -107,6 +107,34 @@ def refuse_secrets(memory: Memory | None, was: Memory | None, why: str = "") -> 
     told = [*(_told(memory) if memory else ("", "", "", "")), why]
     for secret in new_secrets(_APART.join(told), old):
         raise SecretFound(secret.kind, _place(told, secret.start))
+
+
+def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
+    """Raise NotWorth for what is new and holds for the moment only, or what the code and its history say.
+
+    A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
+    """
+    from memsheaf.guard.worth import derivable, ephemeral
+
+    told, old = _said(memory), _said(was) if was else ""
+    if not memory.expires and (why := ephemeral(told)) and not (old and ephemeral(old)):
+        raise NotWorth(why)
+    cited = bool(memory.citations)
+    if (why := derivable(told, cited=cited)) and not (old and derivable(old, cited=cited)):
+        raise NotWorth(why)
+
+
+def dated(text: str, today: str) -> str:
+    """The text with the date beside days such as "tomorrow"."""
+    from datetime import date
+
+    from memsheaf.guard.dates import absolute
+
+    return absolute(text, date.fromisoformat(today))
+
+
+def _said(memory: Memory) -> str:
+    return f"{memory.name}\n{memory.description}\n{memory.body}"
 
 
 _APART = "\n\0\n"

@@ -8,7 +8,9 @@
     │   ├── PathRefused      a name or path that could leave its root, or collide
     │   ├── ScopeRefused     no such scope, or a scope that leads elsewhere
     │   ├── TextRefused      a text that is not a sound memory
-    │   │   └── SecretFound    a text with a key, a token or a password in it
+    │   │   ├── SecretFound    a text with a key, a token or a password in it
+    │   │   ├── Duplicate      a text that says what another memory says already
+    │   │   └── NotWorth       a text that holds for the moment only, or that the code and its history say
     │   ├── ReadOnly         this sheaf was opened for reading
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
@@ -21,6 +23,7 @@
     ├── Busy               another process holds the lock
     ├── StoreFailed        the disk refused: full, failing, or not ours to write
     ├── ModelFailed        a language model gave no answer, or none that can be used
+    │   └── CapReached       to ask it would cost more than what was allowed
     ├── EmbedderFailed     an embedder is not there, or gave no answer that can be used
     └── BadSettings        a configuration that cannot be used
 
@@ -104,6 +107,27 @@ class SecretFound(TextRefused):
         super().__init__(f"{where} holds {kind}; nothing was stored")
         self.kind = kind
         self.where = where
+
+
+class Duplicate(TextRefused):
+    """A text that says what another memory says already. Nothing was stored."""
+
+    hint = "If it corrects that memory, change that one; if it says something else, say how it differs."
+
+    def __init__(self, path: str, likeness: float) -> None:
+        super().__init__(f"{path!r} says the same already ({likeness:.0%} of the words); nothing was stored")
+        self.path = path
+        self.likeness = likeness
+
+
+class NotWorth(TextRefused):
+    """A text that holds for the moment only, or that the code and its history say already. Nothing was stored."""
+
+    hint = "Keep what will still be true and of use in another conversation, and what cannot be looked up."
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this is not worth keeping: {why}; nothing was stored")
+        self.why = why
 
 
 class ReadOnly(Refused):
@@ -198,6 +222,12 @@ class ModelFailed(MemsheafError):
     """A language model gave no answer in time, or none that can be used."""
 
     hint = "Nothing was lost: what needs no model went on without it."
+
+
+class CapReached(ModelFailed):
+    """To ask the model would cost more than what was allowed. It was not asked."""
+
+    hint = "`memsheaf cost` shows what was spent; the caps are in the settings, under [spend]."
 
 
 class EmbedderFailed(MemsheafError):

@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
-from types import MappingProxyType
 from typing import NamedTuple
 
 from memsheaf import archive, config, history
 from memsheaf.editing import (
     checked,
     checked_import,
+    dated,
     inserted,
     merged,
     placed,
     redated,
     refuse_secrets,
     revised,
-    vouched,
 )
 from memsheaf.errors import (
     BadHeader,
+    Busy,
     Changed,
+    EmbedderFailed,
     Exists,
     MemsheafError,
     NotFound,
-    PathRefused,
-    ReadOnly,
     SecretFound,
     TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, stable
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.session import Session
-from memsheaf.guard.names import CATALOG, check_path, file_name
+from memsheaf.guard.names import CATALOG, check_path
 from memsheaf.index.catalog import Page, listing
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.keeping import Keeper
 from memsheaf.llm import Model
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.proof import Proof, examine
@@ -47,10 +48,15 @@ from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
 
-# Known to type checkers under this name: embedders are looked for when somebody searches.
+# Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
+    from memsheaf.flow.consolidate import Report
+    from memsheaf.flow.dream import Gate
+    from memsheaf.flow.learn import Distilled, Learner
+    from memsheaf.flow.turns import Turn
+    from memsheaf.store.state import State
 
 PAGE = 150
 ROUNDS = 5  # searches until all that is found is as the files are
@@ -89,14 +95,15 @@ class Sheaf:
         by: str = "agent",
         read_only: bool = False,
         tools: bool = True,
+        settings: config.Settings | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.scope = scope
         self.store = store
         self.index = index
-        self.by = by
-        self.read_only = read_only
         self.tools = tools
+        self._keeper = Keeper(scope, store, index, by=by, read_only=read_only, clock=clock)
+        self._settings = settings
         self._clock = clock
         self._prompt: tuple[tuple[Stamp | None, ...], str] | None = None
         self._counted: set[tuple[str, str]] = set()
@@ -128,7 +135,9 @@ class Sheaf:
         found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
         database = database_for(root, settings.cache)
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
-        return cls(scope, store, index, by=by, read_only=read_only, tools=settings.tools, clock=clock)
+        return cls(
+            scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, clock=clock
+        )
 
     @property
     def root(self) -> str:
@@ -149,18 +158,25 @@ class Sheaf:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def by(self) -> str:
+        """Who makes the changes."""
+        return self._keeper.by
+
+    @by.setter
+    def by(self, who: str) -> None:
+        self._keeper.by = who
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to be read, and nothing else."""
+        return self._keeper.read_only
+
     # asking
 
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
-        try:
-            document = self.store.read(path)
-        except NotFound:
-            others = self.index.same_file(path)
-            if len(others) != 1 or others[0] == path:
-                raise
-            document = self.store.read(others[0])
-        return parse(document.path, document.data)
+        return self._keeper.read(path)
 
     def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
         """Every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
@@ -266,21 +282,25 @@ class Sheaf:
         supersedes: Sequence[str] = (),
         reason: str = "",
         allow_secret: bool = False,
+        anyway: bool = False,
     ) -> Memory:
         """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
+
+        Days such as "tomorrow" get their date beside them.
 
         Raises:
             Exists: there is one already, and `replace` was not given.
             TextRefused, PathRefused: it may not be stored; the message says why.
             SecretFound: it holds a secret, and nobody said to allow it.
+            Duplicate, NotWorth: it is there already, or for the moment only; `anyway` stores it all the same.
             Changed: `expect` is not the version that is there.
         """
-        today = self._today()
+        today = self._keeper.today()
         fresh = compose(
             name=name,
-            description=description,
+            description=dated(description, today),
             kind=kind,
-            body=content,
+            body=dated(content, today),
             created=today,
             updated=today,
             source=self.by,
@@ -293,22 +313,28 @@ class Sheaf:
             reason=reason,
         )
         self.index.ready()
-        found = self._find(path) if path else self._same_name(kind, name)
+        found = self._keeper.find(path) if path else self._keeper.same_name(kind, name)
         if found is None and not path:
-            return self._store_new(fresh, kind, name, expect or ABSENT, allow_secret=allow_secret)
+            return self._keeper.store_new(
+                fresh, kind, name, expect or ABSENT, allow_secret=allow_secret, anyway=anyway
+            )
         if found is None:
             target = placed(fresh, check_path(path))
-            return self._store_one(target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret)
+            return self._keeper.store_one(
+                target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret, anyway=anyway
+            )
         if not replace:
             raise Exists(found.path)
-        self._refuse_other_spelling(path or found.path, found)
+        self._keeper.refuse_other_spelling(path or found.path, found)
         if found.state not in ("ok", "free"):
             raise BadHeader(found.path, found.problem)
         if expect is not None and expect != found.version:
             raise Changed(found.path)
         text = merged(found, fresh) if found.state == "ok" else fresh.text
         fresh = check(found.path, text)
-        return self._store_one(fresh, found.version, f"replace {name}", was=found, allow_secret=allow_secret)
+        return self._keeper.store_one(
+            fresh, found.version, f"replace {name}", was=found, allow_secret=allow_secret, anyway=anyway
+        )
 
     def revise(
         self,
@@ -319,27 +345,39 @@ class Sheaf:
         count: int = 1,
         expect: Version | None = None,
         allow_secret: bool = False,
+        anyway: bool = False,
     ) -> Memory:
         """Replace a piece of text that occurs exactly `count` times.
 
         Raises:
-            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound.
+            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
-        memory = self._for_change(path, expect)
-        changed = redated(memory, revised(memory, old, new, count=count), self._today())
-        return self._store_one(changed, memory.version, "update", was=memory, allow_secret=allow_secret)
+        memory, today = self._keeper.for_change(path, expect), self._keeper.today()
+        changed = redated(memory, revised(memory, old, dated(new, today), count=count), today)
+        return self._keeper.store_one(
+            changed, memory.version, "update", was=memory, allow_secret=allow_secret, anyway=anyway
+        )
 
     def insert(
-        self, path: str, line: int, text: str, *, expect: Version | None = None, allow_secret: bool = False
+        self,
+        path: str,
+        line: int,
+        text: str,
+        *,
+        expect: Version | None = None,
+        allow_secret: bool = False,
+        anyway: bool = False,
     ) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
 
         Raises:
-            NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound.
+            NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
-        memory = self._for_change(path, expect)
-        changed = redated(memory, inserted(memory, line, text), self._today())
-        return self._store_one(changed, memory.version, "insert", was=memory, allow_secret=allow_secret)
+        memory, today = self._keeper.for_change(path, expect), self._keeper.today()
+        changed = redated(memory, inserted(memory, line, dated(text, today)), today)
+        return self._keeper.store_one(
+            changed, memory.version, "insert", was=memory, allow_secret=allow_secret, anyway=anyway
+        )
 
     def put(
         self,
@@ -350,34 +388,52 @@ class Sheaf:
         free: bool = False,
         why: str = "",
         allow_secret: bool = False,
+        anyway: bool = False,
     ) -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
 
         Raises:
-            Exists, Changed, TextRefused, SecretFound, PathRefused.
+            Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
         """
-        found = self._find(path)
+        found = self._keeper.find(path)
         if found is not None and expect == ABSENT:
             raise Exists(found.path)
         target = found.path if found else check_path(path)
         memory = checked(target, text, found, free=free)
         why = why or ("edit" if found else "add")
-        return self._store_one(memory, expect, why, was=found, allow_secret=allow_secret)
+        return self._keeper.store_one(memory, expect, why, was=found, allow_secret=allow_secret, anyway=anyway)
 
     def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
+
+        What was forgotten is not learned again from a conversation.
 
         Raises:
             NotFound, Changed.
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
         """
-        found = self._find(path)
+        found = self._keeper.find(path)
         if found is None:
             raise NotFound(path)
         if found.state in ("bad", "held") and self.by != "user":
             raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
         change = Change(found.path, None, expect or found.version)
-        return self._commit([change], why or f"forget {found.name}", was={found.path: found})
+        self._keeper.require_writable()
+        self.store.bury(found.path, found.data, "forgotten")  # first: what is there still is not learned twice
+        return self._keeper.commit([change], why or f"forget {found.name}", was={found.path: found})
+
+    def confirm(self, path: str) -> Memory:
+        """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
+        return self._keeper.confirm(path)
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """Change several memories as one commit, all or none; `by` says through which channel.
+
+        Raises:
+            Changed: one of them is not at the version that was expected.
+            TextRefused, SecretFound, Duplicate, NotWorth.
+        """
+        return self._keeper.change_many(changes, why, by=by)
 
     def used(self, *paths: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each.
@@ -385,19 +441,159 @@ class Sheaf:
         What was of use lately stays in a full catalog. It moves up when the next memory is saved, and not before:
         a prompt does not change because somebody read.
         """
-        today = self._today()
+        today = self._keeper.today()
         fresh = [path for path in paths if (today, path) not in self._counted]
         if fresh and not self.read_only:
             self.store.add_uses(today, fresh)
             self.index.used()
             self._counted.update((today, path) for path in fresh)
 
+    # learning
+
+    @property
+    def state(self) -> State:
+        """What is kept about this scope outside of it: the inbox, what waits for review, the gates."""
+        from memsheaf.store.state import State
+
+        settings = self._chosen()
+        return State.of(self.root, settings.state or os.path.join(settings.home, "state"))
+
+    @property
+    def learning(self) -> Learner:
+        """The inbox of this scope, and what waits for review."""
+        from memsheaf.flow.learn import Learner
+
+        policy = self._chosen().policy_of(self.scope)
+        return Learner(self, self._keeper, self.state, policy=policy, clock=self._clock)
+
+    def _chosen(self) -> config.Settings:
+        return self._settings or config.load()
+
+    def _quick_embedder(self) -> Embedder | None:
+        """What tells in no time how near two texts are: the table in the package, unless there is to be none."""
+        from memsheaf.embed import find
+
+        settings = self._chosen()
+        with suppress(EmbedderFailed):
+            return None if settings.embedder == "none" else find(settings.cache, name="static")
+        return None
+
+    def learn(self, turn: Turn) -> bool:
+        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept."""
+        self._keeper.require_writable()
+        return self.learning.learn(turn)
+
+    def distil(
+        self,
+        model: Model | str | None = None,
+        *,
+        deadline: float = 60.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Distilled:
+        """Make memories of the turns that wait: with the model, or the one of the settings, or by rules alone.
+
+        What it may cost is limited by the settings. What fails waits for the next time. Then memories are
+        consolidated, if that is due and nobody has to be asked.
+        """
+        self._keeper.require_writable()
+        done = self.learning.distil(self.metered("extract", model), deadline=deadline, progress=progress)
+        if done.problem or self._chosen().policy_of(self.scope) != "auto":
+            return done
+        with suppress(Busy):
+            return done._replace(report=self.dream(model)[1])
+        return done
+
+    def consolidate(
+        self,
+        model: Model | str | None = None,
+        *,
+        apply: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Report:
+        """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
+
+        Raises:
+            Busy: another process is at it.
+        """
+        from memsheaf.flow import consolidate
+
+        return consolidate.run(
+            self,
+            state=self.state,
+            now=self._clock(),
+            model=self.metered("consolidate", model),
+            apply=apply,
+            learned=self.learning.inbox.learned(),
+            embedder=self._quick_embedder(),
+            progress=progress,
+        )
+
+    def dream(
+        self,
+        model: Model | str | None = None,
+        *,
+        planning: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> tuple[tuple[Gate, ...], Report | None]:
+        """Consolidate if every gate is open: gives the gates, and None when nothing was done. Raises Busy.
+
+        While the agent is `planning` nothing is.
+        """
+        from memsheaf.flow import consolidate
+
+        self._keeper.require_writable()
+        return consolidate.when_due(
+            self,
+            state=self.state,
+            settings=self._chosen().dream,
+            now=self._clock(),
+            learned=self.learning.inbox.learned(),
+            planning=planning,
+            model=lambda: self.metered("consolidate", model),
+            embedder=self._quick_embedder(),
+            progress=progress,
+        )
+
+    def gates(self) -> tuple[Gate, ...]:
+        """What has to be so before memories are consolidated by themselves, and whether it is."""
+        from memsheaf.flow import consolidate, dream
+
+        files, learned = len(consolidate.rows_of(self)), self.learning.inbox.learned()
+        return dream.gates(self.state, self._chosen().dream, files=files, learned=learned, now=self._clock())
+
+    def expect(self, question: str, path: str) -> None:
+        """Keep that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
+        from memsheaf.flow import rehearse
+
+        self._keeper.require_writable()
+        rehearse.expect(self.state, question, self.read(path).path)
+
+    def metered(self, purpose: str, model: Model | str | None = None) -> Model | None:
+        """The model, or the one that the settings name, with the caps of the settings; None for "none" or without.
+
+        Raises:
+            ModelFailed, BadSettings: it cannot be used.
+        """
+        from memsheaf.llm import load_model
+        from memsheaf.llm.spend import Ledger, Metered
+
+        settings = self._chosen()
+        model = model or settings.model
+        if isinstance(model, str):
+            own = model == settings.model  # address and key in the settings are for it and for no other
+            url, key = (settings.model_url, settings.model_key) if own else ("", "")
+            model = load_model(model, url=url, key=key) if model and model != "none" else None
+        if model is None or isinstance(model, Metered):
+            return model
+        ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"), clock=self._clock)
+        return Metered(model, ledger, settings.caps, purpose)
+
     # what happened
 
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of this scope or of one path, newest first; edits made outside are noticed first."""
         self.index.look(thorough=True)
-        return islice(self.store.history(self._spelled(path) if path else None), limit)
+        return islice(self.store.history(self._keeper.spelled(path) if path else None), limit)
 
     def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
         """How a memory changed: from an older version to a newer one or to what it is now, or by its last commit.
@@ -407,7 +603,7 @@ class Sheaf:
             VersionGone: the journal no longer holds a text that is needed.
         """
         self.index.look(thorough=True)
-        path = self._spelled(path)
+        path = self._keeper.spelled(path)
         if older:
             texts = self._text_at(path, older), self._text_at(path, newer)
             return history.diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
@@ -432,11 +628,11 @@ class Sheaf:
         Raises:
             NoSuchCommit, Changed, VersionGone.
         """
-        self._require_writable()
+        self._keeper.require_writable()
         self.index.look(thorough=True)
         target = self.store.find(commit) if commit else self.store.last_standing(except_by="outside")
-        self._refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
-        return self._follow(lambda: self.store.undo(target.id, by=self.by), [CATALOG])
+        self._keeper.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+        return self._keeper.follow(lambda: self.store.undo(target.id, by=self.by), [CATALOG])
 
     def restore(self, path: str, version: Version) -> Commit:
         """Bring a memory back to an older version, whatever it is now.
@@ -444,11 +640,12 @@ class Sheaf:
         Raises:
             VersionGone: the journal no longer holds it.
         """
-        path = self._spelled(path)
+        path = self._keeper.spelled(path)
         data = self.store.version(path, version)
-        found = self._find(path)
+        found = self._keeper.find(path)
         change = Change(path, data, found.version if found else ABSENT)
-        return self._commit([change], f"restore {version[:12]}", allow_secret=True)  # it was here before
+        # it was here before
+        return self._keeper.commit([change], f"restore {version[:12]}", allow_secret=True, anyway=True)
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.
@@ -456,12 +653,18 @@ class Sheaf:
         Raises:
             NotFound: neither the files nor the journal know it.
         """
-        self._require_writable()
-        erased = self.store.erase(self._spelled(path), by=self.by)
+        from memsheaf.flow import rehearse
+
+        self._keeper.require_writable()
+        erased = self.store.erase(self._keeper.spelled(path), by=self.by)
+        learning = self.learning
+        learning.forget(erased.texts)
+        for name in erased.names:
+            rehearse.disregard(self.state, name)
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
-        return examine(self.root, erased, self.index.files())
+        return examine(self.root, erased, [*self.index.files(), *learning.files()])
 
     # moving
 
@@ -474,9 +677,18 @@ class Sheaf:
         return Exported(count, tuple((row.path, row.problem) for row in unfit))
 
     def take_in(
-        self, source: str, *, replace: bool = False, dry_run: bool = False, allow_secret: bool = False
+        self,
+        source: str,
+        *,
+        replace: bool = False,
+        dry_run: bool = False,
+        allow_secret: bool = False,
+        anyway: bool = False,
     ) -> Imported:
         """Import a folder or an archive as one commit. What is refused stays out and is named.
+
+        What a memory here says already is refused, too, unless it shall come in `anyway`; whether it is worth
+        keeping was decided where it comes from.
 
         Raises:
             ArchiveRefused: it reaches outside, or is too large; nothing was imported.
@@ -493,14 +705,16 @@ class Sheaf:
             try:
                 if member.why:
                     raise TextRefused(member.why)
-                found = self._find(path)
+                found = self._keeper.find(path)
                 memory = checked_import(found.path if found else path, data, found)
                 if found and found.data != data:
                     if not replace:
                         raise Exists(found.path)
-                    self._refuse_other_spelling(path, found)
+                    self._keeper.refuse_other_spelling(path, found)
                 if not allow_secret:
                     refuse_secrets(memory, found)
+                if not (found or anyway) and memory.state == "ok":
+                    self._keeper.refuse_duplicate(memory)
             except (TextRefused, Exists) as error:
                 refused.append((_named(path, error), str(error)))
                 continue
@@ -508,147 +722,14 @@ class Sheaf:
             changes.append(Change(memory.path, data, found.version if found else ABSENT))
             parsed[memory.path] = memory
         if changes and not dry_run:
-            self._commit(changes, why, by="import", parsed=parsed, allow_secret=True)  # each was looked at
+            # each was looked at
+            self._keeper.commit(changes, why, by="import", parsed=parsed, allow_secret=True, anyway=True)
         added, replaced, same = map(tuple, outcome.values())
         return Imported(added, replaced, same, tuple(refused))
 
-    # inside
-
-    def _today(self) -> str:
-        return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
-
-    def _require_writable(self) -> None:
-        if self.read_only:
-            raise ReadOnly(f"the scope {self.scope} was opened for reading only")
-
-    def _spelled(self, path: str) -> str:
-        """The path as the folder spells it, whether or not it is still there."""
-        path = check_path(path)
-        others = self.index.same_file(path)
-        return others[0] if len(others) == 1 else path
-
-    def _refuse_other_spelling(self, path: str, found: Memory) -> None:
-        """Raise Exists when a whole text would go to a file that only some systems call by this name."""
-        if check_path(path) != check_path(found.path):
-            raise Exists(found.path, f"{path!r} would be the same file on some systems")
-
-    def _find(self, path: str) -> Memory | None:
-        try:
-            return self.read(path)
-        except NotFound:
-            return None
-        except PathRefused as error:
-            from memsheaf.guard.secrets import without_secrets
-
-            raise PathRefused(without_secrets(error.path), error.why) from None
-
-    def _same_name(self, kind: str, name: str) -> Memory | None:
-        """The memory that bears this very name: a correction belongs there."""
-        for _ in range(2):
-            path = self.index.named(kind, name.strip())
-            found = self._find(path) if path else None
-            if found is None or (found.name, found.kind) == (name.strip(), kind):
-                return found
-            self.index.look(thorough=True)  # it was given another name meanwhile
-        return None
-
-    def _store_new(
-        self, fresh: Memory, kind: str, name: str, expect: Version, *, allow_secret: bool = False
-    ) -> Memory:
-        """Store a memory under a name that is free; the index knows which are, the store has the last word."""
-        for last in (False, True):
-            target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
-            try:
-                return self._store_one(
-                    placed(fresh, target), expect, f"remember {name}", alone=True, allow_secret=allow_secret
-                )
-            except Changed:
-                if last or expect != ABSENT:
-                    raise
-                self.index.look(thorough=True)  # somebody made that very file since the last look
-        raise AssertionError("the second attempt returns or raises")
-
-    def _for_change(self, path: str, expect: Version | None) -> Memory:
-        self._require_writable()
-        memory = self.read(path)
-        if memory.state not in ("ok", "free"):
-            raise BadHeader(memory.path, memory.problem)
-        if expect is not None and expect != memory.version:
-            raise Changed(memory.path)
-        return memory
-
-    def _store_one(
-        self,
-        memory: Memory,
-        expect: Version,
-        why: str,
-        *,
-        was: Memory | None = None,
-        alone: bool = False,
-        allow_secret: bool = False,
-    ) -> Memory:
-        memory = vouched(memory, was, self.by)
-        self._commit(
-            [Change(memory.path, memory.data, expect)],
-            why,
-            parsed={memory.path: memory},
-            was={memory.path: was} if was else {},
-            alone=alone,
-            allow_secret=allow_secret,
-        )
-        return memory
-
-    def _commit(
-        self,
-        changes: Sequence[Change],
-        why: str,
-        *,
-        by: str = "",
-        parsed: Mapping[str, Memory] = MappingProxyType({}),
-        was: Mapping[str, Memory] = MappingProxyType({}),
-        alone: bool = False,
-        allow_secret: bool = False,
-    ) -> Commit:
-        """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
-
-        Every change of ours passes here, and what holds a new secret goes no further.
-        """
-        self._require_writable()
-        for change in changes if not allow_secret else ():
-            path, data = change.path, change.data
-            memory = None if data is None else parsed.get(path) or parse(path, data)
-            refuse_secrets(memory, was.get(path), why)
-        self.index.ready()
-        if present := [change.path for change in changes if change.expect != ABSENT]:
-            self.index.notice(present)
-        if not alone:
-            self._refuse_twins(change.path for change in changes if change.expect == ABSENT)
-        return self._follow(
-            lambda: self.store.commit(changes, by=by or self.by, why=why),
-            [change.path for change in changes],
-            parsed,
-        )
-
-    def _refuse_twins(self, paths: Iterable[str]) -> None:
-        """Raise Exists for a path that is one file with another where case or composition do not count."""
-        for path in paths:
-            if others := set(self.index.same_file(path)) - {path}:
-                raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
-
-    def _follow(
-        self,
-        work: Callable[[], Commit],
-        paths: Sequence[str],
-        parsed: Mapping[str, Memory] = MappingProxyType({}),
-    ) -> Commit:
-        before = self.index.folders_of(paths)
-        commit = work()
-        self.index.follow(commit, before, parsed)
-        return commit
-
     def _text_at(self, path: str, version: Version) -> str:
         """The text a memory had at a version; without one, the text it has now."""
-        found = self._find(path)
+        found = self._keeper.find(path)
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""

@@ -13,11 +13,13 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from memsheaf.errors import (
     Changed,
+    Duplicate,
     Exists,
     ManyMatches,
     MemsheafError,
     NoMatch,
     NotFound,
+    NotWorth,
     OutOfRange,
     PathRefused,
     SecretFound,
@@ -213,7 +215,9 @@ class Tools:
             return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
         if isinstance(error, OutOfRange):
             return f"Line {error.line} is beyond end of file ({error.lines} lines)."
-        return f"{error}.{' ' + error.hint if isinstance(error, PathRefused | SecretFound) else ''}"
+        if isinstance(error, Duplicate):
+            return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
+        return f"{error}.{' ' + error.hint if isinstance(error, PathRefused | SecretFound | NotWorth) else ''}"
 
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""

@@ -45,6 +45,7 @@ def test_bash_completes_commands_options_values_scopes_and_files(
         "--new",
         "--count",
         "--allow-secret",
+        "--anyway",
         "--scope",
         "--agent",
         "--home",

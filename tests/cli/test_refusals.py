@@ -95,6 +95,14 @@ def test_an_agent_that_is_none_is_refused(run: Run, tabs: str, tree: Tree, agent
 
 
 MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
+    "extract": [
+        (2, ["missing.jsonl"]),
+        (2, ["a", "b"]),
+        (2, [""]),
+        (1, ["--model", "nonsense:model"]),
+        (2, ["--model", ""]),
+    ],
+    "review": [(1, ["--approve", "ffff"]), (1, ["--reject", "none.md"]), (2, ["--edit", ""]), (2, ["ffff"])],
     "add": [
         (2, []),
         (2, ["Fact", "Text.", "--type", "user"]),
@@ -138,6 +146,31 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
     "why": [(2, []), (1, ["--scope", "user", "--scope", "nobody", "tabs or spaces?"])],
     "cite": [(2, []), (1, ["nothing.py"]), (1, ["../x.py"]), (1, ["https://example.com/x"])],
     "verify": [(1, ["nothing.md"]), (1, ["--scope", "nobody"])],
+    "inbox": [
+        (2, ["x"]),
+        (2, ["--add", ""]),
+        (2, ["--yes"]),
+        (2, ["--add", "-", "--clear"]),
+        (1, ["--add", "nowhere.jsonl"]),
+        (1, ["--add", "-"]),
+        (1, ["--scope", "nobody"]),
+    ],
+    "consolidate": [
+        (2, ["x"]),
+        (2, ["--apply", "--dry-run"]),
+        (2, ["--model", ""]),
+        (1, ["--scope", "nobody"]),
+        (1, ["--model", "no model"]),
+    ],
+    "dream": [(2, ["often"]), (2, ["status", "--model", "none"]), (1, ["status", "--scope", "nobody"])],
+    "expect": [
+        (2, ["a question"]),
+        (2, ["a question", "user_prefers-tabs.md", "--drop", "another"]),
+        (2, ["--drop", "what nobody asked"]),
+        (1, ["a question", "nothing.md"]),
+        (1, ["a question", "../secret.md"]),
+        (1, ["is the password Corr3ct-H0rse-Fake good?", "user_prefers-tabs.md"]),
+    ],
     "catalog": [(2, ["--page", "0"]), (2, ["--page", "x"])],
     "prompt": [(1, ["--scope", "user", "--scope", "nobody"])],
     "log": [(2, ["--limit", "-1"]), (2, [""])],
@@ -158,6 +191,8 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
     "init": [(2, ["x"]), (1, [])],
     "doctor": [(2, ["x"])],
     "index": [(2, ["x"]), (2, ["--status", "--rebuild"]), (1, ["--scope", "nobody"])],
+    "models": [(2, [""]), (2, ["--try"]), (1, ["--try", "nobody:x"]), (1, ["--try", "no model"])],
+    "cost": [(2, ["x"]), (2, ["--days", "0"]), (2, ["--days", "many"])],
     "completion": [(2, []), (2, ["tcsh"])],
     "help": [(2, ["nothing"])],
 }

@@ -56,6 +56,18 @@ def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
     assert hit == aimed > 40
 
 
+def test_killed_anywhere_a_consolidation_is_whole_or_absent_and_the_next_one_completes_it() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "25", "tidy")
+
+    assert hit == aimed > 40
+
+
+def test_a_disk_that_fails_during_a_consolidation_leaves_it_whole_or_absent() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "9", "tidy")
+
+    assert hit == aimed > 20
+
+
 @pytest.mark.parametrize("fault", ["full", "broken"])
 @pytest.mark.parametrize(
     ("every", "works"), [("5", ("create", "update", "batch", "undo")), ("2", ("taken", "raced"))], ids=["any", "odd"]

@@ -18,14 +18,18 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from socket import socket, socketpair
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
+from memsheaf.flow import dream, rehearse
+from memsheaf.flow.consolidate import run
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import SEGMENT_BYTES
+from memsheaf.store.state import State
 
 Files = dict[str, bytes]
 
@@ -38,6 +42,28 @@ THREE = MEMORY % b"three"
 LARGE = b"".join(b"%06d\n" % number for number in range(9000))
 PAGE = b"# Memory\n\n- a page of its own\n"
 
+_FRIDAYS = "We never deploy on Fridays after 15:00, because the on-call engineer is alone then.\n"
+
+
+def _fact(body: str, updated: str, source: str, more: str = "") -> bytes:
+    header = f"name: Fridays\ndescription: When we deploy\ntype: project\ncreated: 2026-11-01\nupdated: {updated}\n"
+    return f"---\n{header}source: {source}\n{more}---\n{body}".encode()
+
+
+UNTIDY = {
+    "project_a.md": _fact(_FRIDAYS, "2026-11-01", "agent"),
+    "project_b.md": _fact(_FRIDAYS + "Ask Maria.\n", "2026-11-02", "agent"),
+    "project_c.md": _fact("Gone.\n", "2026-11-01", "agent", "expires: 2026-11-03\n"),
+    "user_one.md": MEMORY % b"one",
+}
+TIDY = {
+    "project_b.md": _fact(
+        _FRIDAYS + "Ask Maria.\n", "2026-11-15", "consolidation", "supersedes:\n  - project_a.md\n"
+    ),
+    "user_one.md": MEMORY % b"one",
+}
+NOON = datetime(2026, 11, 15, 12).timestamp()
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -45,7 +71,8 @@ class Work:
 
     `begins` looks at whatever it has to look at, and gives what is then done and acknowledged. What that
     gives back, if it can be called, is done after the acknowledgement. `fault` is one that is always there,
-    `said` how it ends then, `also` are other files that may be found after a fault.
+    `said` how it ends then, `also` are other files that may be found after a fault. With `failing`, only these calls
+    fail: where a file that cannot be read is passed over, the outcome is another and no less right.
     """
 
     begins: Callable[[str, str], Callable[[], object]]
@@ -55,6 +82,7 @@ class Work:
     fault: str = ""
     said: str = "ok"
     also: tuple[Files, ...] = ()
+    failing: frozenset[str] = frozenset()
 
 
 def store_at(root: str, *, boot: str | None = None) -> FolderStore:
@@ -119,6 +147,25 @@ def _some_memories(root: str) -> None:
         sheaf.list()
 
 
+def _untidy(root: str) -> None:
+    change_to(root, dict(UNTIDY))
+    with _sheaf(root, os.path.join(os.path.dirname(root), "cache")) as sheaf:
+        sheaf.list()
+    dream.save(state_at(root), dream.Past(NOON - 86_400.0, 3))
+    rehearse.expect(state_at(root), "when do we deploy?", "project_a.md")
+
+
+def state_at(root: str) -> State:
+    """What is kept about the root elsewhere."""
+    return State(os.path.join(os.path.dirname(root), "state"))
+
+
+def consolidate(root: str, cache: str) -> None:
+    """Consolidate without a model."""
+    with closing(_sheaf(root, cache)) as sheaf:
+        run(sheaf, state=state_at(root), now=NOON, apply=True, learned=9)
+
+
 def _put(root: str, cache: str) -> Callable[[], object]:
     def put() -> None:
         with closing(_sheaf(root, cache)) as sheaf:
@@ -160,6 +207,9 @@ def _with_store(work: Callable[[FolderStore], object]) -> Callable[[str, str], C
     return lambda root, cache: lambda: work(store_at(root)) and None
 
 
+WRITING = frozenset(
+    ("write", "pwrite64", "fsync", "fdatasync", "ftruncate", "rename", "renameat", "renameat2", "unlink", "unlinkat")
+)
 BATCH: dict[str, bytes | None] = {
     "new/one.md": b"one\n",
     "two.md": b"two\n",
@@ -198,6 +248,7 @@ WORKS = {
         _meet_a_person, START, _some_files, repeatable=False, said="Changed",
         also=({**START, "a.md": EDITED}, {**changed(START, BATCH), "a.md": EDITED}),
     ),
+    "tidy": Work(lambda root, cache: lambda: consolidate(root, cache), TIDY, _untidy, failing=WRITING),
     "remember": Work(_put, {**TWO, "user_three.md": THREE}, _some_memories),
 }  # fmt: skip
 

@@ -265,3 +265,31 @@ def test_a_text_four_times_as_long_takes_about_four_times_as_long(unit: str) -> 
     cost(1000)
     short = min(cost(25_000) for _ in range(3))
     assert min(cost(100_000) for _ in range(2)) < 10 * short + 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("that key in the cassette, AQEyhmfuXNWTK0Qc+iSS1mqFAKE7hXn2Lr9vQd0Zb3Tk= , scrub it", "AQEyhmfu"),
+        (
+            "creds for a test: AKIAIOSFODNN7FAKEFAK / wJalrFAKEtnFEMI/K7MDENG/bPxFAKEKEY99aQ3z , throw them away",
+            "wJalr",
+        ),
+    ],
+)
+def test_a_random_word_in_a_line_about_a_key_is_found_though_nobody_says_that_it_is_one(
+    text: str, secret: str
+) -> None:
+    assert secret not in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The cache key of the build is sha256-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h",
+        "The key provider is src/components/Key3Provider/SomeVeryLongComponentName2/index",
+        "Integrity of the token package: sha512-Zm9vYmFyQmF6MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A=",
+    ],
+)
+def test_long_words_beside_a_key_that_are_public_are_not(text: str) -> None:
+    assert without_secrets(text) == text

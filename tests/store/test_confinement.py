@@ -155,13 +155,14 @@ def test_f08_a_history_that_is_a_link_is_refused(tmp_path: object, portable: boo
     os.symlink(other, os.path.join(root, ".history"))
     store = FolderStore(root, portable=portable)
 
-    for work in (
+    uses: list[Callable[[], object]] = [
         store.recover,
         lambda: store.commit([Change("a.md", b"a", ABSENT)], by="agent"),
         lambda: store.publish("MEMORY.md", b"# Memory\n"),
         lambda: list(store.history()),
         lambda: store.lock("work").__enter__(),
-    ):
+    ]
+    for work in uses:
         with pytest.raises(PathRefused):
             work()
 

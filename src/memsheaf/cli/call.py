@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memsheaf.cli.command import Usage
-from memsheaf.errors import MemsheafError, ScopeRefused, SecretFound
+from memsheaf.errors import Duplicate, MemsheafError, NotWorth, ScopeRefused, SecretFound
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
@@ -91,11 +91,13 @@ def here() -> str:
 
 @contextmanager
 def insisting() -> Iterator[None]:
-    """Tell a person whose text is refused for a secret how to insist."""
+    """Tell a person whose text is refused for what it says how to insist."""
     try:
         yield
     except SecretFound as error:
         raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
+    except (Duplicate, NotWorth) as error:
+        raise hinted(error, f"{error.hint} --anyway stores it as it is.") from None
 
 
 def hinted(error: Error, hint: str) -> Error:

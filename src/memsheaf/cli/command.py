@@ -129,6 +129,7 @@ def positive(value: str) -> int:
 
 
 FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True, complete="files")
+ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 
 EVERYWHERE = (

@@ -31,7 +31,7 @@ def edit(call: Call) -> int:
     """
     with call.changing() as sheaf:
         memory = sheaf.read(call.options.file)
-        draft = _draft(memory, call.environment)
+        draft = _draft(memory.path.rpartition("/")[2], memory.data, call.environment)
         try:
             _run_editor(call.environment, draft)
             data = _read(draft)
@@ -50,15 +50,28 @@ def edit(call: Call) -> int:
     return call.console.answer({"path": memory.path, "version": version, "changed": data != memory.data}, [said])
 
 
-def _draft(memory: Memory, environment: Mapping[str, str]) -> str:
+def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:
+    """What a person makes of a text in the editor. Raises TextRefused when nothing is left of it."""
+    draft = _draft(name, text.encode(), environment)
+    try:
+        _run_editor(environment, draft)
+        edited = _read(draft).decode("utf-8", "replace")
+    finally:
+        _discard(draft)
+    if not edited.strip():
+        raise TextRefused("the edited text is empty")
+    return edited
+
+
+def _draft(name: str, data: bytes, environment: Mapping[str, str]) -> str:
     """A copy for the editor, in a folder of its own that nobody else can read."""
     from tempfile import mkdtemp
 
     chosen = environment.get("TMPDIR", "")
     folder = mkdtemp(prefix="memsheaf-", dir=chosen if os.path.isdir(chosen) else None)
-    draft = os.path.join(folder, memory.path.rpartition("/")[2])
+    draft = os.path.join(folder, name)
     with open(draft, "xb") as file:
-        file.write(memory.data)
+        file.write(data)
     return draft
 
 
@@ -93,7 +106,7 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow_secret: bool) -> 
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
     free = memory.state == "free" and parse(memory.path, data).state == "free"
-    sheaf.put(memory.path, text, expect=memory.version, free=free, allow_secret=allow_secret)
+    sheaf.put(memory.path, text, expect=memory.version, free=free, allow_secret=allow_secret, anyway=True)
 
 
 def _take_out_secrets(draft: str, old: str) -> None:

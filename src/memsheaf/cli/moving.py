@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsheaf.cli.call import Call, hinted, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, Argument, place, takes
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, place, takes
 from memsheaf.errors import ArchiveRefused, StoreFailed
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -56,11 +56,13 @@ def export(call: Call) -> int:
     Argument("--replace", "let what comes in take the place of what is there"),
     Argument("--dry-run", "say what would happen, and change nothing"),
     ALLOW_SECRET,
+    ANYWAY,
 )
 def import_(call: Call) -> int:
     """Bring in the memories of a folder or an archive, as one commit.
 
-    What is refused stays out and is named, and the exit code is 1; so does a file with a password or a key in it.
+    What is refused stays out and is named, and the exit code is 1; so does a file with a password or a key in it, and
+    one that says what a memory here says already.
     An archive that reaches outside, or is too large, is refused as a whole.
 
     examples:
@@ -76,6 +78,7 @@ def import_(call: Call) -> int:
                     replace=options.replace,
                     dry_run=options.dry_run,
                     allow_secret=options.allow_secret,
+                    anyway=options.anyway,
                 )
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None

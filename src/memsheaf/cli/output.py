@@ -97,14 +97,14 @@ class Console:
             self.stdout.flush()
             buffer.write(data)
 
-    def read_all(self) -> str:
+    def read_all(self, *, most: int = _READ_AT_MOST) -> str:
         """The text on standard input. Raises TextRefused when it is too long, or not UTF-8."""
         if self.stdin is None:
             return ""
         buffer = getattr(self.stdin, "buffer", None)
-        data = buffer.read(_READ_AT_MOST) if buffer else self.stdin.read(_READ_AT_MOST).encode()
-        if len(data) >= _READ_AT_MOST:
-            raise TextRefused("standard input is longer than a memory may be")
+        data = buffer.read(most) if buffer else self.stdin.read(most).encode()
+        if len(data) >= most:
+            raise TextRefused(f"standard input is longer than {most // (1 << 20)} MiB")
         try:
             return str(data.decode())
         except UnicodeDecodeError as error:
@@ -117,6 +117,18 @@ class Console:
         self.stderr.write(for_terminal(question) + " [y/N] ")
         self.stderr.flush()
         return self.stdin.readline().strip().lower() in ("y", "yes")
+
+    def choose(self, question: str, letters: str) -> str:
+        """Ask a person for one of these letters until it is one; the last of them when there is nobody any more."""
+        while self.stdin is not None:
+            self.stderr.write(f"{for_terminal(question)} [{'/'.join(letters)}] ")
+            self.stderr.flush()
+            line = self.stdin.readline()
+            if not line:
+                break
+            if line.strip()[:1].lower() in set(letters):
+                return line.strip()[0].lower()
+        return letters[-1]
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

@@ -19,6 +19,12 @@ COMMANDS = {
     "prompt": ("reading", "prompt"),
     "cite": ("citing", "cite"),
     "verify": ("citing", "verify"),
+    "inbox": ("inbox", "inbox"),
+    "extract": ("learning", "extract"),
+    "review": ("learning", "review"),
+    "consolidate": ("consolidating", "consolidate"),
+    "dream": ("consolidating", "dream"),
+    "expect": ("consolidating", "expect"),
     "log": ("past", "log"),
     "diff": ("past", "diff"),
     "blame": ("past", "blame"),
@@ -31,6 +37,8 @@ COMMANDS = {
     "init": ("places", "init"),
     "doctor": ("places", "doctor"),
     "index": ("indexing", "index"),
+    "models": ("spending", "models"),
+    "cost": ("spending", "cost"),
     "completion": ("completion", "completion"),
     "help": ("overview", "help_"),
 }
@@ -42,9 +50,10 @@ THEMES = {
     "Save and change": ("add", "update", "insert", "edit", "forget"),
     "Look": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
     "Evidence": ("cite", "verify"),
+    "Learn": ("inbox", "extract", "review", "consolidate", "dream", "expect"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
-    "Set up": ("scopes", "init", "doctor", "index", "completion", "help"),
+    "Set up": ("scopes", "init", "doctor", "index", "models", "cost", "completion", "help"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsheaf.cli.call import Call, insisting
-from memsheaf.cli.command import ALLOW_SECRET, FILE, Argument, filled, positive, takes, whole
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, filled, positive, takes, whole
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ KINDS = ("user", "feedback", "project", "reference")
     Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE", convert=filled),
     Argument("--replace", "take the place of the memory that has this name or file"),
     ALLOW_SECRET,
+    ANYWAY,
 )
 def add(call: Call) -> int:
     """Save one fact as a memory.
@@ -57,6 +58,7 @@ def add(call: Call) -> int:
             pinned=options.pin,
             expires=options.expires or "",
             allow_secret=options.allow_secret,
+            anyway=options.anyway,
         )
     return _changed(call, "Saved", memory)
 
@@ -67,6 +69,7 @@ def add(call: Call) -> int:
     Argument("--new", "what shall stand there instead", "TEXT", required=True),
     Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1, convert=positive),
     ALLOW_SECRET,
+    ANYWAY,
 )
 def update(call: Call) -> int:
     """Replace a piece of a memory's text.
@@ -79,7 +82,12 @@ def update(call: Call) -> int:
     options = call.options
     with call.changing() as sheaf, insisting():
         memory = sheaf.revise(
-            options.file, options.old, options.new, count=options.count, allow_secret=options.allow_secret
+            options.file,
+            options.old,
+            options.new,
+            count=options.count,
+            allow_secret=options.allow_secret,
+            anyway=options.anyway,
         )
     return _changed(call, "Updated", memory)
 
@@ -89,6 +97,7 @@ def update(call: Call) -> int:
     Argument("--line", "insert after this line of the text; 0 puts it first", "N", required=True, convert=whole),
     Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT"),
     ALLOW_SECRET,
+    ANYWAY,
 )
 def insert(call: Call) -> int:
     """Insert lines into a memory's text, below its header.
@@ -96,9 +105,12 @@ def insert(call: Call) -> int:
     examples:
       memsheaf insert project_release-day.md --line 0 --text "Ask Kim before a release."
     """
-    text = call.given_text(call.options.text)
+    options = call.options
+    text = call.given_text(options.text)
     with call.changing() as sheaf, insisting():
-        memory = sheaf.insert(call.options.file, call.options.line, text, allow_secret=call.options.allow_secret)
+        memory = sheaf.insert(
+            options.file, options.line, text, allow_secret=options.allow_secret, anyway=options.anyway
+        )
     return _changed(call, "Updated", memory)
 
 

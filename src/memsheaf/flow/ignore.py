@@ -104,6 +104,26 @@ def asks_to_ignore(message: str) -> bool:
     return bool(spoken) and any(_asks(spoken, said, sentence) for said, sentence in _sentences(text))
 
 
+def is_private(message: str) -> bool:
+    """Whether the user says that this is not to be kept.
+
+    >>> is_private("Off the record: the salary band is 52 to 58 thousand.")
+    True
+    >>> is_private("Please record that we ship on Fridays.")
+    False
+    """
+    return bool(_private().search(message.replace("’", "'")))
+
+
+@cache
+def _private() -> re.Pattern[str]:
+    from memsheaf.flow.inject import words
+
+    phrases = [line[2:].strip() for line in words("private").split("\n") if line.startswith("- ")]
+    latin = [phrase for phrase in phrases if phrase.isascii()]
+    return re.compile(rf"(?i)\b(?:{'|'.join(latin)})\b|" + "|".join(p for p in phrases if not p.isascii()))
+
+
 def _ends(message: str) -> str:
     """The beginning and the end of a long message, joined so that code and quoted lines stay what they are."""
     end = len(message) - TAIL

@@ -93,7 +93,7 @@ class Recall(NamedTuple):
         return len(self.text.encode())
 
 
-class Turn(NamedTuple):
+class Occasion(NamedTuple):
     """All that a recall goes by besides the memories: the words of the user, newest last, and what went before."""
 
     texts: Sequence[str]
@@ -105,33 +105,35 @@ class Turn(NamedTuple):
     check: Callable[[Memory], Sequence[str]] | None = None
 
 
-def recall(sources: Sequence[Source], turn: Turn, *, model: Model | None = None, deadline: float = 5.0) -> Recall:
+def recall(
+    sources: Sequence[Source], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
+) -> Recall:
     """Recall at most five memories for the last of the user's texts."""
-    if gate := gate_of(turn):
+    if gate := gate_of(occasion):
         return Recall(gate=gate)
-    query = "\n".join(turn.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
-    candidates = _candidates(sources, query, turn)
+    query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
+    candidates = _candidates(sources, query, occasion)
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
     selector = "local"
-    if model is not None and (offered := _filled(sources, candidates, turn)):
+    if model is not None and (offered := _filled(sources, candidates, occasion)):
         try:
-            candidates, selector = _chosen_by(model, query, offered, turn, deadline), "model"
+            candidates, selector = _chosen_by(model, query, offered, occasion, deadline), "model"
         except ModelFailed as error:
             selector = f"local, because the model failed: {error}"
     if selector != "model":
         candidates = [_judged(candidate) for candidate in candidates]
-    shown, candidates = _read(sources, candidates, turn)
-    text = volatile(shown, turn.nonce)
+    shown, candidates = _read(sources, candidates, occasion)
+    text = volatile(shown, occasion.nonce)
     return Recall(text, tuple(shown), "", selector, query, tuple(candidates))
 
 
-def gate_of(turn: Turn) -> str:
+def gate_of(occasion: Occasion) -> str:
     """Why nothing is looked for, whatever is remembered; "" when it is."""
-    message = turn.texts[-1] if turn.texts else ""
+    message = occasion.texts[-1] if occasion.texts else ""
     if not _is_telling(message):
         return "the message is a single word"
-    if turn.spent >= CONVERSATION_BYTES:
+    if occasion.spent >= CONVERSATION_BYTES:
         return f"this conversation has used its {CONVERSATION_BYTES:,} bytes for memories"
     return ""
 
@@ -142,19 +144,19 @@ def _is_telling(message: str) -> bool:
     return unspaced >= 2 or len(message.split(None, 2)) >= 2
 
 
-def _candidates(sources: Sequence[Source], query: str, turn: Turn) -> list[Candidate]:
+def _candidates(sources: Sequence[Source], query: str, occasion: Occasion) -> list[Candidate]:
     """Everything that matches what was said lately, or the last text alone: what came before must not drown it."""
-    message = turn.texts[-1][-QUERY_CHARACTERS:]
+    message = occasion.texts[-1][-QUERY_CHARACTERS:]
     found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
         for asked in dict.fromkeys((query, message)):
             for match in source.matches(asked, limit=CONSIDERED):
-                score = match.score + NEAREST * (nearness == 0) + _bonus(match, turn.today)
+                score = match.score + NEAREST * (nearness == 0) + _bonus(match, occasion.today)
                 more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
                 known = found.get(more.version)
                 if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
                     found[more.version] = more
-    candidates = [_sifted(one, turn) for one in found.values()]
+    candidates = [_sifted(one, occasion) for one in found.values()]
     return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
 
 
@@ -169,10 +171,10 @@ def _bonus(match: Match, today: str) -> float:
     )
 
 
-def _sifted(candidate: Candidate, turn: Turn) -> Candidate:
+def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
     """The candidate, with the reason if it may not be shown whatever it says."""
     row = candidate.row
-    if candidate.version in turn.surfaced:
+    if candidate.version in occasion.surfaced:
         return candidate._replace(why="shown before in this conversation")
     if row.trust != "confirmed":
         return candidate._replace(why="unconfirmed: it waits for a person")
@@ -181,7 +183,7 @@ def _sifted(candidate: Candidate, turn: Turn) -> Candidate:
     return candidate
 
 
-def _filled(sources: Sequence[Source], candidates: list[Candidate], turn: Turn) -> list[Candidate]:
+def _filled(sources: Sequence[Source], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
     """For a model that knows more than words: the shortlist, filled up with what the catalog would show first.
 
     [] when there is nothing to choose from.
@@ -191,7 +193,7 @@ def _filled(sources: Sequence[Source], candidates: list[Candidate], turn: Turn) 
     free = SHORTLIST - sum(not candidate.why for candidate in candidates)
     for source in sources:
         for row in source.best(SHORTLIST):
-            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), turn)
+            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
             if free > 0 and more.version not in known and not more.why:
                 filled.append(more)
                 free -= 1
@@ -214,12 +216,14 @@ _CHOICE: Mapping[str, object] = {
 }
 
 
-def _chosen_by(model: Model, query: str, candidates: list[Candidate], turn: Turn, deadline: float) -> list[Candidate]:
+def _chosen_by(
+    model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
+) -> list[Candidate]:
     """The candidates with the model's choice. Raises ModelFailed."""
     offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
     offered = dict(list(offered.items())[:SHORTLIST])
     lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
-    used = f"\n\nTools the assistant has just used: {', '.join(turn.tools)}" if turn.tools else ""
+    used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
     answer = _answer(model, Question(words("select"), asked, _CHOICE), deadline)
     names = answer.get("selected_memories") if isinstance(answer, dict) else None
@@ -234,7 +238,7 @@ def _chosen_by(model: Model, query: str, candidates: list[Candidate], turn: Turn
 def _answer(model: Model, question: Question, deadline: float) -> object:
     """What the model says. Raises ModelFailed, whatever went wrong: it must not hold or end a conversation."""
     try:
-        return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model")
+        return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model").value
     except TimeUp:
         raise ModelFailed(f"no answer within {deadline:g} seconds") from None
     except MemsheafError as error:
@@ -244,19 +248,19 @@ def _answer(model: Model, question: Question, deadline: float) -> object:
 
 
 def _read(
-    sources: Sequence[Source], candidates: Sequence[Candidate], turn: Turn
+    sources: Sequence[Source], candidates: Sequence[Candidate], occasion: Occasion
 ) -> tuple[list[Shown], list[Candidate]]:
     """The chosen memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
     best = [one for one in candidates if one.chosen][:READ]
-    found = {one.version: _one(by_scope[one.scope], one, turn) for one in best}
+    found = {one.version: _one(by_scope[one.scope], one, occasion) for one in best}
     replaced = {
         (shown.scope, path): shown.memory.path
         for shown, _ in found.values()
         if shown
         for path in shown.memory.supersedes
     }
-    room = CONVERSATION_BYTES - turn.spent
+    room = CONVERSATION_BYTES - occasion.spent
     shown: list[Shown] = []
     told = []
     for one in candidates:
@@ -268,23 +272,26 @@ def _read(
             elif ready and len(shown) == MOST:
                 why = f"only {MOST} are recalled at once"
             elif ready:
-                taken = shown_within(ready, shown, room, turn.nonce)
+                taken = shown_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
                 why = "" if taken else "no room is left in this conversation"
         told.append(one._replace(chosen=one.chosen and not why, why=why))
     return shown, told
 
 
-def _one(source: Source, candidate: Candidate, turn: Turn) -> tuple[Shown | None, str]:
+def _one(source: Source, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
     try:
         memory = source.read(candidate.row.path)
     except MemsheafError as error:
         return None, str(error)
-    if memory.version != candidate.row.version and (candidate.scope, memory.path, memory.version) in turn.surfaced:
+    if (
+        memory.version != candidate.row.version
+        and (candidate.scope, memory.path, memory.version) in occasion.surfaced
+    ):
         return None, "shown before in this conversation"
-    if memory.expires and memory.expires[:10] < turn.today:
+    if memory.expires and memory.expires[:10] < occasion.today:
         return None, f"expired on {memory.expires[:10]}"
     if memory.trust != "confirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
-    notes = tuple(turn.check(memory)) if turn.check else ()
-    return Shown(candidate.scope, memory, turn.today, notes, saved=candidate.row.updated), ""
+    notes = tuple(occasion.check(memory)) if occasion.check else ()
+    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated), ""

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 
 from memsheaf.errors import MemsheafError
 from memsheaf.flow.ignore import asks_to_ignore
-from memsheaf.flow.recall import QUERY_TEXTS, Recall, Source, Turn, recall
+from memsheaf.flow.recall import QUERY_TEXTS, Occasion, Recall, Source, recall
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 
@@ -121,12 +121,12 @@ class Session:
         self.cancel()
         self.ignoring = ignore or asks_to_ignore(message)
 
-    def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Turn:
+    def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
         with self._guard:
             texts = [*self._texts, message][-QUERY_TEXTS:]
             if keep:
                 self._texts = texts
-            return Turn(
+            return Occasion(
                 texts=texts,
                 today=time.strftime("%Y-%m-%d", time.localtime(self._clock())),
                 nonce=os.urandom(8).hex(),
@@ -135,7 +135,7 @@ class Session:
                 tools=tools,
             )
 
-    def _look(self, turn: Turn) -> Recall:
+    def _look(self, turn: Occasion) -> Recall:
         with ExitStack() as stack:
             check = _checking(self._tree, self._memories, stack) if self._tree else None
             return recall(self._sources, turn._replace(check=check), model=self._model, deadline=self._deadline)

@@ -18,6 +18,10 @@ Surety = Literal["certain", "likely"]
 SHORTEST = 16  # of what is known by its format
 
 
+REMOVED = "[removed: "
+"""How what stands in the place of a secret begins."""
+
+
 class Secret(NamedTuple):
     """Where in a text a secret stands and what it is; never the secret itself."""
 
@@ -68,7 +72,7 @@ def without_secrets(text: str) -> str:
 def removed(text: str, secrets: list[Secret]) -> str:
     """The text without these secrets."""
     for secret in reversed(secrets):
-        text = f"{text[: secret.start]}[removed: {secret.kind}]{text[secret.end :]}"
+        text = f"{text[: secret.start]}{REMOVED}{secret.kind}]{text[secret.end :]}"
     return text
 
 
@@ -102,6 +106,7 @@ def _in_view(view: _View) -> Iterator[_Found]:
     yield from _marked(view, lowered)
     yield from _formatted(view, words)
     yield from _assigned(view, lowered)
+    yield from _beside(view, words, lowered)
 
 
 def _without_overlaps(found: list[_Found]) -> list[_Found]:
@@ -400,6 +405,35 @@ def _assigned(view: _View, lowered: str) -> Iterator[_Found]:
                 if _is_word(text, word, at, end) and (span := _value_behind(text, end, kind, word != "pass")):
                     yield _as_found(view, kind, *span, "likely")
                 at = lowered.find(word, end)
+
+
+def _beside(view: _View, words: list[str], lowered: str) -> Iterator[_Found]:
+    """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
+    if all(len(word) < _LONG_WORD for word in words):
+        return
+    from memsheaf.guard.opaque import is_name, is_token
+
+    for match in _compiled(_LONG_RUN).finditer(view.text):
+        start, end = match.span()
+        before = lowered[max(0, start - 100) : start].rpartition("\n")[2]
+        if not _compiled(_SPOKEN_OF).search(before) or _compiled(_IN_PUBLIC).search(before):
+            continue
+        value = match[0]
+        named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
+        plain = (
+            named or value.startswith(("pk_", "pub")) or end - start > 300 or not _compiled(_ALL_SORTS).match(value)
+        )
+        if not plain and is_token(value):
+            yield _as_found(view, "a key or token", start, end, "likely")
+
+
+_LONG_WORD = 32
+_LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}={0,2}(?![\w+/=-])"
+_ALL_SORTS = r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])"
+_SPOKEN_OF = r"\b(?:keys?|tokens?|secrets?|creds?|credentials?|passwords?)\b|\b(?:akia|asia)[a-z0-9]{16}\b"
+_IN_PUBLIC = (
+    r"public|publish|fingerprint|sha|hash|integrity|checksum|digest|commit|ssh|cert|signature|etag|uuid|revision"
+)
 
 
 def _is_word(text: str, word: str, at: int, end: int) -> bool:

@@ -12,13 +12,14 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
+from memsheaf.guard.duplicates import prints
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
@@ -31,6 +32,7 @@ from memsheaf.index.table import (
     Notes,
     Row,
     Stale,
+    alike,
     base_of,
     connect,
     connect_alone,
@@ -46,6 +48,7 @@ from memsheaf.index.table import (
     put_uses,
     set_facts,
     set_marks,
+    tidy,
     writing,
 )
 from memsheaf.memory import KINDS, Memory, parse
@@ -65,11 +68,13 @@ KEPT = 2 * (MAX_LINES + MAX_PINNED)
 STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
+RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
 READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
 TRIES = 3  # to look at vectors while nobody moves one
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
 
+_FAILED = "the disk did not give it when it was last looked at"
 _OF_PARENTS: list[sqlite3.Connection | None] = []
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -197,6 +202,10 @@ class Index:
         """Paths that are one file with this on a file system that folds case or normalises."""
         sql = "SELECT path FROM entry WHERE fold = ? AND version <> ''"
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
+
+    def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[str]:
+        """The paths of memories that may be near-duplicates of one with these words; none that is one is missing."""
+        return self._healing(lambda db: alike(db, prints(words), limit))
 
     def catalog(self) -> Page:
         """The catalog as MEMORY.md holds it."""
@@ -460,6 +469,7 @@ class Index:
         self._put_words(db, _unworded(db))
         if not self._read_only:
             self._catch_up(db)
+        tidy(db, notes(db))
         verified = notes(db).fact("verified")
         folders: dict[str, Stamp | None] = {}
         changed = False
@@ -490,6 +500,8 @@ class Index:
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
         memory, usable = self._read(entry)
+        if memory.problem == _FAILED:  # the disk, not the file: it is read again at the next look
+            entry = entry._replace(stamp=(0, 0, 0, 0))
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
             if row[:4] != entry.stamp:
@@ -516,6 +528,8 @@ class Index:
         if not problem:
             try:
                 return parse(entry.path, self._store.read(entry.path).data), True
+            except StoreFailed:
+                problem = _FAILED
             except MemsheafError as error:
                 problem = str(error)
         return parse(entry.path, b"\0")._replace(problem=problem), False

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
 from memsheaf.errors import Busy
+from memsheaf.guard import duplicates
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_text, section_of
@@ -19,7 +20,7 @@ from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock
 
-SCHEMA = 4
+SCHEMA = 5
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -37,6 +38,7 @@ CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
+CREATE TABLE trace (print INTEGER, size INTEGER, entry INTEGER, PRIMARY KEY (print, size, entry)) WITHOUT ROWID;
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
 {lexical.TABLES}
 CREATE TABLE place (embedder INTEGER, slot INTEGER, entry INTEGER, PRIMARY KEY (embedder, slot)) WITHOUT ROWID;
@@ -72,6 +74,7 @@ _PUT = (
     f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
 
+_TRACE = "INSERT INTO trace VALUES (?, ?, ?)"
 _USED = "SELECT day FROM used WHERE path = ?"
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
@@ -238,6 +241,9 @@ def put(
         problem, listed, day, text,
     )  # fmt: skip
     row = db.execute(_PUT, values).lastrowid
+    if usable and memory.state in ("ok", "free"):
+        printed = duplicates.prints(duplicates.fact(memory))
+        db.executemany(_TRACE, [(one, len(printed), row) for one in duplicates.traces(printed)])
     if worded and usable:
         lexical.put_words(db, row or 0, memory)
     return line(kind, pinned, day, stamp[0], path, text) if listed == LISTED else None
@@ -246,6 +252,26 @@ def put(
 def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
     """A catalog line with its rank: pinned first, then the last changed."""
     return (not pinned, -day, -mtime, path), section_of(kind), text.encode()
+
+
+def alike(db: sqlite3.Connection, printed: Sequence[int], limit: int) -> list[str]:
+    """The paths of the texts that may be near-duplicates of one with these prints, likely ones first."""
+    size, first = len(printed), duplicates.traces(printed)
+    sql = (
+        "SELECT path FROM (SELECT entry AS alike, count(*) AS common FROM trace "
+        f"WHERE print IN ({', '.join('?' * len(first))}) AND size BETWEEN ? AND ? GROUP BY entry HAVING common >= ?) "
+        "CROSS JOIN entry ON id = alike WHERE version <> '' ORDER BY common DESC, path LIMIT ?"
+    )
+    bounds = int(size * duplicates.LIKE), int(size / duplicates.LIKE) + 1
+    return [path for (path,) in db.execute(sql, (*first, *bounds, duplicates.shared(printed), limit))]
+
+
+def tidy(db: sqlite3.Connection, known: Notes) -> None:
+    """Drop the traces of rows that are gone, once there are many."""
+    last = known.fact("last")
+    if last - known.fact("tidied") > max(1_000, 2 * known.rows):
+        db.execute("DELETE FROM trace WHERE entry NOT IN (SELECT id FROM entry)")
+        set_facts(db, tidied=last)
 
 
 def keep_vectors(db: sqlite3.Connection, entry: int, path: str) -> None:

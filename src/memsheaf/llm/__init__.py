@@ -5,8 +5,11 @@ A model is optional everywhere. Whatever asks one has an answer of its own for w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
+
+from memsheaf.errors import ModelFailed
 
 
 class Question(NamedTuple):
@@ -19,6 +22,14 @@ class Question(NamedTuple):
     temperature: float = 0.0
 
 
+class Answer(NamedTuple):
+    """What a model said, as parsed JSON, and how many tokens it says that took; 0 when it does not say."""
+
+    value: object
+    input: int = 0
+    output: int = 0
+
+
 class Model(Protocol):
     """A language model. `name` is how it is called in messages."""
 
@@ -27,10 +38,37 @@ class Model(Protocol):
         """Which model this is."""
         ...
 
-    def ask(self, question: Question, *, deadline: float) -> object:
-        """Give the answer as parsed JSON, in at most `deadline` seconds.
+    def ask(self, question: Question, *, deadline: float) -> Answer:
+        """Give the answer, in at most `deadline` seconds.
 
         Raises:
             ModelFailed: there is none, in time and in its shape.
         """
         ...
+
+
+def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ) -> Model:
+    """The model of that name: `provider:model`, or the user's own command `claude` or `codex`, with `:model` or not.
+
+    `url` is another address than the provider's own, and `key` the environment variable with the key for it. Nothing
+    is sent, and nothing large is imported, before the first question.
+
+    Raises:
+        BadSettings: there is no such provider, or name, address and key do not go together.
+        ModelFailed: a package, a key or a command is missing.
+    """
+    from memsheaf.llm.command import TOOLS, Command
+
+    tool, _, model = name.partition(":")
+    if tool in TOOLS:
+        return Command(tool, model, url=url, key=key, environment=environment)
+    from memsheaf.llm.served import Served
+
+    return Served(name, url=url, key=key, environment=environment)
+
+
+def failed(message: str, hint: str = "") -> ModelFailed:
+    """A failure, with a hint of its own where there is something to do about it."""
+    error = ModelFailed(message)
+    error.hint = hint or error.hint
+    return error

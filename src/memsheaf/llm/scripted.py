@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm import Question
+from memsheaf.llm import Answer, Question
 
 Line = object | Exception | Callable[[Question], object]
 
@@ -14,11 +14,11 @@ Line = object | Exception | Callable[[Question], object]
 class Scripted:
     """Answers from a script, line by line; when it ends, every further question fails.
 
-    A line is the answer itself, an exception to raise, or a function of the question. `takes` is how long each
-    answer needs, in seconds. `asked` keeps the questions.
+    A line is the answer's value, an `Answer`, an exception to raise, or a function of the question that gives one.
+    `takes` is how long each answer needs, in seconds. `asked` keeps the questions.
 
     >>> model = Scripted([{"selected_memories": []}])
-    >>> model.ask(Question("", "what do we know?", {}), deadline=1.0)
+    >>> model.ask(Question("", "what do we know?", {}), deadline=1.0).value
     {'selected_memories': []}
     """
 
@@ -29,7 +29,7 @@ class Scripted:
         self._takes = takes
         self.asked: list[Question] = []
 
-    def ask(self, question: Question, *, deadline: float) -> object:
+    def ask(self, question: Question, *, deadline: float) -> Answer:
         """The next line of the script. Raises ModelFailed when it ended, or takes longer than the deadline."""
         self.asked.append(question)
         time.sleep(min(self._takes, deadline))
@@ -41,4 +41,5 @@ class Scripted:
             raise ModelFailed("the script has ended") from None
         if isinstance(line, Exception):
             raise line
-        return line(question) if callable(line) else line
+        said = line(question) if callable(line) else line
+        return said if isinstance(said, Answer) else Answer(said)

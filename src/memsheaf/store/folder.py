@@ -24,7 +24,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
 from memsheaf.scope import check_label
-from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, uses
+from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, tombstones, uses
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal
@@ -213,6 +213,8 @@ class FolderStore:
             steps = desk.outside(None if paths is None else set(paths))
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
                 commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
+                gone = ((step.path, step.old) for step in revisions if step.after == ABSENT and step.old)
+                tombstones.add(desk.history, [tombstones.of(path, old, commit.at, "removed") for path, old in gone])
                 desk.note(commit)
                 desk.finish(commit)
         return commit
@@ -251,6 +253,7 @@ class FolderStore:
                 raise NotFound(path)
             desk.drop_derived(CATALOG)
             uses.bring_together(desk.history, without=names)
+            tombstones.take_away(desk.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
             desk.finish(mark)
@@ -332,7 +335,23 @@ class FolderStore:
             return found
         return uses.Uses({}, 0, more=False)
 
-    def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[None]:
+    def bury(self, path: str, data: bytes, why: str) -> None:
+        """Note that a text is not to be learned again: a memory at its path, or one that never was, at ""."""
+        try:
+            with self._named_lock("lock", self._wait) as history:
+                tombstones.add(history, [tombstones.of(path, data, self._now(), why)])
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
+
+    def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
+        """The tombstone of what says the same as these words; None when nobody wants it gone."""
+        try:
+            with self._open_root() as root, root.folder(HISTORY) as history:
+                return tombstones.match(tombstones.read(history), words)
+        except OSError:
+            return None
+
+    def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""
         return self._named_lock(f"lock-{check_label(name, 'lock')}", self._wait if wait is None else wait)
 
@@ -414,13 +433,13 @@ class FolderStore:
                 self._unsettled = 0
 
     @contextmanager
-    def _named_lock(self, name: str, wait: float) -> Iterator[None]:
+    def _named_lock(self, name: str, wait: float) -> Iterator[Folder]:
         with (
             self._open_root(create=True) as root,
             root.folder(HISTORY, create=True) as history,
             kernel_lock(history, name, wait=wait),
         ):
-            yield
+            yield history
 
     @contextmanager
     def _reading(self) -> Iterator[Journal | None]:

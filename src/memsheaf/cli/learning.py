@@ -1,0 +1,272 @@
+"""Commands that learn from conversations: what is worth keeping of them, and what a person says to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memsheaf.cli.call import Call, pick, plural
+from memsheaf.cli.command import Argument, Usage, filled, place, takes
+from memsheaf.errors import MemsheafError, NotFound
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.flow.extract import Verdict
+    from memsheaf.flow.learn import Distilled
+    from memsheaf.flow.review import Waiting
+    from memsheaf.flow.turns import Proposal, Turn
+    from memsheaf.index.table import Row
+    from memsheaf.llm import Model
+    from memsheaf.memory import Memory
+    from memsheaf.sheaf import Sheaf
+
+TRANSCRIPT = 1 << 28  # bytes
+
+MODEL = Argument(
+    "--model", "ask this model instead of the one in the settings; none: rules alone", "NAME", convert=filled
+)
+
+
+@takes(
+    Argument(
+        "source",
+        "a conversation: Claude Code's JSONL, JSON messages or plain text; - is standard input",
+        "FILE",
+        convert=place,
+        complete="paths",
+    ),
+    MODEL,
+    Argument("--dry-run", "only show what would come of it"),
+)
+def extract(call: Call) -> int:
+    """Make memories of what was said: of the turns in the inbox, or of a conversation in a file.
+
+    With a model in the settings it reads the conversation; without one, rules catch what was asked for in so many
+    words ("remember that", "from now on", "we decided"). What was read once is not read again. The policy of the
+    scope decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when something has to
+    wait because the model failed or a cap was reached: nothing is lost, and the next run goes on.
+
+    examples:
+      memsheaf extract
+      memsheaf extract conversation.jsonl --dry-run
+      memsheaf extract notes.txt --model none --json
+    """
+    options, console = call.options, call.console
+    with call.changing() as sheaf:
+        turns = _turns(call, options.source, sheaf.root) if options.source else []
+        model = sheaf.metered("extract", options.model)
+        if options.dry_run:
+            verdicts = _rehearsed(sheaf, turns, model)
+            done = _distilled(len(turns), verdicts)
+        else:
+            kept = sheaf.learning.inbox.extend(turns) if turns else 0
+            with console.progress("Reading turns") as progress:
+                done = sheaf.learning.distil(model, progress=progress)
+            if options.source and not kept and not done.turns:
+                console.note("all of it was read before")
+    value = {
+        "turns": done.turns,
+        "left": done.left,
+        "problem": done.problem,
+        "dry_run": options.dry_run,
+        "verdicts": [_verdict_json(one) for one in done.verdicts],
+    }
+    console.answer(value, _told(done, dry_run=options.dry_run))
+    return 1 if done.problem else 0
+
+
+@takes(
+    Argument(
+        "--approve", "save this proposal, or confirm this memory; all: every one", "ID", repeated=True, convert=filled
+    ),
+    Argument(
+        "--reject", "refuse this one: it is not learned again; all: every one", "ID", repeated=True, convert=filled
+    ),
+    Argument("--edit", "open this one in your editor, and save what you make of it", "ID", convert=filled),
+)
+def review(call: Call) -> int:
+    """Decide what waits for you: proposals that were queued, and memories that are unconfirmed.
+
+    In a terminal each is shown and you are asked. With flags, or where nobody can be asked, nothing is asked. An ID
+    is the first characters of a proposal's, or the file of an unconfirmed memory.
+
+    examples:
+      memsheaf review
+      memsheaf review --json
+      memsheaf review --approve 3f2a --reject 91bc
+    """
+    options, console = call.options, call.console
+    with call.changing() as sheaf:
+        if options.approve or options.reject or options.edit:
+            return _by_flags(call, sheaf)
+        waiting, doubted = sheaf.learning.queue.all(), sheaf.list(unconfirmed=True)
+        if console.json or not console.interactive:
+            return _listed(call, waiting, doubted)
+        if not waiting and not doubted:
+            console.say("Nothing waits for you.")
+        return _one_by_one(call, sheaf, [*waiting, *doubted])
+
+
+def _turns(call: Call, source: str, folder: str) -> list[Turn]:
+    """The turns of a conversation in a file or on standard input."""
+    from os.path import basename
+
+    from memsheaf.flow.transcripts import read
+
+    if source == "-":
+        text, name = call.console.read_all(most=TRANSCRIPT), "stdin"
+    else:
+        name = basename(source)
+        try:
+            with open(source, encoding="utf-8", errors="replace") as file:
+                text = file.read(TRANSCRIPT + 1)
+        except OSError as error:
+            raise Usage(f"{source!r} cannot be read: {error.strerror}") from None
+        if len(text) > TRANSCRIPT:
+            raise Usage(f"{source!r} is longer than {TRANSCRIPT >> 20} MiB; split it")
+    found = read(text, conversation=name, folders=[folder])
+    if found.skipped:
+        call.console.note(f"{plural(found.skipped, 'line')} could not be understood")
+    return list(found)
+
+
+def _rehearsed(sheaf: Sheaf, turns: Sequence[Turn], model: Model | None) -> list[Verdict]:
+    """What would come of some turns, or of those in the inbox; nothing is written but what the model cost."""
+    learning = sheaf.learning
+    return learning.rehearse(turns or learning.inbox.turns(), model)
+
+
+def _distilled(turns: int, verdicts: Sequence[Verdict]) -> Distilled:
+    from memsheaf.flow.learn import Distilled
+
+    return Distilled(turns, tuple(verdicts))
+
+
+def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:
+    yield f"Read {plural(done.turns, 'turn')}: " + (
+        ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
+        if done.verdicts
+        else "nothing to keep."
+    )
+    for one in done.verdicts:
+        name = one.path or one.proposal.name
+        said = {"saved": "would be saved" if dry_run else "saved", "queued": "waits for review"}
+        yield f"  {said.get(one.outcome, 'dropped')}: {name}" + (f" ({one.why})" if one.why else "")
+    if done.problem:
+        yield f"{plural(done.left, 'turn')} wait: {done.problem}"
+
+
+def _verdict_json(one: Verdict) -> dict[str, object]:
+    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
+    return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
+
+
+def _by_flags(call: Call, sheaf: Sheaf) -> int:
+    options = call.options
+    done = []
+    for name in _named(options.approve, sheaf):
+        done.append({"id": name, "done": "approved", "path": _approve(sheaf, name).path})
+    for name in _named(options.reject, sheaf):
+        _reject(sheaf, name)
+        done.append({"id": name, "done": "rejected", "path": ""})
+    if options.edit:
+        done.append({"id": options.edit, "done": "approved", "path": _edited(call, sheaf, options.edit).path})
+    return call.console.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
+
+
+def _named(names: Sequence[str] | None, sheaf: Sheaf) -> list[str]:
+    if names != ["all"]:
+        return list(names or ())
+    return [one.id for one in sheaf.learning.queue.all()] + [row.path for row in sheaf.list(unconfirmed=True)]
+
+
+def _approve(sheaf: Sheaf, name: str) -> Memory:
+    return sheaf.confirm(name) if name.endswith(".md") else sheaf.learning.approve(name)
+
+
+def _reject(sheaf: Sheaf, name: str) -> None:
+    if name.endswith(".md"):
+        sheaf.forget(name, why="rejected")
+    else:
+        sheaf.learning.reject(name)
+
+
+def _edited(call: Call, sheaf: Sheaf, name: str) -> Memory:
+    from memsheaf.cli.editing import edited_text
+
+    if name.endswith(".md"):
+        memory = sheaf.read(name)
+        text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
+        sheaf.put(memory.path, text, expect=memory.version, anyway=True)
+        return sheaf.confirm(memory.path)
+    waiting = sheaf.learning.queue.get(name)
+    content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)
+    return sheaf.learning.approve(name, content=content)
+
+
+def _listed(call: Call, waiting: Sequence[Waiting], doubted: Sequence[Row]) -> int:
+    if call.console.json:
+        proposals = [{"id": one.id, "at": one.at, "why": one.why, **_proposal_json(one.proposal)} for one in waiting]
+        unconfirmed = [pick(row, ("path", "name", "description", "kind", "updated")) for row in doubted]
+        return call.console.answer({"proposals": proposals, "unconfirmed": unconfirmed})
+    if not waiting and not doubted:
+        call.console.say("Nothing waits for you.")
+        return 0
+    rows = [(one.id, one.proposal.kind, one.proposal.name, one.why) for one in waiting]
+    rows += [(row.path, row.kind, row.name, "unconfirmed") for row in doubted]
+    call.console.table([("ID", "TYPE", "NAME", "WHY"), *rows], ("bold",))
+    return 0
+
+
+def _proposal_json(proposal: Proposal) -> dict[str, object]:
+    return {**proposal._asdict()}
+
+
+def _one_by_one(call: Call, sheaf: Sheaf, waiting: Sequence[Waiting | Row]) -> int:
+    console = call.console
+    for number, one in enumerate(waiting, 1):
+        console.say(f"\n{number} of {len(waiting)}", style="dim")
+        name = _shown(call, sheaf, one)
+        while True:
+            answer = console.choose("approve, edit, reject, skip or quit?", "aersq")
+            try:
+                if answer == "a":
+                    console.say(f"saved: {_approve(sheaf, name).path}", style="green")
+                elif answer == "e":
+                    console.say(f"saved: {_edited(call, sheaf, name).path}", style="green")
+                elif answer == "r":
+                    _reject(sheaf, name)
+                    console.say("rejected", style="yellow")
+                elif answer == "q":
+                    return 0
+            except MemsheafError as error:
+                console.note(f"{error}. {error.hint}", style="red")
+                continue
+            break
+    return 0
+
+
+def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
+    """Show what waits, and give the name it is decided by."""
+    from memsheaf.flow.review import Waiting
+
+    console = call.console
+    if not isinstance(one, Waiting):
+        console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
+        console.say("unconfirmed: it came from a tool or a page", style="dim")
+        console.say(sheaf.read(one.path).body.strip())
+        return one.path
+    proposal = one.proposal
+    console.say(f"{one.id} [{proposal.kind}] {proposal.name}", style="bold")
+    console.say(f"{proposal.description} ({one.why})", style="dim")
+    if proposal.replaces:
+        from memsheaf.history import diff
+
+        try:
+            old = sheaf.read(proposal.replaces).body
+        except NotFound:
+            old = ""
+        console.say(diff(proposal.replaces, old, proposal.content + "\n", labels=("now", "proposed")))
+    else:
+        console.say(proposal.content)
+    return one.id

@@ -1,0 +1,138 @@
+"""Which memory a new fact corrects, and what stays of the old text: nothing piles up beside what it replaces.
+
+To take the wrong memory for the old one would lose it, so both have to speak of the same thing: the same sentence
+with other numbers, or a sentence that says itself that something changed and shares its subject with the memory. What
+the old text says besides stays below the new one, with its day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+from memsheaf.errors import MemsheafError
+from memsheaf.flow.phrases import corrects
+from memsheaf.flow.turns import Proposal
+from memsheaf.guard.duplicates import alike, fact, likeness, words
+from memsheaf.index import words as indexed
+from memsheaf.index.search import Match
+from memsheaf.index.stems import stem
+from memsheaf.memory import Memory
+
+RIVALS = 8  # memories that may be the one that is corrected
+SAME = 0.6  # from here on two sentences are one, but for their numbers
+COMMON, SHARE = 2, 4  # words of the subject in common: two, and a quarter of the shorter one
+COVERED = 0.7  # of the old subject; less, and the old text stays below
+LONG = 15  # words of a subject that a shorter text does not replace without keeping it
+
+_DAYS = (
+    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
+    "september october november december montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi "
+    "mercredi jeudi vendredi samedi dimanche lunes martes miercoles jueves viernes sabado domingo week month year "
+    "today tomorrow"
+)
+
+
+class Memories(Protocol):
+    """The memories that are there; `Sheaf` is one."""
+
+    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
+        """What has to do with a text, best first."""
+        ...
+
+    def read(self, path: str) -> Memory:
+        """One memory as it is now."""
+        ...
+
+
+def aimed(target: Memories, proposal: Proposal) -> Proposal:
+    """The proposal, aimed at the memory that it corrects, if there is one, with what stays of it."""
+    if proposal.replaces:
+        return _keeping(proposal, target.read(proposal.replaces), LONG)
+    is_correction = corrects(proposal.content)
+    is_new = is_correction or bool(_new().search(proposal.content))
+    for match in target.matches(f"{proposal.name}\n{proposal.content}", limit=RIVALS):
+        if match.row.state != "ok" or match.row.trust != "confirmed":
+            continue
+        try:
+            old = target.read(match.row.path)
+        except MemsheafError:
+            continue
+        if _is_renumbered(proposal.content, old) and old.kind == proposal.kind:
+            return proposal._replace(replaces=old.path, version=old.version)
+        if (is_correction and _is_about(proposal.content, old)) or (is_new and _is_revalued(proposal.content, old)):
+            one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
+            return _keeping(one, old, 0)
+    return proposal
+
+
+def subject(text: str) -> list[str]:
+    """What a text is about: its words, as far as they tell, without numbers and days."""
+    found = indexed.words(text)
+    return [word for word in dict.fromkeys(found) if not indexed.is_weak(word) and not _is_value(word)]
+
+
+def _is_renumbered(text: str, old: Memory) -> bool:
+    """Whether it is the same sentence with other numbers or days."""
+    said, theirs = words(text), fact(old)
+    plain, known = ([one for one in found if not _is_value(stem(one))] for found in (said, theirs))
+    return len(plain) > 2 and likeness(plain, known) >= SAME and not alike(said, theirs)
+
+
+def _is_about(text: str, old: Memory) -> bool:
+    """Whether two texts share their subject: two telling words, and a part of the shorter one."""
+    new, known = subject(text), subject(f"{old.name}\n{old.body}")
+    common = set(new) & set(known)
+    return len(common) >= COMMON and len(common) * SHARE >= min(len(new), len(known))
+
+
+def _is_revalued(text: str, old: Memory) -> bool:
+    """Whether both begin with the same subject and give it a value of the same sort: a day, or a number."""
+    new, known = (_clause().split(one.strip(), maxsplit=1)[0] for one in (text, old.body))
+    first, second = set(subject(new)), set(subject(known))
+    return len(first & second) * 2 >= max(1, min(len(first), len(second))) and bool(_sorts(new) & _sorts(known))
+
+
+def _keeping(proposal: Proposal, old: Memory, least: int) -> Proposal:
+    """The proposal with the text that it replaces below its own, when that says much that it does not."""
+    known = set(subject(old.body))
+    if len(known) < least or len(known & set(subject(proposal.content))) >= COVERED * len(known):
+        return proposal
+    day = (old.updated or old.created)[:10]
+    said = f"Before that, as of {day}:" if day else "Before that:"
+    return proposal._replace(content=f"{proposal.content.strip()}\n\n{said}\n\n{old.body.strip()}")
+
+
+def _is_value(word: str) -> bool:
+    return any(letter.isdigit() for letter in word) or word in _days()
+
+
+def _sorts(text: str) -> set[str]:
+    """Which sorts of values a text holds."""
+    found = [stem(word) for word in words(text)]
+    days = {"day"} if any(word in _days() for word in found) or _weekday().search(text) else set()
+    return days | ({"number"} if any(letter.isdigit() for word in found for letter in word) else set())
+
+
+@cache
+def _clause() -> re.Pattern[str]:
+    return re.compile(r"[,;:(\n]|[.!?](?:\s|$)|[，；。]|\s(?:since|because|so|but|and|und|weil|car|porque)\s")
+
+
+@cache
+def _new() -> re.Pattern[str]:
+    return re.compile(
+        r"(?i)\b(?:now|instead|as of|from now|jetzt|nun|ab sofort|statt|désormais|maintenant|ahora)\b|现在|今は|改"
+    )
+
+
+@cache
+def _weekday() -> re.Pattern[str]:
+    return re.compile("(?:周|週|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜")
+
+
+@cache
+def _days() -> frozenset[str]:
+    return frozenset(stem(word) for word in _DAYS.split())

@@ -1,0 +1,358 @@
+"""What a conversation says that is worth remembering: turns in, proposals out, each judged before it is written.
+
+A model reads the dialogue as data and answers in a schema; without one, and beside one, rules catch what the user
+asked for in so many words. What comes of a proposal is a `Verdict`, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import NamedTuple, Protocol
+
+from memsheaf.errors import Changed, Exists, MemsheafError, ModelFailed, Refused
+from memsheaf.flow.aim import Memories, aimed
+from memsheaf.flow.inject import words as prompt
+from memsheaf.flow.phrases import captured
+from memsheaf.flow.turns import ROLES, Message, Proposal, Turn
+from memsheaf.guard.dates import absolute
+from memsheaf.guard.duplicates import LIKE, alike, fact, telling, words
+from memsheaf.guard.secrets import REMOVED, without_secrets
+from memsheaf.guard.text import cut_bytes, for_prompt, one_line
+from memsheaf.llm import Model, Question
+from memsheaf.memory import KINDS, Memory
+from memsheaf.store import Change, Commit
+from memsheaf.store.tombstones import Tombstone
+
+MOST = 10  # memories that one answer may hold
+NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each
+ANSWER_TOKENS = 2_000
+SUPPORT = 0.34  # so much of a fact's telling words must have been said
+FROM_TOOLS = 0.3  # so much of them that only a tool said makes it unconfirmed
+SUBJECT = 0.6  # from here on two texts speak of the same thing
+SAME_MEANING = 0.9
+
+
+class Keeper(Protocol):
+    """What they are saved by; `keeping.Keeper` is one."""
+
+    def draft(self, proposal: Proposal, taken: Collection[str]) -> tuple[Change, Memory, Memory | None]:
+        """The change a proposal makes, under a name that is not taken; the memory after it, and the one before."""
+        ...
+
+    def judge(self, memory: Memory, was: Memory | None) -> None:
+        """Raise Refused for what may not be stored."""
+        ...
+
+    def buried(self, memory: Memory) -> Tombstone | None:
+        """Whether a person wants this gone."""
+        ...
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """Make changes as one commit. Raises Changed."""
+        ...
+
+    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+        """Make a change that a person wants. Raises Changed."""
+        ...
+
+    def bury(self, memory: Memory) -> None:
+        """Note that a person does not want this."""
+        ...
+
+
+class Verdict(NamedTuple):
+    """What came of a proposal: `saved` at a path, `queued` under an id, or `dropped`; and why."""
+
+    proposal: Proposal
+    outcome: str
+    path: str = ""
+    why: str = ""
+
+
+def propose(
+    target: Memories, turns: Sequence[Turn], model: Model | None, today: date, *, deadline: float = 60.0
+) -> list[Proposal]:
+    """What is worth remembering of some turns of one conversation.
+
+    Turns in which the agent wrote to memory itself are left out. Without a model rules decide; with one, what the
+    user asked for in so many words is there in any case.
+
+    Raises:
+        ModelFailed: the model gave no answer.
+        BadAnswer: it gave two that cannot be used.
+    """
+    turns = [turn for turn in turns if not turn.saved]
+    ruled = [proposal for turn in turns for proposal in captured(turn, day_of(turn, today))]
+    if model is None or not turns:
+        return ruled
+    day = day_of(turns[-1], today)
+    found = [
+        one._replace(content=absolute(one.content, day), description=absolute(one.description, day))
+        for one in _asked(target, turns, model, day, deadline)
+    ]
+    missed = [one for one in ruled if one.explicit and not any(_covers(other, one) for other in found)]
+    return [*found, *missed]
+
+
+def day_of(turn: Turn, today: date) -> date:
+    """The day of a turn, from which "tomorrow" is counted."""
+    try:
+        return min(today, datetime.fromisoformat(turn.at).astimezone().date()) if turn.at else today
+    except (ValueError, OverflowError, OSError):
+        return today
+
+
+class BadAnswer(ModelFailed):
+    """A model answered twice in a shape that cannot be used."""
+
+
+def decide(
+    target: Memories, keeper: Keeper, proposals: Iterable[Proposal], turns: Sequence[Turn], *, policy: str
+) -> list[tuple[Verdict, Change | None]]:
+    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason."""
+    decided: list[tuple[Verdict, Change | None]] = []
+    taken: dict[str, Memory] = {}
+    for proposal in proposals:
+        try:
+            proposal = aimed(target, _trusted(proposal, turns))
+            if REMOVED in proposal.content:
+                raise Refused("a secret was taken out of it")
+            if why := _unsupported(proposal, turns, target):
+                raise Refused(why)
+            change, memory, was = keeper.draft(proposal, taken.keys())
+            keeper.judge(memory, was)
+            _refuse_twice(memory, taken.values(), target, was)
+            if not (proposal.explicit or was) and (stone := keeper.buried(memory)):
+                raise Refused(f"it was {stone.why} on {stone.at[:10]}")
+        except (MemsheafError, ValueError) as error:
+            decided.append((Verdict(proposal, "dropped", "", without_secrets(str(error))), None))
+            continue
+        taken[memory.path] = memory
+        proposal = proposal._replace(replaces=was.path if was else "", version=was.version if was else "")
+        if why := _needs_a_person(proposal, was, policy):
+            decided.append((Verdict(proposal, "queued", memory.path, why), None))
+        else:
+            decided.append((Verdict(proposal, "saved", memory.path, ""), change))
+    return decided
+
+
+def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: str) -> list[Verdict]:
+    """Commit what is to be saved, as one; what somebody changed meanwhile is dropped alone, and said."""
+    left = list(decided)
+    while changes := [change for _, change in left if change]:
+        try:
+            keeper.change_many(changes, why, by="extraction")
+            break
+        except (Changed, Exists) as error:
+            gone = [at for at, (_, change) in enumerate(left) if change and change.path == error.path]
+            if not gone:
+                raise
+            for at in gone:
+                left[at] = (left[at][0]._replace(outcome="dropped", why="it was changed meanwhile"), None)
+    return [verdict for verdict, _ in left]
+
+
+# asking a model
+
+_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "memories": {
+            "type": "array",
+            "maxItems": MOST,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string", "enum": ["add", "update"]},
+                    "file": {"type": "string"},
+                    "name": {"type": "string"},
+                    "description": {"type": "string"},
+                    "type": {"type": "string", "enum": list(KINDS)},
+                    "content": {"type": "string"},
+                    "scope": {"type": "string", "enum": ["persistent", "current_task"]},
+                    "messages": {"type": "array", "items": {"type": "integer"}},
+                },
+                "required": ["action", "file", "name", "description", "type", "content", "scope", "messages"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["memories"],
+    "additionalProperties": False,
+}
+
+
+def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
+    near = _near(target, turns)
+    nonce = os.urandom(8).hex()
+    asked = f"Existing memories:\n{_listed(near, nonce)}\n\nThe conversation:\n{_dialogue(turns, nonce)}"
+    question = Question(
+        prompt("extract").replace("{today}", today.isoformat()), asked, _SCHEMA, max_tokens=ANSWER_TOKENS
+    )
+    trouble = ""
+    for _ in range(2):
+        text = f"{asked}\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else asked
+        answer = model.ask(question._replace(text=text), deadline=deadline).value
+        try:
+            return _read(answer, near, turns)
+        except ValueError as error:
+            trouble = str(error)
+    raise BadAnswer(f"its answer cannot be used: {trouble}")
+
+
+def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
+    """The memories that have to do with the dialogue."""
+    texts = [message.text[:2_000] for message in _messages(turns) if message.role == "user"][-6:]
+    texts += [message.text[:1_000] for message in _messages(turns) if message.role != "user"][-6:]
+    found: dict[str, float] = {}
+    for text in [*texts, "\n".join(texts)[:4_000]]:
+        for match in target.matches(text, limit=NEAR) if text.strip() else ():
+            found[match.row.path] = max(found.get(match.row.path, 0.0), match.score)
+    near = {}
+    for path in sorted(found, key=lambda one: -found[one])[:NEAR]:
+        try:
+            memory = target.read(path)
+        except MemsheafError:
+            continue
+        if memory.state == "ok" and memory.kind in KINDS:
+            near[path] = memory
+    return near
+
+
+def _listed(near: Mapping[str, Memory], nonce: str) -> str:
+    if not near:
+        return "(none)"
+    lines = []
+    for path, memory in near.items():
+        body = cut_bytes(for_prompt(without_secrets(memory.body)).strip(), NEAR_BYTES)
+        head = f"{path} [{memory.kind}] {one_line(for_prompt(without_secrets(memory.name)), 120)}"
+        lines.append(f"<memory-{nonce}>\n{head}\n{body}\n</memory-{nonce}>")
+    return "\n".join(lines)
+
+
+def _dialogue(turns: Sequence[Turn], nonce: str) -> str:
+    lines = [
+        f"<message-{nonce} number={number} from={message.role}>\n{for_prompt(message.text)}\n</message-{nonce}>"
+        for number, message in enumerate(_messages(turns), 1)
+    ]
+    return "\n".join(lines)
+
+
+def _messages(turns: Sequence[Turn]) -> list[Message]:
+    return [message for turn in turns for message in turn.messages]
+
+
+def _read(answer: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> list[Proposal]:
+    """The proposals in an answer. Raises ValueError, in words that the model can act on."""
+    memories = answer.get("memories") if isinstance(answer, dict) else None
+    if not isinstance(memories, list):
+        raise ValueError("it is not an object with a list 'memories'")
+    if len(memories) > MOST:
+        raise ValueError(f"it holds {len(memories)} memories; {MOST} are the most")
+    return [one for memory in memories if (one := _one(memory, near, turns))]
+
+
+def _one(given: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> Proposal | None:
+    if not isinstance(given, dict):
+        raise ValueError("a memory is not an object")
+    texts = {key: given.get(key, "") for key in ("action", "file", "name", "description", "type", "content", "scope")}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise ValueError(f"'{key}' is not a text")
+    if texts["type"] not in KINDS:
+        raise ValueError(f"'type' must be one of {', '.join(KINDS)}")
+    if not texts["content"].strip() or not texts["name"].strip():
+        raise ValueError("'name' and 'content' must say something")
+    if texts["scope"] == "current_task":
+        return None
+    path = texts["file"].strip()
+    if texts["action"] == "update" and path not in near:
+        raise ValueError(f"'file' of an update must be one of the existing memories, not {path[:80]!r}")
+    if texts["action"] not in ("add", "update"):
+        raise ValueError("'action' must be add or update")
+    replaced = near.get(path) if texts["action"] == "update" else None
+    return Proposal(
+        name=one_line(texts["name"], 120),
+        description=one_line(texts["description"], 300) or one_line(texts["content"], 200),
+        kind=texts["type"],
+        content=texts["content"].strip(),
+        replaces=replaced.path if replaced else "",
+        version=replaced.version if replaced else "",
+        conversation=_place(turns, given.get("messages")),
+        why="extracted",
+    )
+
+
+def _place(turns: Sequence[Turn], numbers: object) -> str:
+    """Which turn of which conversation it was said in, as `conversation` has it."""
+    at = min((one for one in numbers if type(one) is int and one > 0), default=1) if isinstance(numbers, list) else 1
+    for number, turn in enumerate(turns, 1):
+        at -= len(turn.messages)
+        if at <= 0:
+            return f"{turn.conversation}#{number}"
+    return turns[-1].conversation
+
+
+# judging
+
+
+def _trusted(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
+    """The proposal, unconfirmed when much of it was said by a tool and not by the user."""
+    said = telling(proposal.content)
+    user, tools = (_said(turns, role) for role in ("user", "tool"))
+    if said and len((said & tools) - user) > FROM_TOOLS * len(said):
+        return proposal._replace(trust="unconfirmed", why="it comes from a tool or a page")
+    return proposal
+
+
+def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> str:
+    """Why a proposal is not borne out by the conversation; "" when it is."""
+    claimed = telling(proposal.content)
+    known = frozenset[str]().union(*(_said(turns, role) for role in ROLES))
+    if proposal.replaces:
+        known |= telling(target.read(proposal.replaces).body)
+    if not claimed:
+        return "it says nothing"
+    return "nothing in the conversation says it" if len(claimed & known) < SUPPORT * len(claimed) else ""
+
+
+def _said(turns: Sequence[Turn], role: str) -> frozenset[str]:
+    texts = (message.text for turn in turns for message in turn.messages if message.role == role)
+    return frozenset(word for text in texts for word in words(text))
+
+
+def _refuse_twice(memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None) -> None:
+    """Raise Refused for what another proposal says, or what a memory says in other words."""
+    wanted = fact(memory)
+    for other in others:
+        if alike(wanted, fact(other)) >= LIKE:
+            raise Refused("it was proposed twice")
+    if was is not None:
+        if was.kind == memory.kind and alike(wanted, fact(was)) >= LIKE:
+            raise Refused(f"{was.path!r} says so already")
+        return
+    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3):
+        if match.near < SAME_MEANING or match.row.state != "ok":
+            continue
+        if alike(wanted, fact(target.read(match.row.path))) >= SUBJECT:
+            raise Refused(f"{match.row.path!r} means the same")
+
+
+def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
+    if policy != "auto":
+        return "the policy of this scope is to ask"
+    if was is None:
+        return ""
+    if proposal.trust == "unconfirmed":
+        return "it would replace a memory, and comes from a tool or a page"
+    if was.pinned:
+        return "it would change a pinned memory"
+    return "it would change what you wrote yourself" if was.source == "user" and not proposal.explicit else ""
+
+
+def _covers(found: Proposal, ruled: Proposal) -> bool:
+    """Whether a proposal says what a rule caught."""
+    asked = telling(ruled.content)
+    return len(asked & telling(f"{found.name} {found.content}")) >= SUBJECT * len(asked)

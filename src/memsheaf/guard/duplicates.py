@@ -1,0 +1,159 @@
+"""Whether two memories say the same.
+
+Two texts are compared by their words: lower case, punctuation turned into blanks, the share of words that both have
+among all that either has. From 0.85 on they are near-duplicates. Where the words are the same but a number is not,
+they are two facts, or a fact and its correction; so are a sentence and its negation, or the same words in another
+order.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import TypeVar
+from zlib import crc32
+
+from memsheaf.memory import Memory
+
+T = TypeVar("T")
+
+LIKE = 0.85  # as `_both` has it, too
+SHARED = 4  # traces that two texts must share before they are compared: fewer are shared by chance
+TELLING = 8  # a text of fewer words says too little without its name
+
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_USUAL = (
+    "a an and are as at be by do for from how if in is it its no not of on or our so that the their then there these "
+    "they this to use used uses using was we when which why will with you your apply all any always"
+)
+_DENYING = (
+    "not no never none without cannot neither nor dont doesnt isnt arent wont cant shouldnt mustnt "
+    "nicht kein keine keinen nie niemals ohne ne pas jamais sans aucun nunca sin tampoco"
+)
+_COMMON, _NEGATIONS = frozenset(_USUAL.split()), frozenset(_DENYING.split())
+_NEGATING = "不没別别无無勿非ぬず"
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order, as they are compared; a script without blanks gives pairs of characters.
+
+    >>> words("Don't use `snake_case`, ever.")
+    ['dont', 'use', 'snake', 'case', 'ever']
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("’", "'")
+    found = _word().findall(text.casefold().replace("'", ""))
+    if text.isascii():
+        return found
+    return [piece for word in found for piece in _pieces(word)]
+
+
+def tokens(text: str) -> frozenset[str]:
+    """The words of a text, each once."""
+    return frozenset(words(text))
+
+
+def telling(text: str) -> frozenset[str]:
+    """The words of a text, each once, without those that are in every text."""
+    return tokens(text) - _COMMON
+
+
+def likeness(a: Collection[T], b: Collection[T]) -> float:
+    """The share of words, or of their prints, that both have; 0.0 when there are none at all.
+
+    >>> likeness(tokens("Releases go out on Fridays."), tokens("releases: go out, on Fridays!"))
+    1.0
+    """
+    first, second = frozenset(a), frozenset(b)
+    both = len(first & second)
+    return both / (len(first) + len(second) - both) if both else 0.0
+
+
+def fact(memory: Memory) -> list[str]:
+    """The words that a memory is compared by: those of its text, and of its name when these are few."""
+    found = words(memory.body)
+    return found if len(set(found)) >= TELLING else words(memory.name) + found
+
+
+def alike(a: Sequence[str], b: Sequence[str]) -> float:
+    """How alike two facts are; 0.0 when they are so with other numbers, which makes them two facts.
+
+    >>> alike(words("the service listens on port 8080"), words("the service listens on port 8081"))
+    0.0
+    """
+    return likeness(a, b) if _numbers(a) == _numbers(b) else 0.0
+
+
+def same(a: Memory, b: Memory) -> float:
+    """How alike two memories are, 0.0 unless one can stand for the other.
+
+    The words that both have come in the same order, and nothing is denied in one that is not denied in the other.
+    """
+    first, second = fact(a), fact(b)
+    if denials(first) != denials(second) or _order(first, second) != _order(second, first):
+        return 0.0
+    return alike(first, second)
+
+
+def prints(found: Collection[str]) -> list[int]:
+    """The words as numbers, each once, in an order that is the same everywhere: long ones first, which are rarer."""
+    order = sorted(frozenset(found), key=lambda word: (-len(word), word))
+    return [crc32(word.encode("utf-8", "replace")) for word in order]
+
+
+def traces(printed: Sequence[int]) -> Sequence[int]:
+    """The first of these numbers, of which every near-duplicate has `shared` many among its own first ones."""
+    count = len(printed)
+    return printed[: count - _both(count) + SHARED]
+
+
+def shared(printed: Sequence[int]) -> int:
+    """How many traces a text with these prints shares with a near-duplicate at least."""
+    return min(SHARED, _both(len(printed)))
+
+
+def _both(count: int) -> int:
+    """How many words a text of so many has in common with a near-duplicate at least."""
+    return (85 * count + 99) // 100
+
+
+def _pieces(word: str) -> list[str]:
+    pieces = []
+    for part in _script().findall(word):
+        if len(part) < 2 or not _script_start().match(part):
+            pieces.append(part)
+        else:
+            pieces += [part[at : at + 2] for at in range(len(part) - 1)]
+    return pieces
+
+
+def _numbers(found: Collection[str]) -> frozenset[str]:
+    return frozenset(word for word in found if not word.isalpha())
+
+
+def denials(found: Sequence[str]) -> int:
+    """How many of these words deny something."""
+    return sum(word in _NEGATIONS or any(letter in _NEGATING for letter in word) for word in found)
+
+
+def _order(found: Sequence[str], other: Sequence[str]) -> list[str]:
+    """The words that the other has, too, in the order in which they first come here."""
+    known = frozenset(other)
+    return list(dict.fromkeys(word for word in found if word in known))
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(r"[^\W_]+")
+
+
+@cache
+def _script() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+
+
+@cache
+def _script_start() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]")

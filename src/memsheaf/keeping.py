@@ -1,0 +1,307 @@
+"""Every change of a scope passes here: what may be stored is, as one commit, and the index follows.
+
+The gates stand at one place, `Keeper.commit`: a new secret, what is not worth keeping, and what another memory says
+already go no further, whichever way they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from memsheaf.editing import dated, merged, placed, refuse_secrets, refuse_unworthy, vouched
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotFound, PathRefused, ReadOnly
+from memsheaf.flow.turns import Proposal
+from memsheaf.frontmatter import edited
+from memsheaf.guard.duplicates import LIKE, alike, fact
+from memsheaf.guard.names import check_path, file_name
+from memsheaf.index.search import Index
+from memsheaf.memory import KINDS, Memory, check, compose, parse
+from memsheaf.scope import Scope
+from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.tombstones import Tombstone
+
+
+class Keeper:
+    """What changes the memories of one scope. `by` is who does, unless a change says otherwise."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        store: FolderStore,
+        index: Index,
+        *,
+        by: str,
+        read_only: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self.scope = scope
+        self.store = store
+        self.index = index
+        self.by = by
+        self.read_only = read_only
+        self._clock = clock
+
+    def read(self, path: str) -> Memory:
+        """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
+        try:
+            document = self.store.read(path)
+        except NotFound:
+            others = self.index.same_file(path)
+            if len(others) != 1 or others[0] == path:
+                raise
+            document = self.store.read(others[0])
+        return parse(document.path, document.data)
+
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
+
+    def require_writable(self) -> None:
+        """Raise ReadOnly when nothing may be changed here."""
+        if self.read_only:
+            raise ReadOnly(f"the scope {self.scope} was opened for reading only")
+
+    def spelled(self, path: str) -> str:
+        """The path as the folder spells it, whether or not it is still there."""
+        path = check_path(path)
+        others = self.index.same_file(path)
+        return others[0] if len(others) == 1 else path
+
+    def refuse_other_spelling(self, path: str, found: Memory) -> None:
+        """Raise Exists when a whole text would go to a file that only some systems call by this name."""
+        if check_path(path) != check_path(found.path):
+            raise Exists(found.path, f"{path!r} would be the same file on some systems")
+
+    def find(self, path: str) -> Memory | None:
+        """One memory as it is now, None when there is none. Raises PathRefused."""
+        try:
+            return self.read(path)
+        except NotFound:
+            return None
+        except PathRefused as error:
+            from memsheaf.guard.secrets import without_secrets
+
+            raise PathRefused(without_secrets(error.path), error.why) from None
+
+    def same_name(self, kind: str, name: str) -> Memory | None:
+        """The memory that bears this very name: a correction belongs there."""
+        for _ in range(2):
+            path = self.index.named(kind, name.strip())
+            found = self.find(path) if path else None
+            if found is None or (found.name, found.kind) == (name.strip(), kind):
+                return found
+            self.index.look(thorough=True)  # it was given another name meanwhile
+        return None
+
+    def store_new(
+        self,
+        fresh: Memory,
+        kind: str,
+        name: str,
+        expect: Version,
+        *,
+        allow_secret: bool = False,
+        anyway: bool = False,
+    ) -> Memory:
+        """Store a memory under a name that is free; the index knows which are, the store has the last word."""
+        for last in (False, True):
+            target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
+            try:
+                return self.store_one(
+                    placed(fresh, target),
+                    expect,
+                    f"remember {name}",
+                    alone=True,
+                    allow_secret=allow_secret,
+                    anyway=anyway,
+                )
+            except Changed:
+                if last or expect != ABSENT:
+                    raise
+                self.index.look(thorough=True)  # somebody made that very file since the last look
+        raise AssertionError("the second attempt returns or raises")
+
+    def for_change(self, path: str, expect: Version | None) -> Memory:
+        """One memory that is to be changed. Raises NotFound, BadHeader, Changed."""
+        self.require_writable()
+        memory = self.read(path)
+        if memory.state not in ("ok", "free"):
+            raise BadHeader(memory.path, memory.problem)
+        if expect is not None and expect != memory.version:
+            raise Changed(memory.path)
+        return memory
+
+    def store_one(
+        self,
+        memory: Memory,
+        expect: Version,
+        why: str,
+        *,
+        was: Memory | None = None,
+        alone: bool = False,
+        allow_secret: bool = False,
+        anyway: bool = False,
+    ) -> Memory:
+        """Store one memory, new or in the place of what it was, with the trust that its channel gives it."""
+        memory = vouched(memory, was, self.by)
+        self.commit(
+            [Change(memory.path, memory.data, expect)],
+            why,
+            parsed={memory.path: memory},
+            was={memory.path: was} if was else {},
+            alone=alone,
+            allow_secret=allow_secret,
+            anyway=anyway,
+        )
+        return memory
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        why: str,
+        *,
+        by: str = "",
+        parsed: Mapping[str, Memory] = MappingProxyType({}),
+        was: Mapping[str, Memory] = MappingProxyType({}),
+        alone: bool = False,
+        allow_secret: bool = False,
+        anyway: bool = False,
+    ) -> Commit:
+        """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
+
+        Every change of ours passes here. What holds a new secret goes no further, nor does what is not worth
+        keeping or is there already, unless it shall be kept `anyway`.
+        """
+        self.require_writable()
+        made = {
+            one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
+        }
+        for change in changes if not allow_secret else ():
+            refuse_secrets(made.get(change.path), was.get(change.path), why)
+        self.index.ready()
+        if present := [change.path for change in changes if change.expect != ABSENT]:
+            self.index.notice(present)
+        if not alone:
+            self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
+        for path, memory in made.items() if not anyway else ():
+            if memory.state == "ok":
+                refuse_unworthy(memory, was.get(path))
+                if path not in was:
+                    self.refuse_duplicate(memory)
+        return self.follow(
+            lambda: self.store.commit(changes, by=by or self.by, why=why),
+            [change.path for change in changes],
+            parsed,
+        )
+
+    def refuse_duplicate(self, memory: Memory) -> None:
+        """Raise Duplicate when another memory says the same in almost the same words."""
+        wanted = fact(memory)
+        for path in self.index.alike(wanted):
+            with suppress(MemsheafError):
+                other = self.read(path)
+                if path != memory.path and other.state == "ok" and (found := alike(wanted, fact(other))) >= LIKE:
+                    break
+        else:
+            return
+        raise Duplicate(path, found)
+
+    def refuse_twins(self, paths: Iterable[str]) -> None:
+        """Raise Exists for a path that is one file with another where case or composition do not count."""
+        for path in paths:
+            if others := set(self.index.same_file(path)) - {path}:
+                raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
+
+    def follow(
+        self,
+        work: Callable[[], Commit],
+        paths: Sequence[str],
+        parsed: Mapping[str, Memory] = MappingProxyType({}),
+    ) -> Commit:
+        """Do what makes a commit that touches these paths, and take it over into the index."""
+        before = self.index.folders_of(paths)
+        commit = work()
+        self.index.follow(commit, before, parsed)
+        return commit
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """Change several memories as one commit, all or none; `by` says through which channel.
+
+        Raises:
+            Changed: one of them is not at the version that was expected.
+            TextRefused, SecretFound, Duplicate, NotWorth.
+        """
+        was = {change.path: found for change in changes if (found := self.find(change.path))}
+        return self.commit(changes, why, by=by, was=was)
+
+    def confirm(self, path: str) -> Memory:
+        """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
+        memory = self.for_change(path, None)
+        if memory.trust == "confirmed":
+            return memory
+        sure = check(memory.path, edited(memory.text, fields={"trust": "confirmed"}), kinds=(*KINDS, memory.kind))
+        self.commit(
+            [Change(memory.path, sure.data, memory.version)],
+            f"confirm {memory.name}",
+            by="user",
+            was={memory.path: memory},
+        )
+        return sure
+
+    def draft(
+        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+    ) -> tuple[Change, Memory, Memory | None]:
+        """The change that a proposal makes, the memory after it, and the one before; nothing is written.
+
+        Raises:
+            TextRefused, BadHeader: it cannot be stored.
+            NotFound: the memory that it would replace is gone.
+        """
+        self.index.ready()
+        today = self.today()
+        fresh = compose(
+            name=proposal.name,
+            description=dated(proposal.description, today),
+            kind=proposal.kind,
+            body=dated(proposal.content, today),
+            created=today,
+            updated=today,
+            source="extraction",
+            trust=proposal.trust,
+            conversation=proposal.conversation,
+            expires=proposal.expires,
+        )
+        was = self.read(proposal.replaces) if proposal.replaces else self.same_name(proposal.kind, proposal.name)
+        if was is None:
+            path = file_name(
+                proposal.kind, proposal.name, lambda one: one in taken or bool(self.index.same_file(one))
+            )
+            return Change(path, fresh.data, ABSENT), placed(fresh, path), None
+        if was.state != "ok":
+            raise BadHeader(was.path, was.problem)
+        memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
+        return Change(was.path, memory.data, was.version), memory, was
+
+    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+        """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
+        self.commit([change], why, by="user", was={was.path: was} if was else {}, anyway=True)
+
+    def bury(self, memory: Memory) -> None:
+        """Note that a person rejected this: it is not learned again."""
+        self.require_writable()
+        self.store.bury("", memory.data, "rejected")
+
+    def judge(self, memory: Memory, was: Memory | None) -> None:
+        """Raise what a change would be refused with: TextRefused, SecretFound, NotWorth, Duplicate."""
+        refuse_secrets(memory, was)
+        refuse_unworthy(memory, was)
+        if was is None:
+            self.refuse_duplicate(memory)
+
+    def buried(self, memory: Memory) -> Tombstone | None:
+        """The tombstone that stands in the way of learning this; None when nobody wants it gone."""
+        return self.store.buried(fact(memory))

@@ -1,0 +1,150 @@
+"""Somebody's program, run on a leash: it and all it starts are gone when we are, however we go.
+
+The program begins as a shell that leaves a watcher behind and then becomes the program. Both are in a process group
+of their own. The watcher waits on a pipe of which we alone hold the other end: when we let go of it, or die, even by
+`kill -9`, the pipe ends, and the watcher kills the group.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from selectors import DefaultSelector
+    from subprocess import Popen
+
+# $1 is the number of the descriptor with the text for the program, which may have two digits: hence /dev/fd.
+_SHELL = """
+exec 3<&0
+(read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
+text=$1
+shift
+exec "$@" </dev/fd/"$text" 3<&-
+"""
+_CHUNK = 1 << 16
+_LOOK = 0.05  # seconds between looks whether the program has ended, should something it started hold its output
+
+
+class Ran(NamedTuple):
+    """How a program ended, and what it printed."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+class TooMuch(Exception):
+    """The program printed more than it may."""
+
+
+def run(
+    line: Sequence[str], text: bytes, *, folder: str, environment: Mapping[str, str], deadline: float, limit: int
+) -> Ran:
+    """Run a program in a folder, with a text on its standard input. Nothing of it is left when this returns.
+
+    Raises:
+        TimeoutError: it had not ended when the time was up.
+        TooMuch: it printed more than `limit` bytes.
+        OSError: it could not be started.
+    """
+    import subprocess
+
+    end = time.monotonic() + deadline
+    held, leash = os.pipe()
+    outlet, inlet = os.pipe()
+    process = None
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _SHELL, "memsheaf", str(outlet), *line],
+            stdin=held,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(environment),
+            pass_fds=(outlet,),
+            start_new_session=True,
+        )
+        inlet, writing = -1, inlet
+        out, err = _converse(process, writing, text, end, limit)
+        return Ran(process.wait(max(end - time.monotonic(), 0)), out, err)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    finally:
+        for descriptor in (leash, held, outlet, inlet):
+            if descriptor >= 0:
+                os.close(descriptor)
+        if process is not None:
+            _end(process)
+
+
+def _end(process: Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # the watcher is about to, and this does not wait for it
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _converse(process: Popen[bytes], inlet: int, text: bytes, end: float, limit: int) -> tuple[bytes, bytes]:
+    """Write to the program and read from it, whichever it is ready for, until it has ended."""
+    from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+
+    assert process.stdout is not None
+    assert process.stderr is not None
+    heard = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    with DefaultSelector() as selector:
+        for descriptor in heard:
+            os.set_blocking(descriptor, False)
+            selector.register(descriptor, EVENT_READ)
+        os.set_blocking(inlet, False)
+        selector.register(inlet, EVENT_WRITE)
+        rest = memoryview(text)
+        try:
+            while heard.keys() & selector.get_map().keys():
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                has_ended = process.poll() is not None
+                ready = selector.select(0 if has_ended else min(left, _LOOK))
+                for key, _ in ready:
+                    if key.fd == inlet:
+                        rest = _write(inlet, rest)
+                        if not rest:
+                            selector.unregister(inlet)
+                            os.close(inlet)
+                            inlet = -1
+                    else:
+                        _read(key.fd, heard[key.fd], selector)
+                if sum(map(len, heard.values())) > limit:
+                    raise TooMuch
+                if has_ended and not any(key.fd in heard for key, _ in ready):
+                    break  # what it started may hold its output for ever
+        finally:
+            if inlet >= 0:
+                os.close(inlet)
+    out, err = heard.values()
+    return bytes(out), bytes(err)
+
+
+def _read(descriptor: int, heard: bytearray, selector: DefaultSelector) -> None:
+    with suppress(BlockingIOError):
+        part = os.read(descriptor, _CHUNK)
+        heard += part
+        if not part:
+            selector.unregister(descriptor)
+
+
+def _write(inlet: int, rest: memoryview) -> memoryview:
+    """Write what fits, and give what is left; nothing is, once nobody reads."""
+    try:
+        return rest[os.write(inlet, rest[:_CHUNK]) :]
+    except BlockingIOError:
+        return rest
+    except BrokenPipeError:
+        return rest[:0]

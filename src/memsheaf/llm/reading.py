@@ -1,0 +1,66 @@
+"""A model's text as the JSON it was asked for. All of it, or nothing: no JSON is looked for inside of other words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+ANSWER_BYTES = 4_000_000
+"""How large an answer may be, with all that is around it. What we ask for has a few thousand bytes."""
+
+_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "null": type(None),
+}
+
+
+def read(text: str, schema: Mapping[str, object]) -> object:
+    """The JSON that a text is, or that the one fenced block is which makes up the text.
+
+    Only its outer shape is held against the schema: the type, and for an object the keys that it must have.
+
+    >>> read('```json\\n{"found": []}\\n```', {"type": "object", "required": ["found"]})
+    {'found': []}
+    >>> read('The answer is {"found": []}', {"type": "object"})
+    Traceback (most recent call last):
+    ValueError: it is no JSON
+
+    Raises:
+        ValueError: it is not that. The message says what is wrong, and shows nothing of the text.
+    """
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        value = json.loads(fenced[1] if fenced else text, parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half characters") from None
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON") from None
+    return _shaped(value, schema)
+
+
+def _shaped(value: object, schema: Mapping[str, object]) -> object:
+    """The value, if it has the outer shape that the schema asks for. Raises ValueError."""
+    wanted = schema.get("type")
+    if not isinstance(wanted, str) or wanted not in _TYPES:
+        return value
+    if not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted != "boolean"):
+        raise ValueError(f"it is JSON, but not of the type {wanted}")
+    required = schema.get("required")
+    if isinstance(value, dict) and isinstance(required, list | tuple):
+        missing = [str(key) for key in required if key not in value]
+        if missing:
+            raise ValueError(f"it has no {missing[0]!r}")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number of JSON")

@@ -1,0 +1,303 @@
+"""What models may cost, and what they did: caps that are checked before a request, and a ledger of requests.
+
+A request is written down before it is made, at the most that it may cost, and put right when its answer is there. So
+whoever is killed in between has paid in full, and no two processes spend the same allowance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
+from memsheaf.llm import Answer, Model, Question
+
+if TYPE_CHECKING:
+    from memsheaf.store.state import State
+
+DAYS = 400
+"""How long the ledger remembers."""
+
+_BYTES_A_TOKEN = 4
+_WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
+_MOST = 10**9  # tokens; whoever reports more does not count
+_DAY = "%Y-%m-%d"
+
+
+class Caps(NamedTuple):
+    """The most that may be spent in one run, and in one day by all runs together; a token is about 4 bytes."""
+
+    requests_per_run: int = 20
+    tokens_per_run: int = 100_000
+    seconds_per_run: float = 300.0
+    requests_per_day: int = 300
+    tokens_per_day: int = 1_000_000
+
+
+class Spent(NamedTuple):
+    """What was spent, of one day, purpose and model, or all together. `open` counts requests that never came back."""
+
+    day: str = ""
+    purpose: str = ""
+    model: str = ""
+    requests: int = 0
+    failures: int = 0
+    open: int = 0
+    input: int = 0
+    output: int = 0
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """What went in and what came out."""
+        return self.input + self.output
+
+    def plus(self, other: Spent) -> Spent:
+        """Both together, under the name of this."""
+        return self._replace(
+            requests=self.requests + other.requests,
+            failures=self.failures + other.failures,
+            open=self.open + other.open,
+            input=self.input + other.input,
+            output=self.output + other.output,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class Ledger:
+    """What all runs of a user spent, line by line, in one file a day. Processes and threads may share it."""
+
+    def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
+        self._state = state
+        self._clock = clock
+
+    @classmethod
+    def of(cls, state: str, *, clock: Callable[[], float] = time.time) -> Ledger:
+        """The ledger of a user, in the state directory: one for all scopes, so that a day's caps hold for all."""
+        from memsheaf.store.state import State
+
+        return cls(State(os.path.join(state, "spend")), clock=clock)
+
+    def reserve(self, caps: Caps, cost: Spent) -> Reserved:
+        """Write down what a request will cost at most, provided that the day has room for it.
+
+        Raises:
+            CapReached: it has not.
+            Busy, StoreFailed: it cannot be written down.
+        """
+        with self._state.lock("spend", wait=min(_WAIT, cost.seconds)):
+            day = self.today()
+            entry = Reserved(day, os.urandom(8).hex())
+            spent = self.spent(day)
+            until = f"; the day ends at {self.ends()}"
+            _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
+            _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
+            if not spent.requests:
+                self._forget_old(day)
+            line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
+            self._state.append(_file(day), {"id": entry.id, "at": round(self._clock(), 3), **line})
+        return entry
+
+    def settle(self, entry: Reserved, cost: Spent) -> None:
+        """Write down what it did cost. Raises StoreFailed."""
+        line = {"failed": bool(cost.failures), "input": cost.input, "output": cost.output}
+        self._state.append(_file(entry.day), {"id": entry.id, "seconds": round(cost.seconds, 3), **line})
+
+    def today(self) -> str:
+        """Which day it is, here."""
+        return time.strftime(_DAY, time.localtime(self._clock()))
+
+    def ends(self) -> str:
+        """When the day ends, here, and what it has spent no longer counts."""
+        now = time.localtime(self._clock())
+        night = time.mktime((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0, 0, 0, -1))
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(night))
+
+    def spent(self, day: str = "") -> Spent:
+        """What was spent on a day, today if none is named, by all runs together."""
+        whole = Spent(day or self.today())
+        for one in self._requests(whole.day):
+            whole = whole.plus(one)
+        return whole
+
+    def summary(self, days: int = 30) -> list[Spent]:
+        """What was spent on the last days, today included: the newest first, by purpose and model."""
+        rows: list[Spent] = []
+        for day in reversed(self._days()):
+            if day <= self.today() and _between(day, self.today()) < days:
+                found: dict[tuple[str, str], Spent] = {}
+                for one in self._requests(day):
+                    known = found.get((one.purpose, one.model), Spent(day, one.purpose, one.model))
+                    found[one.purpose, one.model] = known.plus(one)
+                rows += [found[key] for key in sorted(found)]
+        return rows
+
+    def _requests(self, day: str) -> Iterator[Spent]:
+        """The requests of a day: each with what it did cost or, as long as that is not known, the most it can."""
+        begun: dict[str, Spent] = {}
+        for line in self._state.lines(_file(day)):
+            if not isinstance(line, dict) or not isinstance(line.get("id"), str):
+                continue
+            sent, got = _count(line.get("input")), _count(line.get("output"))
+            if "at" in line:
+                purpose, model = str(line.get("purpose", "")), str(line.get("model", ""))
+                begun[line["id"]] = Spent(day, purpose, model, requests=1, open=1, input=sent, output=got)
+            elif line["id"] in begun:
+                seconds = line.get("seconds")
+                begun[line["id"]] = begun[line["id"]]._replace(
+                    open=0,
+                    input=sent,
+                    output=got,
+                    failures=int(line.get("failed") is True),
+                    seconds=float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 0.0,
+                )
+        return iter(begun.values())
+
+    def _days(self) -> list[str]:
+        names = [name.removesuffix(".jsonl") for name in self._state.names() if name.endswith(".jsonl")]
+        return [name for name in names if _is_day(name)]
+
+    def _forget_old(self, today: str) -> None:
+        for day in self._days():
+            if _between(day, today) > DAYS:
+                self._state.remove(_file(day))
+
+
+class Reserved(NamedTuple):
+    """A request that was written down: on which day, and under which number."""
+
+    day: str
+    id: str
+
+
+class Metered:
+    """A model that is asked within its caps, and whose every request is in the ledger. One object is one run.
+
+    It counts for itself: what a model reports can make a request dearer, never cheaper.
+    """
+
+    def __init__(self, model: Model, ledger: Ledger, caps: Caps, purpose: str) -> None:
+        from threading import Lock
+
+        self._model = model
+        self._ledger = ledger
+        self._caps = caps
+        self._purpose = purpose
+        self._lock = Lock()
+        self._run = Spent()
+
+    @property
+    def name(self) -> str:
+        """Which model this is."""
+        return self._model.name
+
+    @property
+    def spent(self) -> Spent:
+        """What this run has cost so far; what was asked and not answered yet counts at the most it can cost."""
+        return self._run
+
+    def ask(self, question: Question, *, deadline: float) -> Answer:
+        """Give the answer, in at most `deadline` seconds, and in fewer when the run has not so many left.
+
+        Raises:
+            CapReached: it would cost more than is left of the run or of the day. Nothing was asked.
+            ModelFailed: there is no answer, in time and in its shape.
+        """
+        from memsheaf.patience import TimeUp, within
+
+        most, entry = self._reserve(question, deadline)
+        cost, began = most._replace(failures=1), time.monotonic()
+        try:
+            work = partial(self._model.ask, question, deadline=most.seconds)
+            answer = within(most.seconds, work, name=f"memsheaf-{self._purpose}")
+            said = json.dumps(answer.value, ensure_ascii=False, default=str)
+            cost = most._replace(
+                input=max(_count(answer.input), most.input), output=max(_count(answer.output), _tokens(said))
+            )
+        except TimeUp:
+            raise ModelFailed(f"{self.name} gave no answer within {most.seconds:g} seconds") from None
+        finally:
+            self._settle(entry, most, cost._replace(seconds=time.monotonic() - began))
+        return answer
+
+    def _reserve(self, question: Question, deadline: float) -> tuple[Spent, Reserved]:
+        """Take the most that a question may cost from the run and the day. Raises CapReached, ModelFailed."""
+        most = estimate(question)
+        with self._lock:
+            run, caps = self._run, self._caps
+            _check("run", run.requests + 1, caps.requests_per_run, "requests")
+            _check("run", run.tokens + most.tokens, caps.tokens_per_run, "tokens")
+            left = caps.seconds_per_run - run.seconds
+            if left <= 0:
+                raise CapReached(f"the cap of {caps.seconds_per_run:g} seconds a run is reached")
+            most = most._replace(purpose=self._purpose, model=self.name, seconds=min(deadline, left))
+            try:
+                entry = self._ledger.reserve(caps, most)
+            except (Busy, StoreFailed) as error:
+                raise ModelFailed(f"{self.name} was not asked, because its cost cannot be noted: {error}") from error
+            self._run = run.plus(most)
+        return most, entry
+
+    def _settle(self, entry: Reserved, most: Spent, cost: Spent) -> None:
+        """Give back what was not used. What cannot be noted stands at the most."""
+        with self._lock:
+            self._run = self._run.plus(
+                Spent(
+                    failures=cost.failures,
+                    input=cost.input - most.input,
+                    output=cost.output - most.output,
+                    seconds=cost.seconds - most.seconds,
+                )
+            )
+        with suppress(StoreFailed):
+            self._ledger.settle(entry, cost)
+
+
+def estimate(question: Question) -> Spent:
+    """The most that a question may cost, by the bytes of what is sent and the tokens of what may come back."""
+    sent = question.system + question.text + json.dumps(question.schema, ensure_ascii=False, default=str)
+    return Spent(requests=1, input=_tokens(sent), output=max(question.max_tokens, 0))
+
+
+def _tokens(text: str) -> int:
+    """How many tokens a text has, about.
+
+    >>> _tokens("abcde"), _tokens("")
+    (2, 0)
+    """
+    return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_A_TOKEN)
+
+
+def _count(value: object) -> int:
+    """A number of tokens that somebody reports, as far as it can be one."""
+    return min(value, _MOST) if isinstance(value, int) and value > 0 else 0
+
+
+def _check(what: str, would_be: int, cap: int, unit: str, until: str = "") -> None:
+    if would_be > cap:
+        raise CapReached(
+            f"the cap of {cap:,} {unit} a {what} is reached: with this request it would be {would_be:,}{until}"
+        )
+
+
+def _file(day: str) -> str:
+    return f"{day}.jsonl"
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return time.strftime(_DAY, time.strptime(text, _DAY)) == text
+    except ValueError:
+        return False
+
+
+def _between(day: str, today: str) -> int:
+    """How many days ago a day was."""
+    from datetime import date
+
+    return (date.fromisoformat(today) - date.fromisoformat(day)).days

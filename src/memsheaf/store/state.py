@@ -1,0 +1,154 @@
+"""What memsheaf keeps about a root outside of it: the inbox, what waits for review, gates and what was spent.
+
+It lives in the state directory of the platform, in a folder for each root, for this user alone. Losing it costs what
+has not been learned yet, never a memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+
+from memsheaf.errors import PathRefused, StoreFailed
+from memsheaf.store.confined import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
+
+LIMIT = 64 * 1024 * 1024
+
+
+class State:
+    """One folder of small files: JSON that is replaced whole, and lines that are only ever added.
+
+    Nothing is created before something is written. What cannot be read is None, never an error: a state that was
+    lost or damaged is begun again.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @classmethod
+    def of(cls, root: str, state: str) -> State:
+        """The state of a root, in the state directory."""
+        name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
+        return cls(os.path.join(state, name))
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, None when it is not there or cannot be read."""
+        try:
+            with Folder.open(self.folder) as folder:
+                return read_file(folder, name, LIMIT)
+        except (OSError, PathRefused):
+            return None
+
+    def load(self, name: str) -> object:
+        """The JSON in a file; None when there is none that can be understood."""
+        data = self.read(name)
+        try:
+            return json.loads(data) if data else None
+        except (ValueError, RecursionError):
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a whole file in place, durably: a reader sees the old or the new one. Raises StoreFailed."""
+        with _told(f"{name} cannot be written"), Folder.open(self.folder, create=True) as folder:
+            draft = f"draft-{name}-{os.urandom(8).hex()}"
+            try:
+                fd = folder.open_file(draft, CREATE)
+                try:
+                    write_all(fd, data)
+                    flush_data(fd)
+                finally:
+                    os.close(fd)
+                folder.rename(draft, folder, name)
+            except BaseException:
+                with suppress(OSError):
+                    folder.unlink(draft)
+                raise
+            folder.sync()
+
+    def save(self, name: str, value: object) -> None:
+        """Put JSON in place, durably. Raises StoreFailed."""
+        self.write(name, _line(value))
+
+    def append(self, name: str, value: object) -> None:
+        """Add one line of JSON, durably, in one write. Raises StoreFailed.
+
+        A line that a crash cut short is ended by the next one, so it never spoils another.
+        """
+        self.add(name, b"\n" + _line(value))
+
+    def add(self, name: str, data: bytes, *, durably: bool = True) -> None:
+        """Add bytes to a file, in one write. A later durable one vouches for all before it. Raises StoreFailed."""
+        with _told(f"{name} cannot be written"), Folder.open(self.folder, create=True) as folder:
+            fd = folder.open_file(name, APPEND | os.O_CREAT)
+            try:
+                is_new = not os.fstat(fd).st_size
+                write_all(fd, data)
+                if durably:
+                    flush_data(fd)
+            finally:
+                os.close(fd)
+            if is_new:
+                folder.sync()
+
+    def lines(self, name: str) -> Iterator[object]:
+        """What was added to a file, oldest first; lines that cannot be understood are left out."""
+        for line in (self.read(name) or b"").split(b"\n"):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there. Raises StoreFailed."""
+        with _told(f"{name} cannot be removed"), suppress(FileNotFoundError), Folder.open(self.folder) as folder:
+            folder.unlink(name)
+
+    def names(self) -> list[str]:
+        """The files that are there, in the order of their names; without drafts and locks."""
+        try:
+            with Folder.open(self.folder) as folder:
+                found = sorted(entry.name for entry in folder.scan())
+        except OSError:
+            return []
+        return [name for name in found if not name.startswith("draft-") and not name.endswith(".lock")]
+
+    def tidy(self, now: float, *, of: str = "") -> None:
+        """Remove drafts that a crash left behind a day ago or earlier.
+
+        Those of files whose names begin with `of` go at once: the caller holds the lock that their writers take.
+        """
+        with suppress(OSError), Folder.open(self.folder) as folder:
+            for entry in [entry for entry in folder.scan() if entry.name.startswith("draft-")]:
+                with suppress(FileNotFoundError):
+                    dead = bool(of) and entry.name.startswith(f"draft-{of}")
+                    if dead or now - entry.stat(follow_symlinks=False).st_mtime > 86_400:
+                        folder.unlink(entry.name)
+
+    @contextmanager
+    def lock(self, name: str, *, wait: float = 0.0) -> Iterator[None]:
+        """Be the only process that does this; the kernel frees it when its holder dies. Raises Busy, StoreFailed."""
+        with ExitStack() as held:
+            with _told("the state directory cannot be used"):
+                folder = held.enter_context(Folder.open(self.folder, create=True))
+                held.enter_context(kernel_lock(folder, f"{name}.lock", wait=wait))
+            yield
+
+
+def _line(value: object) -> bytes:
+    """One line of JSON. Half characters, which a host's text may hold, come back as they were."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass") + b"\n"
+
+
+@contextmanager
+def _told(trouble: str) -> Iterator[None]:
+    """Say in our own words what the disk refused."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreFailed(f"{trouble}: {error.strerror or error}") from error
+    except PathRefused as error:
+        raise StoreFailed(f"{trouble}: {error.why}") from error

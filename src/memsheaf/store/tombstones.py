@@ -1,0 +1,87 @@
+"""What was rejected or forgotten, so that it is not learned again: `.history/tombstones`, one line of JSON each.
+
+A line holds no text, only the numbers that its words make (`guard/duplicates.prints`), enough to know it again, and
+for a memory that was forgotten its path. It outlives the text in the journal, and goes when that memory is erased.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from memsheaf.guard.duplicates import LIKE, fact, likeness, prints
+from memsheaf.memory import parse
+from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage, write_all
+
+NAME = "tombstones"
+LIMIT = 32 * 1024 * 1024
+
+
+class Tombstone(NamedTuple):
+    """That something is not to be learned again: since when, why, and the prints of its words."""
+
+    at: str
+    why: str
+    path: str
+    prints: tuple[int, ...]
+
+
+def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
+    """The tombstone of a memory, or of a text that was never one, whose path is then ""."""
+    return Tombstone(at, why, path, tuple(prints(fact(parse(path, data)))))
+
+
+def add(history: Folder, stones: Iterable[Tombstone]) -> None:
+    """Write tombstones, in one write, before what they stand for is removed."""
+    if not (data := b"".join(b"\n" + _line(stone) for stone in stones)):
+        return
+    fd = history.open_file(NAME, APPEND | os.O_CREAT)
+    try:
+        write_all(fd, data)
+        flush_data(fd)
+    finally:
+        os.close(fd)
+
+
+def read(history: Folder) -> Iterator[Tombstone]:
+    """All that stand, oldest first; a line that cannot be understood is left out."""
+    for line in _lines(history):
+        try:
+            found = json.loads(line)
+            yield Tombstone(str(found["at"]), str(found["why"]), str(found["path"]), tuple(map(int, found["prints"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+
+
+def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
+    """The newest tombstone of something that says what these words say."""
+    wanted = prints(words)
+    found = None
+    for stone in stones:
+        if likeness(stone.prints, wanted) >= LIKE:
+            found = stone
+    return found
+
+
+def take_away(history: Folder, paths: Collection[str]) -> None:
+    """Remove the tombstones of these paths. The caller holds the lock of the folder."""
+    stones = list(read(history))
+    kept = [stone for stone in stones if stone.path not in paths]
+    if len(kept) == len(stones):
+        return
+    draft = f"draft-{os.urandom(8).hex()}"
+    stage(history, draft, b"".join(map(_line, kept)))
+    history.rename(draft, history, NAME)
+
+
+def _line(stone: Tombstone) -> bytes:
+    return json.dumps(stone._asdict(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
+
+
+def _lines(history: Folder) -> list[bytes]:
+    try:
+        return [line for line in read_file(history, NAME, LIMIT).split(b"\n") if line.strip()]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+FRIDAY = "We never deploy on Fridays after 15:00, because the on-call engineer is alone then."
+
+
+def add(run: Run, name: str, text: str, *options: str) -> None:
+    words = ["add", name, text, "--description", "When we deploy", "--type", "project", *options, "--anyway"]
+    code, _, err = run(*words)
+    assert code == 0, err
+
+
+def by_agent(environment: dict[str, str], *names: str) -> None:
+    """Let memories be an agent's: what a person wrote is not consolidated."""
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    for name in names:
+        path = root / name
+        path.write_text(path.read_text().replace("source: user", "source: agent"))
+
+
+@pytest.fixture
+def fridays(run: Run, environment: dict[str, str]) -> None:
+    add(run, "Fridays", FRIDAY)
+    add(run, "No Fridays", f"{FRIDAY} Ask Maria.")
+    by_agent(environment, "project_fridays.md", "project_no-fridays.md")
+
+
+def test_the_plan_is_shown_and_nothing_is_changed(run: Run, fridays: None, tree: Tree) -> None:
+    run("list")
+    before = tree()
+
+    code, out, err = run("consolidate")
+
+    assert (code, err) == (0, "")
+    assert "merge: they say the same\n  keeps project_no-fridays.md, retires project_fridays.md\n" in out
+    assert "  +supersedes:\n  +  - project_fridays.md\n" in out
+    assert f"  -{FRIDAY}\n" in out
+    assert out.endswith("Nothing was changed. With --apply, 1 memory would be retired.\n")
+    assert tree() == before
+    assert run("consolidate", "--dry-run")[1] == out
+
+
+def test_applied_it_is_one_commit_that_can_be_taken_back(run: Run, fridays: None) -> None:
+    code, out, _ = run("consolidate", "--apply")
+
+    assert code == 0
+    assert run("show", "project_fridays.md")[0] == 1
+    done = out.splitlines()[-1]
+    assert done.startswith("Done: 1 memory retired. `memsheaf undo ")
+    assert "consolidate: 1 merged" in run("log")[1]
+
+    assert run("undo", done.split("`")[1].split()[-1])[0] == 0
+    assert run("show", "project_fridays.md")[0] == 0
+    assert json.loads(run("consolidate", "--json")[1])["retired"] == 1
+
+
+def test_programs_get_the_whole_plan(run: Run, fridays: None) -> None:
+    value = json.loads(run("consolidate", "--json")[1])
+
+    (group,) = value.pop("groups")
+    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": []}
+    assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
+    assert group == {
+        "action": "merge",
+        "why": "they say the same",
+        "files": ["project_no-fridays.md", "project_fridays.md"],
+        "keeper": "project_no-fridays.md",
+        "retired": ["project_fridays.md"],
+        "model": False,
+    }
+
+
+def test_what_is_left_says_why(run: Run, environment: dict[str, str]) -> None:
+    for number in range(3):
+        add(run, f"Old {number}", f"The freeze {number} holds.", "--expires", "2026-01-01")
+    by_agent(environment, *(f"project_old-{number}.md" for number in range(3)))
+
+    code, out, _ = run("consolidate", "--apply")
+
+    assert code == 0
+    assert (
+        "Left as it is:\n  expired of project_old-2.md: a run retires at most 2 memories; the next one goes on\n"
+        in out
+    )
+    assert json.loads(run("list", "--json")[1])["memories"][0]["path"] == "project_old-2.md"
+
+
+def test_with_nothing_to_do_it_says_so(run: Run, tabs: str) -> None:
+    assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")
+
+
+def test_hostile_text_does_not_drive_the_terminal(run: Run, environment: dict[str, str], fridays: None) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    path = root / "project_fridays.md"
+    path.write_text(path.read_text() + "\x1b[31mred\n")
+
+    assert "\x1b" not in run("consolidate")[1]
+
+
+def test_the_gates_are_shown_with_their_reasons(run: Run, tabs: str) -> None:
+    code, out, _ = run("dream", "status")
+
+    assert code == 0
+    lines = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert lines["files"].split(None, 2)[1:] == ["closed", "1 memory there, 10 needed"]
+    assert lines["enabled"].split(None, 2)[1:] == ["open", "the settings say on"]
+    assert "last time" in out
+    assert out.endswith("No consolidation is due.\n")
+    assert run("dream")[1] == out
+
+
+def test_status_creates_nothing(run: Run, tabs: str, tree: Tree) -> None:
+    before = tree()
+
+    run("dream", "status")
+    run("expect")
+
+    assert tree() == before
+
+
+def test_what_is_not_due_is_not_done_and_that_is_no_error(run: Run, fridays: None) -> None:
+    code, out, err = run("dream", "run")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("Not now:\n  files: 2 memories there, 10 needed\n  conversations: 0 conversations")
+    assert run("show", "project_fridays.md")[0] == 0
+    assert json.loads(run("dream", "run", "--json")[1])["done"] is False
+
+
+def test_what_is_due_is_done_once(run: Run, environment: dict[str, str], fridays: None) -> None:
+    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text("[dream]\nfiles = 2\nconversations = 0\n")
+    assert json.loads(run("dream", "status", "--json")[1])["due"] is True
+
+    assert "Done: 1 memory retired." in run("dream", "run")[1]
+    assert run("show", "project_fridays.md")[0] == 1
+
+    code, out, _ = run("dream", "run")
+    assert code == 0
+    assert "last time: the last consolidation was 0 s ago, 24 h needed" in out
+
+
+def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None:
+    assert run("expect")[1] == "No questions are stored.\n"
+
+    code, out, err = run("expect", "when do we deploy?", "project_fridays.md")
+    assert (code, err) == (0, "")
+    assert out == "project_fridays.md  when do we deploy?\n"
+
+    code, out, err = run("expect", "unicorn", "project_fridays.md")
+    assert code == 0
+    assert "it counts once it does" in err
+    assert len(json.loads(run("expect", "--json")[1])["expected"]) == 2
+
+    assert run("expect", "--drop", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
+
+
+def test_two_programs_at_once_do_it_once(run: Run, environment: dict[str, str], fridays: None) -> None:
+    command = [sys.executable, "-m", "memsheaf", "consolidate", "--apply", "--json"]
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    said = [(*process.communicate(), process.returncode) for process in started]
+
+    done = [json.loads(out)["commit"] for out, _, code in said if code == 0]
+    assert len([commit for commit in done if commit]) == 1
+    assert all("is consolidating already" in out + err for out, err, code in said if code)

@@ -1,0 +1,229 @@
+"""`memsheaf extract` and `memsheaf review`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+SAID = "User: Remember that our releases go out on Fridays.\nAssistant: Noted.\n"
+ASK = {"MEMSHEAF_POLICY": "suggest"}
+
+
+def test_a_conversation_on_standard_input_becomes_memories(run: Run) -> None:
+    code, out, _ = run("extract", "-", stdin=SAID)
+
+    assert code == 0
+    assert "1 saved" in out
+    assert "releases go out on Fridays" in run("show", json.loads(run("list", "--json")[1])["memories"][0]["path"])[1]
+
+
+def test_what_was_read_once_is_not_read_again(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "talk.txt").write_text(SAID)
+    run("extract", str(tmp_path / "talk.txt"))
+
+    code, out, said = run("extract", str(tmp_path / "talk.txt"))
+
+    assert (code, "all of it was read before" in said) == (0, True)
+    assert len(json.loads(run("list", "--json")[1])["memories"]) == 1
+    assert "nothing to keep" in out
+
+
+def test_a_dry_run_says_what_would_be_and_writes_nothing(run: Run, tree: Callable[[], dict[str, bytes]]) -> None:
+    before = tree()
+
+    code, out, _ = run("extract", "-", "--dry-run", stdin=SAID)
+
+    assert code == 0
+    assert "would be saved" in out
+    assert {name: data for name, data in tree().items() if name.endswith(".md")} == {}
+    assert [name for name in tree() if name not in before and "inbox-" in name] == []
+
+
+def test_a_dry_run_of_the_inbox_leaves_it_as_it_is(run: Run) -> None:
+    run("inbox", "--add", "-", stdin=SAID)
+
+    assert "would be saved" in run("extract", "--dry-run")[1]
+    assert "1 saved" in run("extract")[1]
+
+
+def test_claude_codes_own_transcript_is_understood(run: Run, tmp_path: Path) -> None:
+    lines = [
+        {"type": "user", "uuid": "u-0000000000000001", "sessionId": "s1", "timestamp": "2026-11-15T10:00:00Z",
+         "message": {"role": "user", "content": "From now on run make check before every commit."}},
+        {"type": "assistant", "uuid": "u-0000000000000002", "sessionId": "s1",
+         "message": {"role": "assistant", "content": [{"type": "text", "text": "I will."}]}},
+    ]  # fmt: skip
+    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    found = json.loads(run("extract", str(tmp_path / "talk.jsonl"), "--json")[1])
+
+    (verdict,) = found["verdicts"]
+    assert (verdict["outcome"], verdict["kind"]) == ("saved", "feedback")
+    assert "make check" in verdict["content"]
+
+
+def test_nothing_said_and_nothing_waiting_is_fine(run: Run) -> None:
+    assert run("extract")[:2] == (0, "Read 0 turns: nothing to keep.\n")
+    assert run("extract", "-", stdin="")[0] == 0
+
+
+def test_a_file_that_is_not_there_is_named(run: Run) -> None:
+    code, _, said = run("extract", "missing.jsonl")
+
+    assert code == 2
+    assert "missing.jsonl" in said
+
+
+def test_a_model_that_cannot_be_used_is_named_and_nothing_is_lost(run: Run) -> None:
+    run("inbox", "--add", "-", stdin=SAID)
+
+    code, _, said = run("extract", "--model", "nonsense:model")
+
+    assert code == 1
+    assert "nonsense" in said
+    assert "1 saved" in run("extract", "--model", "none")[1]
+
+
+def queued(run: Run) -> str:
+    run("extract", "-", stdin=SAID, more=ASK)
+    (one,) = json.loads(run("review", "--json")[1])["proposals"]
+    return str(one["id"])
+
+
+def test_what_waits_is_listed_and_approved_by_its_id(run: Run) -> None:
+    name = queued(run)
+    assert name in run("review")[1]
+
+    code, out, _ = run("review", "--approve", name[:5])
+
+    assert (code, out.startswith("approved: ")) == (0, True)
+    assert run("review")[1] == "Nothing waits for you.\n"
+    assert len(json.loads(run("list", "--json")[1])["memories"]) == 1
+
+
+def test_what_is_rejected_is_not_learned_again(run: Run) -> None:
+    run("review", "--reject", queued(run))
+
+    assert json.loads(run("list", "--json")[1])["memories"] == []
+    assert json.loads(run("review", "--json")[1])["proposals"] == []
+
+
+def test_all_of_it_at_once(run: Run) -> None:
+    run("extract", "-", stdin=SAID, more=ASK)
+    run("extract", "-", stdin="User: Remember that bugs are tracked in Linear project INGEST.\n", more=ASK)
+
+    run("review", "--approve", "all")
+
+    assert len(json.loads(run("list", "--json")[1])["memories"]) == 2
+
+
+def test_an_id_that_nobody_has_is_told(run: Run) -> None:
+    for words in (("--approve", "ffff"), ("--reject", "ffff"), ("--edit", "ffff"), ("--approve", "none.md")):
+        code, _, said = run("review", *words)
+        assert (code, "no " in said) == (1, True), said
+
+
+def test_a_proposal_is_edited_before_it_is_saved(run: Run, tmp_path: Path) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/Fridays/Mondays/' \"$1\"\n")
+    editor.chmod(0o700)
+
+    code, _, _ = run("review", "--edit", queued(run), more={"EDITOR": str(editor)})
+
+    path = json.loads(run("list", "--json")[1])["memories"][0]["path"]
+    assert code == 0
+    assert "Mondays" in run("show", path)[1]
+
+
+@pytest.mark.parametrize(
+    ("answers", "left", "saved"),
+    [("a\n", 0, 1), ("r\n", 0, 0), ("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)],
+)  # fmt: skip
+def test_in_a_terminal_each_is_asked_for(answers: str, left: int, saved: int, run: Run) -> None:
+    queued(run)
+
+    code, out, _ = run("review", stdin=answers, screen=True)
+
+    assert code == 0
+    assert "releases go out on Fridays" in out
+    assert len(json.loads(run("review", "--json")[1])["proposals"]) == left
+    assert len(json.loads(run("list", "--json")[1])["memories"]) == saved
+
+
+def test_an_unconfirmed_memory_is_confirmed_or_forgotten(run: Run, environment: dict[str, str]) -> None:
+    from memsheaf import Sheaf
+    from memsheaf.config import load
+
+    with Sheaf.open("project", settings=load(environment)) as sheaf:
+        first = sheaf.remember("From a page", "d", "project", "The wiki says to use staging.", trust="unconfirmed")
+        second = sheaf.remember("Another", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
+
+    listed = json.loads(run("review", "--json")[1])["unconfirmed"]
+    assert {row["path"] for row in listed} == {first.path, second.path}
+    run("review", "--approve", first.path, "--reject", second.path)
+
+    assert "From a page" in run("catalog")[1]
+    assert "Another" not in run("list")[1]
+
+
+def test_a_proposal_that_changes_a_memory_is_shown_as_a_difference(run: Run, environment: dict[str, str]) -> None:
+    run("add", "Audit", "The deadline of the audit is 2026-12-01.", "--description", "d", "--type", "project")
+    run("extract", "-", stdin="User: Remember that the deadline of the audit is 2026-12-15.\n", more=ASK)
+
+    out = run("review", stdin="q\n", screen=True)[1]
+
+    assert "-The deadline of the audit is 2026-12-01." in out
+    assert "2026-12-15" in out
+
+
+SLOW = "#!/bin/sh\ncat > /dev/null\necho $$ > {pid}\nexec sleep 600\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
+def test_an_interrupt_leaves_nothing_half_done_and_no_process(
+    run: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    run("inbox", "--add", "-", stdin=SAID)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "claude").write_text(SLOW.format(pid=tmp_path / "pid"))
+    (folder / "claude").chmod(0o700)
+    slow = {**environment, "PATH": f"{folder}:{environment['PATH']}", "MEMSHEAF_MODEL": "claude"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memsheaf", "extract"], env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip() != "")
+
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, b"interrupted" in said) == (130, True), said
+    wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+    assert json.loads(run("list", "--json")[1])["memories"] == []
+    assert "1 saved" in run("extract")[1]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not (state.exists() and ") Z " in state.read_text())

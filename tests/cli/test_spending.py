@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+RESULT = {
+    "subtype": "success",
+    "structured_output": {"answer": 5},
+    "usage": {"input_tokens": 300, "output_tokens": 6},
+}
+
+
+@pytest.fixture
+def claude(tmp_path: Path, environment: dict[str, str]) -> Path:
+    """A command that answers as `claude` does, on the PATH."""
+    (tmp_path / "bin").mkdir()
+    file = tmp_path / "bin" / "claude"
+    file.write_text(f"#!{sys.executable}\nprint({json.dumps(RESULT)!r})\n")
+    file.chmod(0o700)
+    environment["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    return file
+
+
+def test_without_a_model_it_says_so_and_shows_the_ways(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    environment["PATH"] = str(tmp_path)
+
+    code, out, _ = run("models")
+
+    assert code == 0
+    assert out.startswith("no model is chosen")
+    assert "the command claude is not on the PATH" in out
+    ways = {way["name"]: way for way in json.loads(run("models", "--json")[1])["ways"]}
+    assert {"anthropic", "openai", "google", "ollama", "claude", "codex"} <= set(ways)
+    assert ways["anthropic"]["problem"]
+
+
+def test_the_model_in_the_settings_is_looked_at(run: Run, environment: dict[str, str], claude: Path) -> None:
+    environment["MEMSHEAF_MODEL"] = "claude:haiku"
+    assert run("models")[:2][1].startswith("claude:haiku can be used")
+    claude.unlink()
+
+    code, out, _ = run("models")
+
+    assert code == 1
+    assert "the command claude is not on the PATH" in out
+    assert "npm install" in out
+
+
+def test_a_server_where_nothing_listens_is_told(run: Run, environment: dict[str, str]) -> None:
+    pytest.importorskip("openai")
+    more = {"MEMSHEAF_MODEL": "llama.cpp:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
+
+    code, out, _ = run("models", more=more)
+
+    assert code == 1
+    assert "nothing listens at http://127.0.0.1:9/v1" in out
+
+
+def test_trying_a_model_asks_it_once_and_is_counted(run: Run, claude: Path) -> None:
+    code, out, err = run("models", "--try", "claude", "--json")
+
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["model"], told["answer"]) == ("claude", {"answer": 5})
+    assert told["reported"] == {"input": 300, "output": 6}
+    spent = json.loads(run("cost", "--json")[1])
+    assert [(row["purpose"], row["model"], row["requests"]) for row in spent["spent"]] == [("try", "claude", 1)]
+    assert spent["left"]["requests"] == 299
+    assert spent["left"]["tokens"] == 1_000_000 - 306
+
+
+def test_trying_a_model_stops_at_the_caps_of_the_settings(
+    run: Run, claude: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[spend]\nrequests_per_day = 1\n")
+    assert run("models", "--try", "claude")[0] == 0
+
+    code, _, err = run("models", "--try", "claude")
+
+    assert code == 1
+    assert "the cap of 1 requests a day is reached" in err
+    assert "memsheaf cost" in err
+    assert "left today: 0 requests of 1" in run("cost")[1]
+
+
+def test_the_address_and_key_of_the_settings_are_for_their_model_alone(run: Run, claude: Path) -> None:
+    more = {"MEMSHEAF_MODEL": "openai:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
+
+    assert run("models", "--try", "claude", more=more)[0] == 0
+
+
+def test_cost_is_a_table_for_people(run: Run, claude: Path) -> None:
+    assert "no model was asked in the last 7 days" in run("cost", "--days", "7")[1]
+    run("models", "--try", "claude")
+
+    lines = run("cost")[1].splitlines()
+
+    assert lines[0].split()[:4] == ["DAY", "PURPOSE", "MODEL", "REQUESTS"]
+    assert lines[1].split()[1:7] == ["try", "claude", "1", "0", "0", "300"]
+    assert lines[2].startswith("left today: 299 requests of 300, 999,694 tokens of 1,000,000, until ")

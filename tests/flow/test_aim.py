@@ -1,0 +1,90 @@
+"""Which memory a new fact takes the place of: the one it corrects, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Settings, Sheaf
+from memsheaf.flow.aim import aimed
+from memsheaf.flow.turns import Proposal
+
+
+@pytest.fixture
+def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
+    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
+    with Sheaf.open("user", settings=Settings(home, cache, state=state, embedder="none")) as sheaf:
+        yield sheaf
+
+
+def aim(sheaf: Sheaf, old: str, new: str, *, kind: str = "project") -> Proposal:
+    sheaf.remember("Something known", "What was said", kind, old)
+    return aimed(sheaf, Proposal(" ".join(new.split()[:6]), "d", "project", new))
+
+
+CORRECTIONS = [
+    ("The deadline of the audit is 2026-12-01.", "The deadline of the audit is 2026-12-15."),
+    ("The gateway of the shop listens on port 8080.", "The gateway of the shop listens on port 9090."),
+    ("Releases go out on Fridays.", "Releases go out on Mondays now, not on Fridays."),
+    (
+        "Our deploys go out on Thursdays at 10, after standup.",
+        "Deploys are on Tuesdays now, same hour, for the ferry.",
+    ),
+    ("Staging runs PostgreSQL 13.4.", "Staging is no longer on PostgreSQL 13.4, it's on 15.8."),
+    ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
+    ("发布时间是每周五下午", "发布时间现在是每周一下午"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), CORRECTIONS)
+def test_a_correction_finds_what_it_corrects(old: str, new: str, sheaf: Sheaf) -> None:
+    assert aim(sheaf, old, new).replaces == "project_something-known.md"
+
+
+OTHERS = [
+    (
+        "The freeze for the timetable starts next week.",
+        "Jonas goes on leave next Monday, Sofia takes over the frontend.",
+    ),
+    ("Deploys need two approvals.", "Deploys are on Tuesdays now."),
+    ("Kim owns billing.", "Kim owns search."),
+    ("Releases go out on Fridays.", "Releases are signed by Kim."),
+    ("The staging host is staging-3.", "The database host of production is db-7."),
+    ("We use PostgreSQL for orders.", "We no longer eat lunch on Fridays."),
+    ("Tests run with uv run pytest.", "From now on write commit messages in English."),
+    ("Alice's birthday is on 3 May.", "Bob's birthday is on 9 June."),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OTHERS)
+def test_another_fact_takes_nobodys_place(old: str, new: str, sheaf: Sheaf) -> None:
+    assert aim(sheaf, old, new).replaces == ""
+
+
+def test_what_the_old_text_says_besides_stays_below(sheaf: Sheaf) -> None:
+    found = aim(
+        sheaf,
+        "Secrets live in Vault under kv/harbour, never in .env files.",
+        "We no longer use Vault under kv/harbour, it's kv/ferries now.",
+        kind="feedback",
+    )
+
+    assert found.content.startswith("We no longer use Vault")
+    assert "never in .env files" in found.content
+    assert "Before that, as of 20" in found.content
+    assert found.kind == "feedback"
+
+
+def test_only_a_number_is_replaced_without_a_trace(sheaf: Sheaf) -> None:
+    found = aim(sheaf, "The deadline of the audit is 2026-12-01.", "The deadline of the audit is 2026-12-15.")
+
+    assert found.content == "The deadline of the audit is 2026-12-15."
+
+
+def test_what_is_unconfirmed_is_not_aimed_at(sheaf: Sheaf) -> None:
+    sheaf.remember("Audit", "d", "project", "The deadline of the audit is 2026-12-01.", trust="unconfirmed")
+
+    new = Proposal("Audit", "d", "project", "The deadline of the audit is 2026-12-15.")
+    assert aimed(sheaf, new).replaces == ""

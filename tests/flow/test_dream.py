@@ -1,0 +1,214 @@
+"""Gates tell why they are closed, remember across restarts, and never get in anybody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Dream
+from memsheaf.errors import Busy
+from memsheaf.flow import dream
+from memsheaf.flow.dream import Past, at_work, gates
+from memsheaf.store.state import State
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+NAMES = ["enabled", "files", "not planning", "last time", "last look", "conversations", "nobody at it"]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(str(tmp_path / "state"))
+
+
+def closed(
+    state: State,
+    settings: Dream | None = None,
+    *,
+    files: int = 10,
+    learned: int = 5,
+    now: float = NOW,
+    planning: bool = False,
+) -> list[str]:
+    found = gates(state, settings or Dream(), files=files, learned=learned, now=now, planning=planning)
+    assert [gate.name for gate in found] == NAMES
+    assert all(gate.why for gate in found)
+    return [gate.name for gate in found if not gate.is_open]
+
+
+def why(state: State, name: str, *, now: float = NOW, learned: int = 5) -> str:
+    found = gates(state, Dream(), files=10, learned=learned, now=now)
+    return next(gate.why for gate in found if gate.name == name)
+
+
+def test_all_are_open_the_first_time_and_nothing_is_created(state: State) -> None:
+    assert closed(state) == []
+    assert not os.path.exists(state.folder)
+
+
+def test_each_gate_closes_for_its_own_reason(state: State) -> None:
+    assert closed(state, Dream(enabled=False)) == ["enabled"]
+    assert closed(state, files=9) == ["files"]
+    assert closed(state, planning=True) == ["not planning"]
+    assert closed(state, learned=4) == ["conversations"]
+
+    dream.save(state, Past(NOW, 0))
+    assert closed(state, now=NOW + 24 * HOUR - 1) == ["last time"]
+    assert why(state, "last time", now=NOW + 23 * HOUR) == "the last consolidation was 23 h ago, 24 h needed"
+    assert closed(state, now=NOW + 24 * HOUR) == []
+
+    dream.look(state, NOW + 25 * HOUR)
+    assert closed(state, now=NOW + 25 * HOUR + 599) == ["last look"]
+    assert closed(state, now=NOW + 25 * HOUR + 600) == []
+
+
+def test_what_the_settings_say_counts(state: State) -> None:
+    settings = Dream(files=1, hours=1, scan_minutes=1, conversations=0)
+    dream.save(state, Past(NOW, 5))
+    dream.look(state, NOW)
+
+    assert closed(state, settings, files=1, now=NOW + 59) == ["last time", "last look"]
+    assert closed(state, settings, files=1, now=NOW + HOUR) == []
+
+
+def test_conversations_are_counted_from_the_last_consolidation_on(state: State) -> None:
+    dream.save(state, Past(NOW - 48 * HOUR, learned=100))
+
+    assert closed(state, learned=104) == ["conversations"]
+    assert why(state, "conversations", learned=104) == "4 conversations learned from since, 5 needed"
+    assert closed(state, learned=105) == []
+    assert closed(state, learned=5) == [], "they were counted anew"
+    assert closed(state, learned=3) == ["conversations"]
+
+
+def test_the_memory_survives_a_restart(state: State) -> None:
+    past = Past(NOW, 7, "user_x.md", ("0123456789abcdef",))
+    dream.save(state, past)
+
+    program = (
+        "import sys; from memsheaf.flow import dream; from memsheaf.store.state import State;"
+        "print(dream.load(State(sys.argv[1])) == dream.Past(1_800_000_000.0, 7, 'user_x.md', ('0123456789abcdef',)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, state.folder], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("ahead", [1.0, 365 * 24 * HOUR])
+def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State, ahead: float) -> None:
+    dream.save(state, Past(NOW + ahead))
+    dream.look(state, NOW + ahead)
+
+    assert closed(state) == []
+    assert "the clock was wrong" in why(state, "last time")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 50,
+        b"[]",
+        b"{",
+        b'{"at": "soon", "learned": -3, "cursor": 4, "settled": {"a": 1}}',
+        b'{"at": 1e999, "learned": true, "settled": [1, null]}',
+        b'{"at": -1}',
+        b'{"at": NaN}',
+    ],
+)
+def test_a_damaged_memory_is_begun_again(state: State, data: bytes) -> None:
+    for name in (dream.MEMORY, dream.LOOKED, dream.WORKER):
+        state.write(name, data)
+
+    assert closed(state) == []
+
+
+def test_who_is_at_work_is_told_and_shuts_others_out(state: State) -> None:
+    with at_work(state, NOW):
+        assert closed(state) == ["nobody at it"]
+        assert why(state, "nobody at it").startswith(f"process {os.getpid()}, since ")
+        with pytest.raises(Busy, match="is consolidating already"), at_work(state, NOW):
+            pass
+        assert closed(state) == ["nobody at it"], "a second one that was turned away took no word back"
+
+    assert closed(state) == []
+    with at_work(state, NOW):
+        pass
+
+
+def test_a_lock_of_something_else_is_not_taken_for_another_consolidation(state: State) -> None:
+    with pytest.raises(Busy, match="the store is locked"), at_work(state, NOW):
+        raise Busy("the store is locked")
+
+
+@contextmanager
+def another_at_work(state: State) -> Iterator[subprocess.Popen[str]]:
+    program = (
+        "import sys; from memsheaf.flow.dream import at_work; from memsheaf.store.state import State\n"
+        "with at_work(State(sys.argv[1]), 1_800_000_000.0): print('at it', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, state.folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "at it\n"
+        yield process
+
+
+def test_the_word_of_a_process_that_was_killed_does_not_count(state: State) -> None:
+    with another_at_work(state) as process:
+        assert closed(state) == ["nobody at it"]
+        process.kill()
+        process.wait()
+
+    assert state.load(dream.WORKER), "it left word"
+    assert closed(state) == []
+    with at_work(state, NOW):
+        assert closed(state) == ["nobody at it"]
+
+
+def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
+    """Lookers look all the time, even at the word of a dead process, and nobody who wants to work is turned away."""
+    state.save(dream.WORKER, {"process": 1, "since": NOW})
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            gates(state, Dream(), files=10, learned=5, now=NOW)
+
+    lookers = [threading.Thread(target=look) for _ in range(4)]
+    for thread in lookers:
+        thread.start()
+    try:
+        for _ in range(60):
+            with at_work(state, NOW):
+                pass
+            state.save(dream.WORKER, {"process": 1, "since": NOW})
+    finally:
+        stop.set()
+        for thread in lookers:
+            thread.join()
+
+
+def test_a_look_does_not_touch_the_lock_of_the_work(state: State) -> None:
+    with another_at_work(state):
+        gates(state, Dream(), files=10, learned=5, now=NOW)
+    state.remove(f"{dream.LOCK}.lock")
+    state.save(dream.WORKER, {"process": 1, "since": NOW})
+
+    gates(state, Dream(), files=10, learned=5, now=NOW)
+
+    assert not os.path.exists(os.path.join(state.folder, f"{dream.LOCK}.lock"))
+
+
+def test_what_is_left_after_the_work_is_only_its_memory(state: State) -> None:
+    with at_work(state, NOW):
+        dream.save(state, Past(NOW))
+
+    assert state.names() == [dream.MEMORY]

@@ -1,0 +1,560 @@
+"""What was said waits until somebody has learned from it: once, in order, and without what must not be kept.
+
+`inbox_crowd.py`, beside this file, lets many processes at one inbox, and kills them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsheaf.errors import Busy, StoreFailed
+from memsheaf.flow import inbox as module
+from memsheaf.flow import known
+from memsheaf.flow.inbox import Batch, Inbox
+from memsheaf.flow.inject import Shown, stable, volatile
+from memsheaf.flow.turns import Message, Turn
+from memsheaf.memory import parse
+from memsheaf.store.state import State
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LONG = "This is long enough to be said only once."
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    return Inbox(State(str(tmp_path / "state")), clock=lambda: 1_790_000_000.0)
+
+
+def turn(*texts: str, conversation: str = "c", ids: bool = True) -> Turn:
+    """A turn in which user and assistant speak by turns; ids tell the texts apart."""
+    said = (
+        Message(("user", "assistant")[n % 2], text, f"id-of-the-host-{text}" if ids else "")
+        for n, text in enumerate(texts)
+    )
+    return Turn(conversation, tuple(said))
+
+
+def texts(*turns: Turn) -> list[str]:
+    return [message.text for turn in turns for message in turn.messages]
+
+
+def drained(inbox: Inbox, most: int = 24_000) -> list[Turn]:
+    found: list[Turn] = []
+    while (batch := inbox.pending(most)).turns:
+        found += batch.turns
+        inbox.done(batch)
+    return found
+
+
+# what is kept
+
+
+def test_a_turn_waits_until_it_is_done(inbox: Inbox) -> None:
+    told = turn("I prefer tabs.", "Noted.")
+    assert inbox.append(told)
+
+    batch = inbox.pending()
+    assert texts(*batch.turns) == ["I prefer tabs.", "Noted."]
+    inbox.done(batch)
+
+    assert inbox.pending() == Batch()
+    assert inbox.waiting().turns == 0
+
+
+def test_an_inbox_that_is_only_looked_at_creates_nothing(inbox: Inbox, tmp_path: Path) -> None:
+    assert (inbox.pending(), inbox.turns(), inbox.learned(), inbox.files(), inbox.clear()) == (Batch(), [], 0, [], 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_turn_has_a_time_even_if_the_host_tells_none(inbox: Inbox) -> None:
+    inbox.append(turn("a"))
+    inbox.append(turn("b")._replace(at="2026-03-01T10:00:00Z", saved=True))
+
+    first, second = inbox.turns()
+    assert first.at.startswith("2026-09-")
+    assert (second.at, second.saved) == ("2026-03-01T10:00:00Z", True)
+    assert inbox.waiting().oldest == "2026-03-01T10:00:00Z"
+
+
+def test_a_secret_never_reaches_the_disk(inbox: Inbox, tmp_path: Path) -> None:
+    secret = "Corr3ct-H0rse-Fake"
+    inbox.append(turn(f"The wifi password is {secret}", f"I use it: password={secret}"))
+    inbox.append(Turn("c", (Message("tool", "word " * 900 + f"password: {secret} " + "word " * 9_000),)))
+
+    found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert secret.encode() not in found
+    assert b"[removed: a password]" in found
+
+
+@pytest.mark.parametrize(
+    "head", ["", "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow" * 1_100 + "\n-----END RSA PRIVATE KEY-----"]
+)
+def test_a_secret_that_a_cut_would_halve_does_not_stay_in_half(inbox: Inbox, tmp_path: Path, head: str) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for at in (*range(4_060, 4_100, 7), *range(8_150, 8_196, 7)):
+        text = f"{head} {'x ' * ((at - len(head)) // 2)}{key} {'y ' * 9_000}"
+        inbox.append(Turn("c", (Message("tool", text),)))
+
+    found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"ghp_a" not in found
+    assert b"MIIEow" not in found
+
+
+def test_our_own_words_and_those_of_the_host_are_not_what_the_user_said(inbox: Inbox) -> None:
+    memory = parse("user_x.md", b"---\nname: X\ndescription: d\ntype: user\n---\nPrefers tabs.\n")
+    recalled = volatile([Shown("user", memory, "2026-11-15")], "0123456789abcdef")
+    section = stable(scope="user", catalog="# Memory\n- [X](user_x.md) tabs", context="", offer="all")
+    inbox.append(turn(f"{recalled}Use spaces. <system-reminder>Be brief.</system-reminder>", f"Fine.\n{section}"))
+
+    assert texts(*inbox.turns()) == ["Use spaces.", "Fine."]
+
+
+def test_a_turn_of_nothing_but_wrappers_is_no_turn(inbox: Inbox) -> None:
+    assert not inbox.append(turn("<system-reminder>x</system-reminder>", "  \n"))
+    assert not inbox.append(Turn("c", (Message("system", "You are helpful."), Message("", "x"))))
+    assert inbox.turns() == []
+
+
+def test_a_turn_in_which_the_user_wants_no_memory_is_not_kept_even_when_told_again(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    told = turn("Ignore your memory for this one: what would you cook?", "Lentils, as always.")
+
+    assert not inbox.append(told)
+    assert not inbox.append(Turn("other", told.messages[1:]))
+    assert inbox.turns() == []
+    assert b"Lentils" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(("role", "limit"), [("user", 16_384), ("assistant", 16_384), ("tool", 4_096)])
+@pytest.mark.parametrize("letter", ["x", "语", "🙂"])
+def test_a_long_message_is_cut_at_a_character_and_says_so(inbox: Inbox, role: str, limit: int, letter: str) -> None:
+    inbox.append(Turn("c", (Message(role, letter * 40_000),)))
+
+    (text,) = texts(*inbox.turns())
+    said, note = text.split("\n")
+    assert set(said) == {letter}
+    assert limit - 4 < len(said.encode()) <= limit
+    assert f"of {len(letter.encode()) * 40_000:,} bytes were kept" in note
+
+
+def test_long_messages_that_begin_alike_are_two(inbox: Inbox) -> None:
+    assert inbox.append(turn("x" * 90_000, ids=False))
+    assert inbox.append(turn("x" * 90_001, ids=False))
+
+
+@pytest.mark.parametrize("odd", ["zero\0byte", "half \ud800 a character", "\x1b[31m", "العربية 🙂 中文", "a\u2028b"])
+def test_odd_text_is_kept_and_given_back(inbox: Inbox, odd: str) -> None:
+    assert inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
+    assert not inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
+
+    (found,) = inbox.pending().turns
+    assert found.messages[0].text == f"I say {odd} here".replace("\ud800", "?")
+
+
+def test_a_turn_too_long_for_one_batch_comes_in_several(inbox: Inbox) -> None:
+    messages = tuple(Message("tool", f"{n} " + "x" * 3_000, f"{n:020}") for n in range(40))
+    assert inbox.append(Turn("c", messages, saved=True))
+
+    found = []
+    while (batch := inbox.pending()).turns:
+        assert sum(len(text.encode()) for text in texts(*batch.turns)) <= 24_000
+        assert all(one.saved for one in batch.turns)
+        found += texts(*batch.turns)
+        inbox.done(batch)
+    assert found == [message.text for message in messages]
+
+
+# what is told again
+
+
+def test_what_a_resumed_conversation_tells_again_is_not_read_again(inbox: Inbox) -> None:
+    inbox.append(turn("a", "b"))
+    inbox.done(inbox.pending())
+
+    assert not inbox.append(turn("a", "b", conversation="resumed"))
+    assert inbox.append(turn("a", "b", "new", conversation="resumed"))
+    assert texts(*drained(inbox)) == ["new"]
+
+
+def test_a_short_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox) -> None:
+    for conversation in ("one", "two"):
+        assert inbox.append(Turn(conversation, (Message("user", "Yes.", "1"),)))
+        assert not inbox.append(Turn(conversation, (Message("user", "Yes.", "1"),)))
+    assert inbox.append(Turn("one", (Message("user", LONG, "2"),)))
+    assert not inbox.append(Turn("two", (Message("user", LONG, "2"),)))
+
+
+def test_one_id_with_another_text_is_another_message(inbox: Inbox) -> None:
+    assert inbox.append(Turn("c", (Message("assistant", "I thi", "0123456789abcdef"),)))
+    assert inbox.append(Turn("c", (Message("assistant", "I think so.", "0123456789abcdef"),)))
+
+
+def test_without_ids_a_turn_that_is_told_again_is_known_and_a_new_one_is_not(inbox: Inbox) -> None:
+    first = turn(LONG + "a", "Done.", ids=False)
+    assert inbox.append(first)
+    assert not inbox.append(first)
+    assert inbox.append(first._replace(conversation="another"))
+    assert inbox.append(turn(LONG + "a", "Done.", LONG + "b", ids=False))
+
+    assert texts(*inbox.turns())[-1] == LONG + "b"
+
+
+def test_a_short_answer_stands_again_beside_what_is_new(inbox: Inbox) -> None:
+    inbox.append(turn("yes", LONG + "a", ids=False))
+    assert inbox.append(turn("yes", LONG + "b", ids=False))
+
+    assert texts(inbox.turns()[1]) == ["yes", LONG + "b"]
+
+
+def test_a_transcript_that_grew_brings_only_what_is_new(inbox: Inbox) -> None:
+    transcript = [turn("yes", "Done.", ids=False), turn("yes", "Done.", ids=False), turn("yes", "Again?", ids=False)]
+
+    assert inbox.extend(transcript[:2]) == 2
+    assert inbox.extend(transcript) == 1
+    assert inbox.extend(transcript) == 0
+    assert texts(*drained(inbox)) == ["yes", "Done.", "yes", "Done.", "yes", "Again?"]
+
+
+MESSAGES = st.lists(st.integers(0, 30), min_size=1, max_size=12)
+TELLING = st.tuples(MESSAGES, st.sampled_from(["c", "resumed", "d"]), st.booleans(), st.booleans())
+
+
+@given(tellings=st.lists(TELLING, min_size=1, max_size=8), most=st.sampled_from([1, 60, 24_000]))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_read_once(
+    tmp_path_factory: pytest.TempPathFactory, tellings: list[tuple[list[int], str, bool, bool]], most: int
+) -> None:
+    box = Inbox(State(str(tmp_path_factory.mktemp("inbox"))))
+    read: list[str] = []
+    told: set[str] = set()
+    for number, (numbers, conversation, is_compacted, is_read) in enumerate(tellings):
+        said = [f"message {one}" for one in dict.fromkeys(numbers)]
+        if is_compacted:
+            said = [f"summary {number}", *said[len(said) // 2 :]]
+        told |= set(said)
+        split = len(said) // 2
+        parts = [part for part in (said[:split], said[split:]) if part]
+        turns = [
+            Turn(conversation, tuple(Message("user", text, f"the-id-of-{text}") for text in part)) for part in parts
+        ]
+        added = box.extend(turns) if is_read else sum(map(box.append, turns))
+        assert added <= len(turns)
+        if is_read:
+            handed = box.pending(most)
+            assert box.pending(1)._replace(tries=1) == handed._replace(tries=1)
+            read += texts(*handed.turns)
+            box.done(handed)
+    read += texts(*drained(box, most))
+
+    assert sorted(read) == sorted(told)
+
+
+@given(
+    said=st.lists(st.sampled_from(["yes", "no", LONG, LONG + "b"]), min_size=1, max_size=10),
+    cuts=st.lists(st.integers(0, 10), max_size=4),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
+    tmp_path_factory: pytest.TempPathFactory, said: list[str], cuts: list[int]
+) -> None:
+    box = Inbox(State(str(tmp_path_factory.mktemp("inbox"))))
+    read: list[str] = []
+    for cut in [*sorted(cuts), len(said)]:
+        box.extend([turn(text, ids=False) for text in said[:cut]])
+        read += texts(*drained(box))
+
+    assert read == said
+
+
+def test_what_is_known_stays_bounded(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "KNOWN", 20)
+    for number in range(60):
+        inbox.append(turn(f"number {number}"))
+        inbox.done(inbox.pending())
+        assert (tmp_path / "state" / "inbox.known").stat().st_size < 4 * 20 * 17
+
+    assert not inbox.append(turn("number 59"))
+    assert inbox.append(turn("number 0"))
+    assert inbox.append(turn("another"))
+
+
+def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overwritten(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    for text in ("a", "b", "c"):
+        inbox.append(turn(text, conversation=text))
+    inbox.done(inbox.pending())
+    (tmp_path / "state" / "inbox.known").unlink()
+
+    assert not inbox.append(turn("c"))
+    assert inbox.append(turn("d"))
+    assert texts(*drained(inbox)) == ["b", "c", "d"]
+    inbox.append(turn("e"))
+    (tmp_path / "state" / "inbox.known").write_bytes(b"\0\xff garbage\n#12\n")
+    assert inbox.append(turn("f"))
+    assert texts(*drained(inbox)) == ["e", "f"]
+
+
+def test_a_number_is_never_given_twice_even_if_what_is_known_is_lost(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    inbox.done(inbox.pending())
+    (tmp_path / "state" / "inbox.known").unlink()
+
+    inbox.append(turn("b"))
+
+    assert texts(*drained(inbox)) == ["b"]
+
+
+# batches
+
+
+def test_a_batch_is_of_one_conversation_in_order_and_not_too_long(inbox: Inbox) -> None:
+    for number in range(6):
+        inbox.append(turn(f"{number} " + "x" * 98, conversation="ab"[number % 2]))
+
+    first = inbox.pending(250)
+    assert [text[0] for text in texts(*first.turns)] == ["0", "2"]
+    assert first.conversation == "a"
+    inbox.done(first)
+    assert [text[0] for text in texts(*inbox.pending(1).turns)] == ["1"]
+
+
+def test_the_same_batch_comes_again_with_its_id_though_more_was_said(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    first = inbox.pending()
+    inbox.append(turn("b"))
+
+    again = Inbox(State(str(tmp_path / "state"))).pending(1)
+
+    assert (again.id, again.turns) == (first.id, first.turns)
+    assert (first.tries, again.tries) == (1, 2)
+    inbox.done(again)
+    assert texts(*inbox.pending().turns) == ["b"]
+    assert inbox.pending().id != first.id
+
+
+def test_a_batch_that_is_done_twice_counts_once(inbox: Inbox) -> None:
+    inbox.append(turn("a"))
+    batch = inbox.pending()
+    inbox.done(batch)
+    inbox.append(turn("b", conversation="d"))
+    inbox.done(batch)
+    inbox.done(Batch())
+
+    assert inbox.learned() == 1
+    assert texts(*inbox.turns()) == ["b"]
+
+
+def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("the zebra is striped"))
+    inbox.append(turn("the lion is not", conversation="d"))
+    inbox.done(inbox.pending())
+
+    found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"zebra" not in found
+    assert b"lion" in found
+
+
+def test_conversations_that_were_learned_from_are_counted_once_each(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CONVERSATIONS", 3)
+    for number, conversation in enumerate("aabbca"):
+        inbox.append(turn(f"{number}", conversation=conversation))
+        inbox.done(inbox.pending())
+
+    assert inbox.learned() == 3
+    assert Inbox(State(str(tmp_path / "state"))).learned() == 3
+
+
+def test_what_waits_is_counted(inbox: Inbox) -> None:
+    inbox.append(turn("naïve", "b"))
+    inbox.append(turn("c", conversation="d"))
+
+    found = inbox.waiting()
+    assert (found.turns, found.conversations, found.bytes) == (2, 2, 8)
+    assert inbox.left() == 2
+
+
+# what must go
+
+
+def test_a_purge_drops_messages_and_they_do_not_come_back(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("my phone is 12345", "Noted."))
+    inbox.append(turn("12345 again"))
+    inbox.pending()
+
+    assert inbox.purge(lambda text: "12345" not in text) == 2
+
+    assert texts(*inbox.pending().turns) == ["Noted."]
+    assert not inbox.append(turn("my phone is 12345", "Noted."))
+    assert not any(b"12345" in Path(name).read_bytes() for name in inbox.files())
+    assert {Path(name) for name in inbox.files()} == set((tmp_path / "state").glob("inbox*[!k]"))
+
+
+def test_a_purge_takes_along_what_a_crash_left_and_what_cannot_be_read(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    for name in ("draft-inbox-000000000002.json-0011223344556677", "inbox-000000000007.json"):
+        (tmp_path / "state" / name).write_bytes(b'{"text": "phone 12345')
+
+    inbox.purge(lambda text: "12345" not in text)
+
+    assert not any(b"12345" in path.read_bytes() for path in (tmp_path / "state").iterdir())
+    assert texts(*inbox.turns()) == ["a"]
+
+
+def test_clearing_drops_all_that_waits(inbox: Inbox) -> None:
+    inbox.append(turn("a", "b"))
+    inbox.append(turn("c"))
+
+    assert inbox.clear() == 2
+    assert (inbox.turns(), inbox.pending(), inbox.learned()) == ([], Batch(), 0)
+    assert not inbox.append(turn("a", "b"))
+
+
+# trouble
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "torn": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "zeros": lambda data: bytes(len(data)),
+    "binary": lambda data: b"\xff\xfe\x00",
+    "deep": lambda data: b"[" * 100_000,
+    "other": lambda data: b'{"open": [[1]], "done": "x", "messages": [["user"]], "keys": 3}',
+    "numbers": lambda data: (
+        b'{"open": [-1], "tries": true, "done": [1e9], "last": -5, "learned": 1, "conversations": []}'
+    ),
+    "wrong": lambda data: json.dumps(dict.fromkeys(json.loads(data), 0)).encode() if data[:1] == b"{" else b"\n#\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["inbox-000000000002.json", "inbox.json", "inbox.known"])
+def test_damage_to_one_file_costs_no_more_than_that_file(
+    inbox: Inbox, tmp_path: Path, name: str, damage: str
+) -> None:
+    for text in "abc":
+        inbox.append(turn(text))
+    inbox.pending(2)
+    place = tmp_path / "state" / name
+    place.write_bytes(DAMAGES[damage](place.read_bytes()))
+
+    assert inbox.append(turn("d"))
+    found = texts(*drained(inbox))
+
+    assert [text for text in found if text != "b"] == ["a", "c", "d"]
+    assert ("b" in found) == (name != "inbox-000000000002.json")
+
+
+def test_a_torn_last_line_of_what_is_known_spoils_no_other(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    known = tmp_path / "state" / "inbox.known"
+    known.write_bytes(known.read_bytes()[:-9])
+
+    assert not inbox.append(turn("a"))
+    assert inbox.append(turn("b"))
+    assert texts(*drained(inbox)) == ["a", "b"]
+
+
+def test_a_state_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    box = Inbox(State(str(tmp_path / "file" / "state")))
+
+    with pytest.raises(StoreFailed):
+        box.append(turn("a"))
+    assert (box.turns(), box.pending(), box.purge(bool)) == ([], Batch(), 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is read-only to root")
+def test_what_waits_in_a_read_only_directory_can_be_looked_at(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    (tmp_path / "state").chmod(0o500)
+    try:
+        for attempt in (lambda: inbox.append(turn("b")), inbox.pending, inbox.clear):
+            with pytest.raises(StoreFailed):
+                attempt()
+        assert texts(*inbox.turns()) == ["a"]
+    finally:
+        (tmp_path / "state").chmod(0o700)
+
+
+def test_links_in_the_place_of_files_are_not_followed(inbox: Inbox, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_bytes(b"precious")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "inbox.known").symlink_to(tmp_path / "victim")
+
+    with pytest.raises(StoreFailed):
+        inbox.append(turn("a"))
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+def test_an_inbox_that_somebody_holds_too_long_is_busy(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    with State(str(tmp_path / "state")).lock("inbox"), pytest.raises(Busy):
+        inbox.append(turn("a"))
+
+
+# many processes, and dead ones
+
+
+def counted(show: str, *options: str) -> str:
+    """Stage a show that must go well, and give what it printed."""
+    command = [sys.executable, os.path.join(HERE, "inbox_crowd.py"), show, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_eight_processes_append_while_one_reads_and_each_turn_is_read_once() -> None:
+    assert counted("crowd") == "400 messages read, 0 lost, 0 doubled\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it forks")
+def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice() -> None:
+    strikes, rest = counted("strike").split(" ", 1)
+
+    assert int(strikes) > 100
+    assert rest == "strikes, 0 lost, 0 doubled\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9")
+def test_killed_at_random_nothing_is_lost_and_nothing_is_read_twice() -> None:
+    assert counted("churn", "12").endswith("in 12 lives, 0 lost, 0 doubled\n")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.name != "posix", reason="kill -9")
+def test_killed_at_random_for_long_nothing_is_lost_and_nothing_is_read_twice() -> None:
+    assert counted("churn", "500").endswith("in 500 lives, 0 lost, 0 doubled\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits to set")
+def test_a_full_disk_refuses_and_leaves_nothing_half_done() -> None:
+    assert counted("full") == "3 refused, nothing half done\n"
+
+
+def test_an_append_imports_nothing_heavy(tmp_path: Path) -> None:
+    program = (
+        "import sys; from memsheaf.flow.inbox import Inbox; from memsheaf.flow.turns import *; "
+        "from memsheaf.store.state import State; "
+        "assert Inbox(State(sys.argv[1])).append(Turn('c', (Message('user', 'I prefer tabs.'),))); "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "s")], capture_output=True, check=True)
+
+    heavy = {"numpy", "tomllib", "argparse", "asyncio", "urllib", "http", "ssl", "subprocess", "sqlite3", "pathlib",
+             "dataclasses", "memsheaf.sheaf", "memsheaf.index"}  # fmt: skip
+    assert not set(done.stdout.decode().split()) & heavy

@@ -1,0 +1,238 @@
+"""A consolidation is not done where a question that was answered before would not be answered after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import pytest
+from numpy import float32
+from numpy.typing import NDArray
+
+from memsheaf.embed.static import Static
+from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
+from memsheaf.flow import rehearse
+from memsheaf.flow.groups import Group
+from memsheaf.flow.rehearse import Expectation, expect, expectations, worse
+from memsheaf.memory import Memory, parse
+from memsheaf.store.state import State
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(str(tmp_path / "state"))
+
+
+def memory(path: str, body: str, name: str = "", description: str = "") -> Memory:
+    header = f"---\nname: {name or path}\ndescription: {description or path}\ntype: project\n---\n"
+    return parse(path, f"{header}{body}\n".encode())
+
+
+def merged(keeper: Memory, *others: Memory, text: str = "") -> Group:
+    return Group("merge", "", (keeper, *others), keeper.path, text, tuple(other.path for other in others))
+
+
+def nobody(question: str, limit: int) -> Sequence[str]:
+    return ()
+
+
+def find(memories: Sequence[Memory], groups: Sequence[Group], *stored: tuple[str, str]) -> dict[int, str]:
+    by_path = {one.path: one for one in memories}
+    return worse(by_path, groups, [Expectation(*pair) for pair in stored], nobody)
+
+
+# Nine that speak of zebras more than the tenth does: it is only found as long as its own word is there.
+CROWD = [memory(f"crowd{number}.md", "zebra zebra zebra", "Zebra", "zebra") for number in range(9)]
+NEEDLE = memory("needle.md", "The okapi enclosure is closed in winter.", "Okapi", "When is the okapi house closed?")
+
+
+def test_a_merge_that_loses_the_word_people_ask_for_is_dropped() -> None:
+    keeper = memory("keeper.md", "The enclosure is closed in winter.", "Enclosure", "Winter")
+    group = merged(keeper, NEEDLE)
+
+    assert find([keeper, NEEDLE, *CROWD], [group], ("okapi enclosure in winter", "needle.md")) == {}, "both find it"
+    assert find([keeper, NEEDLE, *CROWD], [group], ("okapi", "needle.md")) == {
+        0: "'okapi' would no longer find needle.md"
+    }
+
+
+def test_the_description_of_what_is_retired_is_a_question_too() -> None:
+    keeper = memory("keeper.md", "Something else entirely.")
+
+    assert list(find([keeper, NEEDLE], [merged(keeper, NEEDLE)])) == [0]
+
+
+def test_what_takes_its_place_may_answer_instead() -> None:
+    keeper = memory("keeper.md", "The okapi house is closed in winter.", "Okapi", "When is the okapi house closed?")
+
+    assert find([keeper, NEEDLE], [merged(keeper, NEEDLE)], ("okapi", "needle.md")) == {}
+
+
+def test_a_rewrite_that_buries_its_own_answer_is_dropped() -> None:
+    new = NEEDLE.text.replace("okapi", "animal").replace("Okapi", "Animal")
+
+    assert list(find([NEEDLE, *CROWD], [merged(NEEDLE, text=new)], ("okapi", "needle.md"))) == [0]
+
+
+def test_a_rewrite_that_pushes_another_answer_out_is_dropped() -> None:
+    rivals = [memory(f"rival{number}.md", "heron heron", "Heron", "heron") for number in range(4)]
+    answer = memory("answer.md", "A heron, once, in a text of some length about ponds, reeds, mud, rain and frogs.")
+    plain = memory("plain.md", "Nothing.")
+    group = merged(plain, text=plain.text.replace("Nothing", "heron heron heron"))
+
+    assert list(find([*rivals, answer, plain], [group], ("heron", "answer.md"))) == [0]
+
+
+def test_only_the_group_to_blame_is_dropped() -> None:
+    keeper = memory("keeper.md", "Something else entirely.")
+    tabs, copy = (
+        memory("tabs.md", "Use tabs.", "Tabs", "Use of tabs"),
+        memory("copy.md", "Use tabs.", "Tabs", "Use of tabs"),
+    )
+
+    found = find(
+        [keeper, NEEDLE, tabs, copy], [merged(tabs, copy), merged(keeper, NEEDLE)], ("okapi tabs", "needle.md")
+    )
+
+    assert list(found) == [1]
+
+
+def test_a_question_nobody_answered_before_counts_for_nothing() -> None:
+    keeper = memory("keeper.md", "When is the okapi house closed?")
+
+    assert (
+        find(
+            [keeper, NEEDLE], [merged(keeper, NEEDLE)], ("unicorn", "needle.md"), ("x", "gone.md"), ("", "needle.md")
+        )
+        == {}
+    )
+
+
+def test_what_expired_is_not_asked_for_any_more() -> None:
+    group = Group("expired", "", (NEEDLE,), retired=("needle.md",))
+
+    assert find([NEEDLE, *CROWD], [group], ("okapi", "needle.md")) == {}
+
+
+def test_a_question_follows_what_superseded_its_answer() -> None:
+    later = parse("later.md", NEEDLE.text.replace("type:", "supersedes: [needle.md]\ntype:").encode())
+    keeper = memory("keeper.md", "Something else.")
+
+    assert list(find([later, keeper, *CROWD], [merged(keeper, later)], ("okapi", "needle.md"))) == [0]
+
+
+def test_of_very_many_the_affected_ones_and_their_rivals_take_part() -> None:
+    many = {f"m{number}.md": memory(f"m{number}.md", f"filler {number}") for number in range(rehearse.ALL + 1)}
+    keeper = memory("keeper.md", "Something else.")
+    asked: list[tuple[str, int]] = []
+
+    def rivals(question: str, limit: int) -> Sequence[str]:
+        asked.append((question, limit))
+        return ["m1.md", "not there.md"]
+
+    found = worse(
+        {**many, NEEDLE.path: NEEDLE, keeper.path: keeper},
+        [merged(keeper, NEEDLE)],
+        [Expectation("okapi", "needle.md")],
+        rivals,
+    )
+
+    assert list(found) == [0]
+    assert ("okapi", 50) in asked
+
+
+def test_meaning_counts_where_an_embedder_is_quick() -> None:
+    pets = memory("pets.md", "The office dog sleeps under the desk.", "Pets", "Animals at work")
+    keeper = memory("keeper.md", "Invoices are sent by mail.", "Pets", "Animals at work")
+    group = merged(keeper, pets)
+    crowd = [
+        memory(f"crowd{number}.md", f"The cat, the kitten and the wolf {number}.", "Cat", "kitten")
+        for number in range(12)
+    ]
+    by_path = {one.path: one for one in (pets, keeper, *crowd)}
+    question = [Expectation("puppy hound", "pets.md")]
+
+    assert worse(by_path, [group], question, nobody) == {}, "no word of it stands anywhere"
+    assert list(worse(by_path, [group], question, nobody, embedder=Static())) == [0]
+
+
+class Failing:
+    """An embedder that is quick, and gives up after so many calls."""
+
+    quick = True
+    identity = "failing"
+    dimensions = 2
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        if not self._left:
+            raise EmbedderFailed("gone")
+        self._left -= 1
+        return numpy.ones((len(texts), 2), float32)
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_an_embedder_that_fails_half_way_leaves_it_to_the_words(calls: int) -> None:
+    keeper = memory("keeper.md", "Something else entirely.")
+    group = merged(keeper, NEEDLE, text=keeper.text + "More.\n")
+    by_path = {one.path: one for one in (NEEDLE, keeper, *CROWD)}
+
+    assert list(worse(by_path, [group], [Expectation("okapi", "needle.md")], nobody, embedder=Failing(calls))) == [0]
+
+
+def test_questions_are_kept_and_the_last_answer_counts(state: State) -> None:
+    expect(state, "how do we\n deploy? ", "a.md")
+    expect(state, "谁负责发布？", "b.md")
+    expect(state, "how do we deploy?", "c.md")
+
+    assert expectations(state) == [("谁负责发布？", "b.md"), ("how do we deploy?", "c.md")]
+    assert rehearse.unexpect(state, "how do we  deploy?")
+    assert not rehearse.unexpect(state, "how do we deploy?")
+    assert expectations(state) == [("谁负责发布？", "b.md")]
+
+
+def test_questions_follow_and_go_with_their_memory(state: State) -> None:
+    expect(state, "one", "a.md")
+    expect(state, "two", "b.md")
+
+    rehearse.follow(state, {"a.md": "c.md", "b.md": ""})
+    assert expectations(state) == [("one", "c.md"), ("two", "b.md")]
+
+    rehearse.disregard(state, "c.md")
+    assert expectations(state) == [("two", "b.md")]
+
+
+def test_a_question_with_a_secret_is_refused(state: State) -> None:
+    with pytest.raises(SecretFound, match="the question holds a password"):
+        expect(state, "is the password Corr3ct-H0rse-Fake still good?", "a.md")
+
+    assert expectations(state) == []
+
+
+def test_only_so_many_questions_are_kept(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    state.save(rehearse.NAME, [[f"question {number}", "a.md"] for number in range(rehearse.MOST)])
+
+    expect(state, "one more", "a.md")
+
+    found = expectations(state)
+    assert (len(found), found[0].question, found[-1].question) == (rehearse.MOST, "question 1", "one more")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[[]]", b'[["a"], ["a", 1], "ab", null, ["q", "p.md"]]', b"\xff"])
+def test_damaged_questions_are_left_out(state: State, data: bytes) -> None:
+    state.write(rehearse.NAME, data)
+
+    assert set(expectations(state)) <= {("q", "p.md")}
+
+
+def test_questions_that_cannot_be_read_are_not_overwritten(state: State) -> None:
+    expect(state, "one", "a.md")
+    os.rename(os.path.join(state.folder, rehearse.NAME), os.path.join(state.folder, "kept"))
+    os.mkdir(os.path.join(state.folder, rehearse.NAME))
+
+    with pytest.raises(StoreFailed, match="cannot be read"):
+        expect(state, "two", "b.md")

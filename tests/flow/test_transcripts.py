@@ -1,0 +1,323 @@
+"""Transcripts of several hosts become turns; what is broken in them is counted and costs nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsheaf import tools
+from memsheaf.flow.transcripts import READING, WRITING, read
+from memsheaf.flow.turns import Message, Turn
+
+
+def line(role: str, content: object, number: int = 0, **more: object) -> str:
+    """A line as Claude Code writes it."""
+    record = {
+        "type": role, "uuid": f"uuid-{number}", "parentUuid": None, "isSidechain": False, "sessionId": "s1",
+        "timestamp": f"2026-11-15T10:00:{number:02}.000Z", "cwd": "/w", "message": {"role": role, "content": content},
+    }  # fmt: skip
+    return json.dumps(record | more)
+
+
+def use(name: str, call: str = "t1", **arguments: object) -> dict[str, object]:
+    return {"type": "tool_use", "id": call, "name": name, "input": arguments}
+
+
+def result(text: object, call: str = "t1", **more: object) -> dict[str, object]:
+    return {"type": "tool_result", "tool_use_id": call, "content": text, **more}
+
+
+def said(*turns: Turn) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for turn in turns for message in turn.messages]
+
+
+def test_our_tools_are_all_known_by_name() -> None:
+    assert {tool.__name__ for tool in tools.TOOLS} == WRITING | READING
+    assert tools.READING == READING
+
+
+# Claude Code
+
+
+def test_a_claude_code_transcript_becomes_turns() -> None:
+    found = read(
+        [
+            json.dumps({"type": "summary", "summary": "x", "leafUuid": "u"}),
+            json.dumps({"type": "file-history-snapshot", "snapshot": {}}),
+            line("user", "Fix the build.", 1),
+            line("assistant", [{"type": "thinking", "thinking": "secret thoughts"}], 2),
+            line("assistant", [{"type": "text", "text": "I look."}, use("Bash", command="make")], 3),
+            line("user", [result("make: error")], 4),
+            line("assistant", [{"type": "text", "text": "Fixed."}], 5),
+            line("user", [{"type": "text", "text": "Thanks."}, {"type": "image", "source": {}}], 6),
+        ]
+    )
+
+    assert (found.format, found.skipped, len(found.turns)) == ("claude-code", 0, 2)
+    first, second = found
+    assert said(first) == [
+        ("user", "Fix the build."), ("assistant", "I look."), ("tool", "make: error"), ("assistant", "Fixed."),
+    ]  # fmt: skip
+    assert (first.conversation, first.at, first.saved) == ("s1", "2026-11-15T10:00:01.000Z", False)
+    assert [message.id for message in first.messages] == ["uuid-1", "uuid-3", "uuid-4#0", "uuid-5"]
+    assert (said(second), second.at) == ([("user", "Thanks.")], "2026-11-15T10:00:06.000Z")
+
+
+@pytest.mark.parametrize(
+    "aside",
+    [
+        line("user", "aside", 2, isSidechain=True),
+        line("user", "aside", 2, isMeta=True),
+        line("user", "This session is continued. aside", 2, isCompactSummary=True),
+        line("assistant", [{"type": "text", "text": "API Error aside"}], 2, isApiErrorMessage=True),
+        json.dumps({"type": "system", "subtype": "compact_boundary", "content": "aside", "uuid": "u"}),
+        json.dumps({"type": "attachment", "attachment": {"content": "aside"}}),
+        line("user", "<system-reminder>aside</system-reminder>", 2),
+        line("user", "<local-command-stdout>aside</local-command-stdout>", 2),
+        line("user", "<command-name>/aside</command-name>\n<command-message>aside</command-message>", 2),
+        line("user", [{"type": "thinking", "thinking": "aside"}], 2),
+        line("user", "[Request interrupted by user]", 2),
+        line("system", "aside", 2),
+    ],
+)
+def test_what_nobody_said_is_left_out(aside: str) -> None:
+    found = read([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
+
+    assert said(*found) == [("user", "Hello."), ("assistant", "Hi.")]
+    assert (len(found.turns), found.skipped) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "saved"),
+    [
+        (use("memory_write", content="x"), True),
+        (use("mcp__memsheaf__memory_update", path="x"), True),
+        (use("mcp__plugin_memsheaf_memsheaf__memory_delete", path="x"), True),
+        (use("mcp__memsheaf__memory_read", path="x"), False),
+        (use("Write", file_path="/home/u/.claude/projects/-w/memory/user_x.md"), True),
+        (use("Edit", file_path="C:\\Users\\u\\.memsheaf\\user\\x.md"), True),
+        (use("Write", file_path="/data/team/x.md"), True),
+        (use("Write", file_path="/data/team-other/x.md"), False),
+        (use("Write", file_path="/w/src/memory/cache.py"), False),
+        (use("Read", file_path="/home/u/.memsheaf/user/x.md"), False),
+        (use("memory", command="create", path="/memories/x.md"), True),
+        (use("memory", command="view", path="/memories/x.md"), False),
+        (use("Bash", command="memsheaf add 'Prefers tabs' ..."), True),
+        (use("Bash", command="memsheaf list"), False),
+    ],
+)
+def test_it_is_seen_that_the_agent_saved_by_itself(call: dict[str, object], saved: bool) -> None:
+    lines = [line("user", "Remember it.", 1), line("assistant", [call], 2), line("user", "Next.", 3)]
+
+    first, second = read(lines, folders=["/data/team/"])
+
+    assert (first.saved, second.saved) == (saved, False)
+
+
+def test_a_save_that_failed_is_none() -> None:
+    lines = [line("user", "Remember it.", 1), line("assistant", [use("memory_write")], 2)]
+
+    (turn,) = read([*lines, line("user", [result("refused", is_error=True)], 3)])
+    assert not turn.saved
+    (turn,) = read([*lines, line("user", [result("Saved x.md")], 3)])
+    assert turn.saved
+
+
+def test_what_our_own_tools_answered_is_not_read_again() -> None:
+    found = read(
+        [
+            line("user", "What do you know?", 1),
+            line("assistant", [use("mcp__memsheaf__memory_read", "t1"), use("WebFetch", "t2")], 2),
+            line("user", [result("Prefers tabs.", "t1"), result([{"type": "text", "text": "A page."}], "t2")], 3),
+        ]
+    )
+
+    assert said(*found) == [("user", "What do you know?"), ("tool", "A page.")]
+
+
+def test_lines_of_another_conversation_are_another_turn() -> None:
+    first, second = read([line("user", "a", 1), line("assistant", "b", 2, sessionId="s2")])
+
+    assert (first.conversation, second.conversation) == ("s1", "s2")
+
+
+# messages
+
+
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "system", "content": "You are helpful."},
+    {"role": "user", "content": "Hello.", "id": "m1", "conversation": "k", "at": "2026-11-15T10:00:00Z"},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "Hi."}], "conversation": "k"},
+    {"role": "user", "text": "Bye.", "conversation": "k"},
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(json.dumps(one) for one in MESSAGES),
+        "\ufeff" + "\r\n".join(json.dumps(one) for one in MESSAGES) + "\r\n",
+        json.dumps(MESSAGES, indent=2),
+        json.dumps({"messages": MESSAGES, "id": "k"}),
+    ],
+    ids=["lines", "windows", "list", "object"],
+)
+def test_messages_as_apis_have_them_become_turns(text: str) -> None:
+    found = read(text)
+
+    assert (found.format, found.skipped) == ("messages", 0)
+    assert found.turns == (
+        Turn("k", (Message("user", "Hello.", "m1"), Message("assistant", "Hi.")), "2026-11-15T10:00:00Z"),
+        Turn("k", (Message("user", "Bye."),)),
+    )
+
+
+def test_calls_of_tools_as_openai_has_them_are_seen() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "memory_write", "arguments": '{"name": "x"}'}}]
+    (turn,) = read(
+        json.dumps(
+            [
+                {"role": "user", "content": "Remember it."},
+                {"role": "assistant", "content": None, "tool_calls": calls},
+                {"role": "tool", "tool_call_id": "c1", "content": "Saved x.md"},
+                {"role": "tool", "tool_call_id": "c2", "content": "A page."},
+            ]
+        ),
+        conversation="named",
+    )
+
+    assert (turn.conversation, turn.saved) == ("named", True)
+    assert said(turn) == [("user", "Remember it."), ("tool", "A page.")]
+
+
+# plain text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "User: Hello.\nAre you there?\n\nAssistant: Yes.\nUser: Good.",
+        "## User\n\nHello.\nAre you there?\n\n## Assistant\nYes.\n\n## User\nGood.\n",
+        "**User:** Hello.\nAre you there?\n**Assistant**: Yes.\n**Human:** Good.",
+        "human: Hello.\r\nAre you there?\r\nai: Yes.\r\nhuman: Good.",
+        "用户:Hello.\nAre you there?\n助手:Yes.\n用户:Good.",
+        "system: be brief\nUser: Hello.\nAre you there?\nClaude: Yes.\nUser: Good.",
+    ],
+)
+def test_plain_text_with_names_is_a_dialogue(text: str) -> None:
+    found = read(text)
+
+    assert found.format == "text"
+    assert [said(turn) for turn in found] == [
+        [("user", "Hello.\nAre you there?"), ("assistant", "Yes.")],
+        [("user", "Good.")],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I prefer tabs.\n\n- and short names",
+        "user: root\nhost: example.org",
+        "[12:30] deploy went fine",
+        "{not json at all",
+        "42",
+        '["a", "b"]',
+        "Memory: is short\nUsers: many\nAssistants: few",
+    ],
+)
+def test_plain_text_without_them_is_what_the_user_says(text: str) -> None:
+    (turn,) = read(text, conversation="note")
+
+    assert turn == Turn("note", (Message("user", text),))
+
+
+def test_names_within_code_are_no_speakers_and_words_before_the_first_are_nobodys() -> None:
+    found = read("Exported today\nUser: Look:\n```\nAssistant: not said\n```\nAssistant: Seen.")
+
+    assert said(*found) == [
+        ("tool", "Exported today"),
+        ("user", "Look:\n```\nAssistant: not said\n```"),
+        ("assistant", "Seen."),
+    ]
+
+
+# trouble
+
+
+def test_a_log_that_lost_its_beginning_is_still_one() -> None:
+    found = read([line("user", "x")[40:], line("user", "a", 1), line("assistant", "b", 2)])
+
+    assert (found.format, found.skipped, said(*found)) == ("claude-code", 1, [("user", "a"), ("assistant", "b")])
+
+
+def test_broken_lines_are_skipped_and_counted() -> None:
+    good = [line("user", "a", 1), line("assistant", "b", 2)]
+    broken = [
+        '{"type": "user", "mess',
+        "garbage",
+        "[1, 2]",
+        "null",
+        "{}",
+        '{"role": 5}',
+        "[" * 100_000,
+        '"' + "x" * 99,
+    ]
+    found = read([good[0], *broken, good[1]])
+
+    assert said(*found) == [("user", "a"), ("assistant", "b")]
+    assert found.skipped == len(broken)
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "\0", "\ufeff", "{}", "[]", "[{}]", "null", '{"messages": [3, null]}'])
+def test_what_says_nothing_has_no_turn(text: str) -> None:
+    assert said(*read(text)) in ([], [("user", text)])
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud800\0"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+BLOCK = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image"]) | ODD},
+    optional=dict.fromkeys(("text", "id", "name", "input", "content", "tool_use_id", "is_error"), ODD),
+)
+CONTENT = ODD | st.lists(BLOCK | ODD, max_size=3)
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool"]) | ODD},
+    optional={"content": CONTENT, "text": CONTENT, "tool_calls": CONTENT, "tool_call_id": ODD, "id": ODD, "at": ODD},
+)
+RECORD = MESSAGE | st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant", "system"]) | ODD, "message": MESSAGE | ODD},
+    optional=dict.fromkeys(("uuid", "sessionId", "timestamp", "isMeta", "isSidechain"), ODD),
+)
+
+
+@given(records=st.lists(RECORD | ODD, max_size=6), is_list=st.booleans())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: bool) -> None:
+    text = json.dumps(records) if is_list else "\n".join(map(json.dumps, records))
+
+    for turn in read(text):
+        assert all(message.role in ("user", "assistant", "tool") for message in turn.messages)
+        assert all(isinstance(part, str) and part for message in turn.messages for part in message[:2])
+
+
+@given(text=st.text(alphabet='{}[]",:\\uUser: Astn\n#*`\0\ud800', max_size=60))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_no_text_is_an_error(text: str) -> None:
+    for turn in read(text):
+        assert turn.messages
+
+
+def test_a_user_who_is_alone_is_understood_by_the_label_at_the_beginning() -> None:
+    (turn,) = read("User: Remember that releases go out on Fridays.\nAnd that Kim signs them.")
+
+    assert [message.text for message in turn.messages] == [
+        "Remember that releases go out on Fridays.\nAnd that Kim signs them."
+    ]

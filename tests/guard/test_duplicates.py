@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.guard.duplicates import (
+    LIKE,
+    alike,
+    fact,
+    likeness,
+    prints,
+    same,
+    shared,
+    telling,
+    tokens,
+    traces,
+    words,
+)
+from memsheaf.memory import Memory, compose
+
+DAY = "2026-11-15"
+
+
+def memory(body: str, name: str = "A name") -> Memory:
+    return compose(name=name, description="D", kind="project", body=body, created=DAY, updated=DAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Use tabs, not spaces!", ["use", "tabs", "not", "spaces"]),
+        ("state-of-the-art", ["state", "of", "the", "art"]),
+        ("snake_case CamelCase", ["snake", "case", "camelcase"]),
+        ("Don't. Don’t.", ["dont", "dont"]),
+        ("STRASSE straße", ["strasse", "strasse"]),
+        ("Ｆｕｌｌ width", ["full", "width"]),
+        ("用制表符缩进", ["用制", "制表", "表符", "符缩", "缩进"]),
+        ("用 tabs 缩", ["用", "tabs", "缩"]),
+        ("تاريخ الإصدار", ["تاريخ", "الإصدار"]),
+        ("🎉 party 🎉", ["party"]),
+        ("…—!", []),
+    ],
+)
+def test_words_are_compared_without_case_and_punctuation(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+def test_punctuation_becomes_a_blank_so_that_near_duplicates_do_not_slip_under() -> None:
+    first = "Deploys go through CI/CD: build, test, stage, ship; never by hand, never on Friday afternoon."
+    second = "Deploys go through CI CD - build test stage ship - never by hand never on Friday afternoon"
+
+    assert likeness(tokens(first), tokens(second)) == 1.0
+    glued = [frozenset("".join(c for c in text if c.isalnum() or c == " ").split()) for text in (first, second)]
+    assert likeness(*glued) < LIKE  # what happens when it is deleted instead
+
+
+def test_nothing_is_like_nothing() -> None:
+    assert likeness((), ()) == 0.0
+    assert likeness(("a",), ()) == 0.0
+
+
+def test_other_numbers_make_another_fact() -> None:
+    first, second = (
+        memory("The gateway listens on port 8080 behind the proxy."),
+        memory("The gateway listens on port 8081 behind the proxy."),
+    )
+
+    assert alike(fact(first), fact(second)) == 0.0
+    assert same(first, second) == 0.0
+    assert alike(fact(first), fact(first)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Use tabs and never use spaces when you indent.", "Use spaces and never use tabs when you indent."),
+        ("Always squash a branch before you merge it.", "Do not always squash a branch before you merge it."),
+        ("提交之前总是运行全部测试再推送", "提交之前不总是运行全部测试再推送"),
+        ("Nachts wird die Datenbank gesichert.", "Nachts wird die Datenbank nicht gesichert."),
+    ],
+)  # fmt: skip
+def test_a_contradiction_is_not_the_same(first: str, second: str) -> None:
+    assert same(memory(first), memory(second)) == 0.0
+
+
+def test_a_few_more_words_are_the_same() -> None:
+    text = "The nightly import of orders runs at two in the morning on the small worker and takes an hour"
+
+    assert same(memory(text), memory(text + " usually.")) >= LIKE
+
+
+def test_a_short_text_counts_with_its_name() -> None:
+    assert same(memory("Fridays.", "Release day"), memory("Fridays.", "Day off")) < LIKE
+    long = "Releases go out on Fridays after the tests of the night have passed."
+    assert same(memory(long, "Release day"), memory(long, "When we ship")) == 1.0
+
+
+def test_the_most_usual_words_tell_nothing() -> None:
+    assert telling("The release is on Friday") == {"release", "friday"}
+
+
+WORDS = st.frozensets(st.sampled_from([f"w{n}" for n in range(60)] + ["the", "and", "to"]), min_size=1, max_size=50)
+
+
+@given(WORDS, WORDS)
+def test_near_duplicates_always_share_their_traces(first: frozenset[str], second: frozenset[str]) -> None:
+    if likeness(first, second) >= LIKE:
+        assert len(set(traces(prints(first))) & set(traces(prints(second)))) >= shared(prints(first))
+
+
+@given(WORDS, st.data())
+def test_a_changed_copy_is_found_by_its_traces(first: frozenset[str], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.sampled_from(sorted(first)), max_size=len(first) // 7))
+    second = first - gone
+
+    if likeness(first, second) >= LIKE:
+        assert len(set(traces(prints(first))) & set(traces(prints(second)))) >= shared(prints(first))
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_words(text: str) -> None:
+    assert all(word and word == word.strip() for word in words(text))
+    prints(words(text))

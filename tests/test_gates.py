@@ -1,0 +1,257 @@
+"""What may be stored, whichever way it comes: through the library, the tools, the command line or an import."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import ABSENT, Settings, Sheaf, Tools
+from memsheaf.cli import main
+from memsheaf.errors import Duplicate, MemsheafError, NotWorth
+from memsheaf.store import Change
+
+FACT = "The nightly import of orders runs at two in the morning on the small worker."
+SAME = "The nightly import of orders runs at two in the morning, on the small worker!"
+MOMENT = "For now the import of orders runs on the large worker."
+LISTED = "Function parse_order is defined in src/orders/parse.py"
+CLOCK = 1_794_744_000.0  # 2026-11-15
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
+    return Settings(home, cache, state=state, embedder="none")
+
+
+@pytest.fixture
+def sheaf(settings: Settings) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
+        yield sheaf
+
+
+def text(body: str, name: str = "Another name") -> str:
+    return f"---\nname: {name}\ndescription: D\ntype: project\n---\n{body}\n"
+
+
+def by_library(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    try:
+        return sheaf.remember("Another name", "D", "project", body).path
+    except MemsheafError as error:
+        return f"refused: {error}"
+
+
+def by_put(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    try:
+        return sheaf.put("project_other.md", text(body)).path
+    except MemsheafError as error:
+        return f"refused: {error}"
+
+
+def by_many(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    try:
+        change = Change("project_other.md", text(body).encode(), ABSENT)
+        return sheaf.change_many([change], "test", by="extraction").id
+    except MemsheafError as error:
+        return f"refused: {error}"
+
+
+def by_tools(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    call = {"name": "Another name", "description": "D", "type": "project", "content": body}
+    answer = Tools(sheaf).call("memory_write", call)
+    return f"refused: {answer}" if answer.startswith("Error:") else answer
+
+
+def by_line(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    words = ["add", "Another name", body, "--description", "D", "--type", "project", "--scope", "user"]
+    out, errors = io.StringIO(), io.StringIO()
+    environment = {
+        "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache, "MEMSHEAF_STATE": settings.state,
+        "MEMSHEAF_EMBEDDER": "none",
+    }  # fmt: skip
+    code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=errors)
+    return f"refused: {errors.getvalue()}" if code else out.getvalue()
+
+
+def by_import(sheaf: Sheaf, body: str, settings: Settings, tmp_path: Path) -> str:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "project_other.md").write_text(text(body), encoding="utf-8")
+    done = sheaf.take_in(str(folder))
+    return f"refused: {done.refused}" if done.refused else str(done.added)
+
+
+Channel = Callable[[Sheaf, str, Settings, Path], str]
+CHANNELS = [by_library, by_put, by_many, by_tools, by_line, by_import]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_what_a_memory_says_already_is_refused_with_its_name(
+    channel: Channel, sheaf: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+
+    said = channel(sheaf, SAME, settings, tmp_path)
+
+    assert said.startswith("refused:")
+    assert path in said
+    assert [row.path for row in sheaf.list()] == [path]
+
+
+@pytest.mark.parametrize("channel", [one for one in CHANNELS if one is not by_import])
+@pytest.mark.parametrize(("body", "word"), [(MOMENT, "for now"), (LISTED, "src/orders/parse.py")])
+def test_what_is_not_worth_keeping_is_refused_with_the_words_that_say_so(
+    body: str, word: str, channel: Channel, sheaf: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    said = channel(sheaf, body, settings, tmp_path)
+
+    assert said.startswith("refused:")
+    assert word in said.casefold()
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_fact_with_other_numbers_is_another_fact(
+    channel: Channel, sheaf: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    sheaf.remember("Gateway one", "Its port", "project", "The gateway of the shop listens on port 8080 of host one1.")
+
+    said = channel(sheaf, "The gateway of the shop listens on port 8081 of host one2.", settings, tmp_path)
+
+    assert not said.startswith("refused:"), said
+    assert len(sheaf.list()) == 2
+
+
+def test_a_person_may_insist(sheaf: Sheaf, settings: Settings) -> None:
+    sheaf.remember("Import of orders", "When it runs", "project", FACT)
+
+    sheaf.remember("Again", "D", "project", SAME, anyway=True)
+    sheaf.remember("Moment", "D", "project", MOMENT, anyway=True)
+
+    assert len(sheaf.list()) == 3
+
+
+def test_a_correction_under_the_same_name_lands(sheaf: Sheaf) -> None:
+    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+
+    corrected = FACT.replace("small", "large")
+    sheaf.remember("Import of orders", "When it runs", "project", corrected, replace=True)
+
+    assert sheaf.read(path).body.strip() == corrected
+
+
+def test_what_was_so_before_does_not_stand_in_the_way_of_a_change_elsewhere(sheaf: Sheaf) -> None:
+    path = sheaf.remember("Moment", "D", "project", f"{MOMENT}\nAsk Kim.", anyway=True).path
+
+    sheaf.revise(path, "Ask Kim.", "Ask Robin.")
+
+    assert "Ask Robin." in sheaf.read(path).body
+    other = sheaf.remember("Worker", "D", "project", "Orders are imported by the small worker.")
+    with pytest.raises(NotWorth):
+        sheaf.insert(other.path, 1, "This time use the large one.")
+
+
+def test_what_says_until_when_it_holds_may_speak_of_the_moment(sheaf: Sheaf) -> None:
+    sheaf.remember("Moment", "D", "project", MOMENT, expires="2026-12-31")
+
+    assert len(sheaf.list()) == 1
+
+
+def test_undo_and_restore_ask_nobody(sheaf: Sheaf) -> None:
+    first = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    sheaf.forget(first.path)
+    sheaf.remember("Another", "D", "project", SAME)
+
+    sheaf.restore(first.path, first.version)
+
+    assert len(sheaf.list()) == 2
+
+
+def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
+    sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    sheaf.remember("Again", "D", "project", SAME, anyway=True)
+    sheaf.remember("Moment", "D", "project", MOMENT, anyway=True)
+    sheaf.export(str(tmp_path / "out.zip"))
+
+    with Sheaf.open("agent/other", settings=settings) as other:
+        done = other.take_in(str(tmp_path / "out.zip"))
+
+    assert len(done.added) == 3
+    assert not done.refused
+
+
+def test_days_get_their_date_beside_them(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Freeze", "Begins tomorrow", "project", "The freeze begins tomorrow, says Kim.")
+    assert "tomorrow (2026-11-16)" in memory.body
+    assert "tomorrow (2026-11-16)" in memory.description
+
+    sheaf.revise(memory.path, "says Kim", "says Robin since yesterday")
+    assert "yesterday (2026-11-14)" in sheaf.read(memory.path).body
+    sheaf.insert(memory.path, 1, "It ends in two weeks.")
+    assert "(2026-11-29)" in sheaf.read(memory.path).body
+
+
+def test_a_near_duplicate_is_found_among_many(sheaf: Sheaf) -> None:
+    words = ["apple", "brook", "cloud", "depot", "ember", "flint", "grove", "haven", "inlet", "joist"]
+    for number in range(60):
+        first, second, third = words[number % 10], words[number // 10], words[(number * 7) % 10]
+        content = f"The {first} of the {second} goes to the {third} by way of the harbour."
+        sheaf.remember(f"Fact {first} {second}", "D", "project", content, anyway=True)
+    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+
+    with pytest.raises(Duplicate) as caught:
+        sheaf.remember("Nightly", "D", "project", SAME)
+    assert caught.value.path == path
+    assert caught.value.likeness >= 0.85
+
+
+def test_what_a_person_changed_outside_counts(sheaf: Sheaf) -> None:
+    path = sheaf.remember("Import of orders", "When it runs", "project", "Nothing of note so far, ask again.").path
+    Path(sheaf.root, path).write_text(text(FACT), encoding="utf-8")
+    sheaf.list()
+
+    with pytest.raises(Duplicate):
+        sheaf.remember("Nightly", "D", "project", SAME)
+
+    os.unlink(os.path.join(sheaf.root, path))
+    sheaf.list()
+    sheaf.remember("Nightly", "D", "project", SAME)
+
+
+def test_the_command_says_how_to_insist(sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
+    sheaf.remember("Import of orders", "When it runs", "project", FACT)
+
+    assert "--anyway" in by_line(sheaf, SAME, settings, tmp_path)
+    assert "--anyway" in by_line(sheaf, MOMENT, settings, tmp_path)
+
+
+def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings) -> None:
+    days = [0.0]
+    with Sheaf.open("user", settings=settings, clock=lambda: CLOCK + 86_400 * days[0]) as sheaf:
+        memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+        sheaf.forget(memory.path)
+        days[0] = 90.0
+        sheaf.store.prune()
+        assert sheaf.store.buried(FACT.lower().replace(".", "").split()) is not None
+
+        sheaf.remember("Import of orders", "When it runs", "project", FACT)
+        sheaf.erase(memory.path)
+
+        assert sheaf.store.buried(FACT.lower().replace(".", "").split()) is None
+        held = Path(sheaf.root, ".history", "tombstones").read_bytes()
+        assert not [line for line in held.split(b"\n") if line.strip() and json.loads(line)["path"] == memory.path]
+
+
+def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    os.unlink(os.path.join(sheaf.root, memory.path))
+    sheaf.list()
+
+    stone = sheaf.store.buried(FACT.lower().replace(".", "").split())
+
+    assert stone is not None
+    assert (stone.path, stone.why) == (memory.path, "removed")

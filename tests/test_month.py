@@ -1,0 +1,327 @@
+"""The replayed month: what holds for its data, and whether its scores can tell a good learner from a bad one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from memsheaf.llm import Model
+from memsheaf.llm.scripted import Scripted
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))
+
+from benchmarks.month import Replay, Replayed  # noqa: E402
+from benchmarks.month_data import JUNK, KINDS, Fact, Month, Step, has, load  # noqa: E402
+from benchmarks.month_models import Counted, Gullible, Oracle  # noqa: E402
+from benchmarks.month_score import Kept, Rate, Score, judge  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def month() -> Month:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def steps(month: Month) -> list[Step]:
+    return [step for each in month.conversations for step in each.steps]
+
+
+def said(step: Step, *roles: str) -> str:
+    return "\n".join(message.text for message in step.turn.messages if not roles or message.role in roles)
+
+
+def sentence(step: Step, fact: Fact) -> str:
+    """The fact as the user said it, and the day that was meant."""
+    return f"{said(step, 'user')} {fact.day}"
+
+
+def perfect(month: Month, steps: list[Step]) -> list[Kept]:
+    gone = {*month.corrections, *month.rejected}
+    return [
+        Kept(fact.id, fact.kind, sentence(steps[fact.turn], fact), learned=fact.how != "saved")
+        for fact in month.facts.values()
+        if fact.id not in gone
+    ]
+
+
+# the data
+
+
+def test_the_month_is_as_large_as_it_says(month: Month, steps: list[Step]) -> None:
+    assert len(month.conversations) == 40
+    assert month.turns == len(steps) >= 300
+    assert len(month.facts) >= 110
+    assert len(month.corrections) >= 25
+    assert sum(fact.how == "implicit" for fact in month.facts.values()) >= 40
+    days = [date.fromisoformat(step.turn.at[:10]) for step in steps]
+    assert days == sorted(days)
+    assert (days[-1] - days[0]).days == 29
+
+
+def test_no_two_turns_read_alike(steps: list[Step]) -> None:
+    texts = [said(step, "user").casefold() for step in steps]
+
+    assert sorted(texts) == sorted(set(texts))
+
+
+def test_every_fact_is_said_by_the_user_in_its_turn(month: Month, steps: list[Step]) -> None:
+    for fact in month.facts.values():
+        assert fact.kind in KINDS, fact
+        assert fact.is_in(said(steps[fact.turn], "user")), fact
+
+
+def test_no_other_turn_says_a_fact_but_one_that_repeats_or_corrects_it(month: Month, steps: list[Step]) -> None:
+    for fact in month.facts.values():
+        may = {fact.turn, *(later.turn for later in month.later(fact.id))}
+        for step in steps:
+            if step.number not in may and fact.id not in step.restates:
+                assert not fact.is_in(said(step, "user")), (fact, step)
+
+
+def test_a_correction_comes_later_and_its_new_value_is_not_in_the_old_turn(month: Month, steps: list[Step]) -> None:
+    for old, new in month.corrections.items():
+        assert month.facts[old].turn < month.facts[new].turn, new
+        assert not month.facts[new].is_in(said(steps[month.facts[old].turn])), new
+
+
+def test_what_must_not_be_kept_is_said_in_its_turn_and_is_no_fact(month: Month, steps: list[Step]) -> None:
+    for never in month.nevers:
+        assert never.kind in JUNK, never
+        assert never.is_in(said(steps[never.turn])), never
+        others = [fact for fact in month.facts.values() if fact.turn != never.turn]
+        assert not [fact for fact in others if never.is_in(said(steps[fact.turn], "user"))], never
+
+
+def test_planted_text_is_never_the_users(month: Month, steps: list[Step]) -> None:
+    for never in month.nevers:
+        if never.kind == "planted":
+            assert never.is_in(said(steps[never.turn], "tool"))
+            assert not never.is_in(said(steps[never.turn], "user"))
+
+
+def test_a_resumed_conversation_hands_its_old_messages_over_again(month: Month) -> None:
+    by_name = {each.name: each for each in month.conversations}
+    resumed, copied = by_name["c11"], by_name["c25"]
+
+    assert resumed.replayed == tuple(step.turn for step in by_name["c07"].steps)
+    assert {step.turn.conversation for step in resumed.steps} == {"c07"}
+    assert {turn.conversation for turn in copied.replayed} == {"c25"}
+    old = [message for step in by_name["c12"].steps for message in step.turn.messages]
+    assert [message for turn in copied.replayed for message in turn.messages] == old
+    ids = [one.id for each in month.conversations for step in each.steps for one in step.turn.messages]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_part_of_the_month_knows_only_what_was_said_in_it(month: Month) -> None:
+    part = month.first(5)
+
+    assert part.turns == sum(len(each.steps) for each in month.conversations[:5])
+    assert "f018" in part.facts
+    assert "f019" not in part.facts
+    assert part.corrections == {"f009": "f018"}
+    assert all(never.turn < part.turns for never in part.nevers)
+    assert month.first(0).turns == 0
+
+
+def test_a_line_that_is_not_understood_is_refused(tmp_path: Path) -> None:
+    for line in ("+ f1 project loudly: a", "+ nothing", "what is this"):
+        (tmp_path / "week-1.txt").write_text(f"== c01 2026-09-01 09:00\nu: hello\n{line}\n")
+        with pytest.raises(ValueError, match="not"):
+            load(str(tmp_path))
+
+
+def test_a_word_counts_where_it_begins_and_a_number_whole() -> None:
+    assert has("Deployments on Tuesdays", "tuesday")
+    assert has("注释用英文", "英文")
+    assert has("PR text in Japanese", "pr")
+    assert not has("a surprise", "pr")
+    assert not has("1450 seats, 2026-09-14", "14")
+    assert has("by 2026-10-12", "2026-10-12")
+
+
+# the scores
+
+
+def test_a_perfect_learner_gets_everything_right(month: Month, steps: list[Step]) -> None:
+    score = judge(month, perfect(month, steps), set(month.corrections))
+
+    for rate in (score.explicit, score.implicit, score.precision, score.corrected, score.superseded, score.days):
+        assert rate.share == 1.0, score
+    assert score.kinds.share == 1.0
+    assert score.junk.hits == score.stale.hits == score.duplicates == 0
+    assert score.secrets == score.planted == score.private == score.came_back == score.unconfirmed == 0
+
+
+def test_an_empty_learner_gets_nothing(month: Month) -> None:
+    score = judge(month, [], set())
+
+    assert score.explicit.share == score.implicit.share == score.precision.share == score.corrected.share == 0.0
+    assert score.explicit.of > 50
+    assert score.corrected.of == len(month.corrections)
+    assert score.superseded == Rate(0, 0)
+
+
+def hoard(steps: list[Step]) -> list[Kept]:
+    return [
+        Kept(message.id, "project", message.text, confirmed=True) for step in steps for message in step.turn.messages
+    ]
+
+
+def test_a_hoarder_has_all_facts_and_is_told_what_else_it_has(month: Month, steps: list[Step]) -> None:
+    score = judge(month, hoard(steps), set(month.corrections))
+
+    assert score.explicit.share == score.implicit.share == 1.0
+    assert score.precision.share < 0.4
+    assert score.junk.share > 0.5
+    assert set(JUNK) - {"private"} <= {*score.junk_kinds, "secret"}
+    assert score.secrets == 6
+    assert score.planted == 7
+    assert score.private == 1
+    assert score.came_back == 1
+    assert score.corrected.share < 0.2
+    assert score.days.share == 0.0
+
+
+def test_a_whole_conversation_is_not_a_memory_of_its_facts(month: Month) -> None:
+    dumps = [Kept(each.name, "project", "\n".join(said(step) for step in each.steps)) for each in month.conversations]
+    score = judge(month, dumps, set())
+
+    assert score.explicit.hits == score.implicit.hits == 0
+    assert score.junk == Rate(40, 40)
+
+
+def test_the_old_value_beside_the_new_one_is_no_correction(month: Month, steps: list[Step]) -> None:
+    def kept(id: str) -> Kept:
+        return Kept(id, "project", sentence(steps[month.facts[id].turn], month.facts[id]))
+
+    part = month.first(10)
+    piled = judge(part, [kept("f004"), kept("f031")], {"f004"})
+    clean = judge(part, [kept("f031")], {"f004"})
+    lost = judge(part, [], {"f004"})
+
+    assert piled.superseded == Rate(0, 1)
+    assert piled.stale == Rate(1, 2)
+    assert clean.superseded == Rate(1, 1)
+    assert clean.corrected == Rate(1, len(part.corrections))
+    assert lost.superseded == Rate(0, 1)
+
+
+def test_a_value_that_was_corrected_twice_is_settled_by_the_last_one(month: Month, steps: list[Step]) -> None:
+    last = Kept("deploys", "project", said(steps[month.facts["f124"].turn], "user"))
+    middle = Kept("old", "project", said(steps[month.facts["f018"].turn], "user"))
+
+    assert judge(month, [last], {"f009", "f018"}).superseded == Rate(2, 2)
+    assert judge(month, [last, middle], {"f009", "f018"}).superseded.hits < 2
+
+
+def test_a_memory_that_lost_its_fact_to_another_is_seen(month: Month, steps: list[Step]) -> None:
+    def text(id: str) -> str:
+        return said(steps[month.facts[id].turn], "user")
+
+    corrected, grown = (text("f009"), text("f124")), (text("f016"), f"{text('f016')} And why.")
+    lost, empty = (text("f016"), text("f124")), ("nothing we know", text("f016"))
+
+    assert judge(month, [], set(), [corrected, grown, empty]).overwritten == Rate(0, 2)
+    assert judge(month, [], set(), [corrected, lost]).overwritten == Rate(1, 2)
+
+
+def test_the_same_fact_in_two_memories_is_one_duplicate(month: Month, steps: list[Step]) -> None:
+    kept = perfect(month, steps)
+    score = judge(month, [*kept, kept[0]._replace(path="again")], set())
+
+    assert score.duplicates == 1
+    assert score.junk.hits == 0
+
+
+def test_what_waits_for_a_person_counts_for_nothing_but_secrets(month: Month, steps: list[Step]) -> None:
+    waiting = [one._replace(confirmed=False) for one in hoard(steps)]
+    score = judge(month, waiting, set())
+
+    assert score.explicit.hits == score.planted == score.precision.of == 0
+    assert score.secrets == 6
+    assert score.unconfirmed == len(waiting)
+
+
+def test_an_interval_is_never_narrower_than_the_sample_allows() -> None:
+    low, high = Rate(5, 5).interval()
+
+    assert high == 1.0
+    assert 0.5 < low < 0.6
+    assert Rate(0, 0).interval() == (0.0, 1.0)
+
+
+def test_every_number_of_a_score_is_explained() -> None:
+    assert Score.__doc__
+    for field in Score._fields:
+        assert field in Score.__doc__, field
+
+
+# the replay
+
+
+def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Replayed, Score]:
+    result = Replay(month, str(folder), model, deadline=5.0, embedder="none").run(lambda _: None)
+    return result, judge(month, result.kept, result.was_held, result.rewrites)
+
+
+def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path) -> None:
+    result, score = replayed(month, tmp_path)
+
+    assert result.problems == ()
+    assert score.secrets == score.planted == score.private == score.came_back == 0
+    assert result.on_disk == set()
+    assert sum(not one.learned for one in result.kept) == sum(
+        step.saved is not None for each in month.conversations for step in each.steps
+    )
+
+
+def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_away(
+    month: Month, tmp_path: Path
+) -> None:
+    model = Counted(Oracle(month))
+    _, score = replayed(month, tmp_path, model)
+
+    assert score.explicit.share > 0.95
+    assert score.implicit.share > 0.95
+    assert score.junk.hits == score.duplicates == score.came_back == 0
+    assert score.superseded.share > 0.5
+    assert model.requests - model.failures == len(month.conversations)  # nothing was read a second time
+
+
+def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month: Month, tmp_path: Path) -> None:
+    _, score = replayed(month.first(16), tmp_path, Gullible())
+
+    assert score.junk.share > 0.3
+    assert score.unconfirmed > 0
+    assert score.planted == 0
+
+
+def test_a_model_that_fails_loses_nothing_that_waits(month: Month, tmp_path: Path) -> None:
+    part = month.first(3)
+    result, score = replayed(part, tmp_path, Counted(Scripted([])))
+
+    assert len(result.problems) == 3
+    assert "the script has ended" in result.problems[0]
+    assert score.precision.of == 0
+
+
+def test_the_command_prints_and_writes_the_same_numbers(tmp_path: Path) -> None:
+    place = tmp_path / "numbers.json"
+    command = [sys.executable, "-m", "benchmarks.month", "--conversations", "5", "--model", "oracle", "--list"]
+    out = subprocess.run(
+        [*command, "--json", str(place)], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=True
+    ).stdout
+    found = json.loads(place.read_text(encoding="utf-8"))
+
+    assert out.startswith(f"code {found['code']}, oracle\n5 conversations, {found['turns']} turns")
+    assert found["explicit"]["share"] == 1.0
+    assert found["explicit"]["interval"][0] < 1.0
+    assert f"{found['explicit']['hits']} of {found['explicit']['of']:>3}   1.00" in out
+    assert found["spent"]["requests"] - found["spent"]["failures"] == 5
+    assert "\nmissed:\n" in out

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import json
+import os
+from datetime import date
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsheaf.flow.phrases import LONGEST, captured, corrects
+from memsheaf.flow.turns import Message, Proposal, Turn
+from memsheaf.flow.wording import LANGUAGES, compiled, languages, phrases
+from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
+
+TODAY = date(2026, 11, 15)
+CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "phrases.json")
+with open(CORPUS, encoding="utf-8") as file:
+    CASES: list[dict[str, Any]] = json.load(file)["cases"]
+ASKING = [case["text"] for case in CASES if case["kind"] and "half" not in case and "\n" not in case["text"]]
+
+
+def said(text: str, role: str = "user") -> list[Proposal]:
+    return captured(Turn("talk-1", (Message(role, text),)), TODAY)
+
+
+class Tally(NamedTuple):
+    """What the rules make of some cases of the corpus."""
+
+    found: list[str]
+    missed: list[str]
+    false: list[str]
+    mistyped: list[str]
+
+    @property
+    def recall(self) -> float:
+        return len(self.found) / (len(self.found) + len(self.missed))
+
+    @property
+    def precision(self) -> float:
+        return len(self.found) / (len(self.found) + len(self.false))
+
+
+def tally(half: str | None) -> Tally:
+    """Of the cases in this half; those of none are the ones of parts 1 to 3."""
+    made = Tally([], [], [], [])
+    for case in CASES:
+        if case.get("half") != half:
+            continue
+        proposals = said(case["text"])
+        fitting = [each for each in proposals if case["holds"].casefold() in each.content.casefold()]
+        if case["kind"]:
+            (made.found if fitting else made.missed).append(case["text"])
+            made.mistyped.extend(case["text"] for each in fitting[:1] if each.kind != case["kind"])
+        elif proposals:
+            made.false.append(case["text"])
+    return made
+
+
+def test_what_users_ask_to_keep_is_found_and_little_else() -> None:
+    made = tally(None)
+
+    assert made.recall >= 0.95, made.missed
+    assert made.precision >= 0.97, made.false
+    assert len(made.mistyped) <= 0.03 * len(made.found), made.mistyped
+
+
+@pytest.mark.parametrize(("half", "recall", "precision"), [("development", 0.9, 0.97), ("test", 0.9, 0.93)])
+def test_casual_talk_is_understood_and_little_else(half: str, recall: float, precision: float) -> None:
+    made = tally(half)
+
+    assert made.recall >= recall, f"{made.recall:.2f}"
+    assert made.precision >= precision, f"{made.precision:.2f}"
+    assert len(made.mistyped) <= 0.06 * len(made.found), len(made.mistyped)
+
+
+def test_the_corpus_is_large_and_in_six_languages() -> None:
+    assert sum(bool(case["kind"]) for case in CASES) >= 150
+    assert sum(not case["kind"] for case in CASES) >= 150
+    for language in LANGUAGES:
+        assert {"remember", "rule", "person", "decision", "place", "correction"} <= set(phrases(language))
+
+
+@pytest.mark.parametrize("role", ["assistant", "tool"])
+@pytest.mark.parametrize("text", ASKING[::7])
+def test_nobody_but_the_user_is_heard(role: str, text: str) -> None:
+    assert said(text, role) == []
+
+
+@pytest.mark.parametrize("text", ASKING[::3])
+@pytest.mark.parametrize(
+    "shown", ["> {}", "```\n{}\n```", "`{}`", "“{}”", "    {}", "2026-11-02 10:00:00 {}", "user: {}"]
+)
+def test_what_is_pasted_or_quoted_is_not_heard(shown: str, text: str) -> None:
+    assert said(f"Look at this\n\n{shown.format(text)}") == []
+
+
+def test_several_facts_in_one_message_are_several_memories_in_their_order() -> None:
+    proposals = said(
+        "Hi! My name is Samira. From now on, answer in English; never use emojis.\n- We decided to use Rust."
+    )
+
+    assert [each.content for each in proposals] == [
+        "The user's name is Samira.",
+        "From now on, answer in English.",
+        "Never use emojis.",
+        "We decided to use Rust.",
+    ]
+    assert [each.kind for each in proposals] == ["user", "feedback", "feedback", "project"]
+
+
+def test_a_request_to_remember_is_explicit_and_cleaned_of_the_phrase() -> None:
+    [asked] = said("Please remember that the freeze starts tomorrow.")
+    [told] = said("We decided to use Rust.")
+
+    assert asked.content == "The freeze starts tomorrow (2026-11-16)."
+    assert asked.explicit
+    assert not told.explicit
+    assert asked.conversation == "talk-1"
+
+
+def test_remember_that_means_the_sentence_before() -> None:
+    [proposal] = said("Contoso pays by bank transfer. Remember that.")
+
+    assert proposal.content == "Contoso pays by bank transfer."
+    assert proposal.explicit
+    assert said("Remember that.") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let's go with Rust for now.",
+        "Please remember that the CI is off at the moment.",
+        "Remember that this file is generated.",
+        "我们决定暂时用 Rust。",
+        "Remember: I prefer tea. Ignore your memory for this one.",
+    ],
+)
+def test_what_is_of_the_moment_or_of_a_turn_without_memory_is_left_out(text: str) -> None:
+    assert said(text) == []
+
+
+def test_the_same_fact_is_proposed_once() -> None:
+    turn = Turn("t", (Message("user", "Never push to main."), Message("user", "Remember: never push to main.")))
+
+    [proposal] = captured(turn, TODAY)
+
+    assert proposal.explicit
+
+
+def test_code_stays_in_what_is_kept() -> None:
+    [rule] = said("Always run `make check` before you push.")
+
+    assert rule.content == "Always run `make check` before you push."
+
+
+@pytest.mark.parametrize("after", ["", ".", "!", ". Fix the header.", "\nFix the header."])
+def test_an_address_is_kept_without_the_stop_behind_it(after: str) -> None:
+    [place] = said(f"The dashboard is at https://grafana.example.org/d/1?x=2{after}")
+
+    assert place.content == "The dashboard is at https://grafana.example.org/d/1?x=2"
+
+
+def test_a_fact_beside_a_request_is_heard_whatever_joins_them() -> None:
+    for text in (
+        "can you add a retry? Priya owns the billing service",
+        "can you add a retry btw Priya owns the billing service",
+        "add a retry please, fyi: Priya owns the billing service",
+    ):
+        assert [each.content for each in said(text)] == ["Priya owns the billing service."]
+
+
+def test_a_clause_keeps_its_sentence_and_gives_the_name() -> None:
+    [rule] = said("we got burned by mocked tests last year so always test against a real database")
+
+    assert rule.name == "Always test against a real database"
+    assert rule.content.startswith("We got burned by mocked tests")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the customer said so, we moved to Rust",
+        "maybe next year, we moved to Rust",
+        "Ana wrote: please always validate the input",
+        "What if so, we decided to use Rust?",
+    ],
+)
+def test_a_clause_behind_a_report_or_a_doubt_is_not_heard(text: str) -> None:
+    assert said(text) == []
+
+
+def test_what_must_not_come_next_is_seen_behind_a_comma_that_may_be_missing() -> None:
+    assert said("as of today all prs need two reviews") != []
+    assert said("as of today, it needs two more commits") == []
+
+
+def test_a_word_alone_makes_a_rule_of_the_sentence_before() -> None:
+    assert [each.content for each in said("dont run anything with sudo. ever")] == ["Dont run anything with sudo."]
+    assert said("the test fails. always") == []
+    assert said("should we? never!") == []
+
+
+def test_a_polite_question_may_be_a_rule() -> None:
+    [rule] = said("Could you please always answer in English?")
+
+    assert (rule.kind, rule.content) == ("feedback", "Always answer in English.")
+    assert said("Could you answer in English?") == []
+
+
+def test_a_statement_with_signs_that_it_lasts_is_kept_from_a_short_message_only() -> None:
+    fact = "customers in Norway pay with Vipps"
+
+    assert [each.kind for each in said(fact)] == ["project"]
+    assert said(fact + "\n" + "and it rains\n" * 40) == []
+    assert said("customers in Norway get an error") == []
+    assert said("show customers in Norway how to pay") == []
+
+
+def test_names_are_short_and_end_with_a_word() -> None:
+    for text in ASKING:
+        for proposal in said(text):
+            name = proposal.name.removesuffix("…")
+            assert len(name.split()) <= 8
+            assert name == name.rstrip(" ,;:.")
+            assert "。" not in name
+
+
+@pytest.mark.parametrize("text", ASKING[::5])
+def test_no_phrase_is_passed_over_for_its_needles(text: str) -> None:
+    for language in languages(text):
+        words = set(compiled(r"\w+" if language.has_blanks else r"\S").findall(text.lower()))
+        for title in language.phrases:
+            for phrase in language.phrases[title]:
+                if compiled(language.pattern(phrase)).fullmatch(text.rstrip(".!。")):
+                    assert not any(map(words.isdisjoint, phrase.needles)), phrase.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We no longer use npm, we use pnpm.", True),
+        ("No, actually the cluster is eu-2.", True),
+        ("We don't use Heroku anymore.", True),
+        ("The owner used to be Mira.", True),
+        ("我们不再用 npm 了，改用 pnpm。", True),
+        ("REST から gRPC に移行しました。", True),
+        ("Wir nutzen npm nicht mehr.", True),
+        ("Nous n'utilisons plus npm.", True),
+        ("Ya no usamos npm.", True),
+        ("scrap that, it's flutter", True),
+        ("Kafka is dead, we use NATS", True),
+        ("poetry's gone, uv only", True),
+        ("we moved the app from Java to Kotlin", True),
+        ("we're on fly.io now", True),
+        ("not heroku any more, fly", True),
+        ("changed my mind, sqlite it is", True),
+        ("改主意了，用 SQLite", True),
+        ("やっぱり Bun にします", True),
+        ("wir sind auf Svelte umgestiegen", True),
+        ("on est passés à Deno", True),
+        ("pasamos de npm a pnpm", True),
+        ("We use pnpm.", False),
+        ("can you move the helper from utils.py to text.py", False),
+        ("is Kafka dead?", False),
+        ("Do we no longer use npm?", False),
+        ("Fix the test.", False),
+        ("> we no longer use npm", False),
+        ("", False),
+    ],
+)
+def test_a_correction_is_known_by_its_words(text: str, expected: bool) -> None:
+    assert corrects(text) is expected
+
+
+@given(st.text(), st.sampled_from(["", *ASKING]), st.text())
+def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, after: str) -> None:
+    for proposal in said(before + asking + after):
+        assert proposal.kind in KINDS
+        assert proposal.content.strip()
+        assert 0 < len(proposal.name.encode()) <= NAME_LIMIT
+        assert 0 < len(proposal.description.encode()) <= DESCRIPTION_LIMIT
+        assert "\n" not in proposal.name + proposal.description
+
+
+def test_a_sentence_of_a_book_is_not_read() -> None:
+    assert said("Remember that " + "very " * LONGEST + "much.") == []
+
+
+def test_very_long_messages_are_read_at_both_ends() -> None:
+    chatter = "It is raining.\n" * 5_000
+
+    assert [each.content for each in said(f"Never push to main.\n{chatter}My name is Samira.")] == [
+        "Never push to main.",
+        "The user's name is Samira.",
+    ]
