@@ -44,7 +44,7 @@ NAMES = {
     "junk": "memories that hold none",
     "corrected": "corrections: new value held, old one gone",
     "superseded": "of those whose old value was learned",
-    "overwritten": "changed memories that lost their fact",
+    "misaimed": "changed memories, changed to something else",
     "days": "relative days made absolute",
 }
 

@@ -220,15 +220,18 @@ def test_a_value_that_was_corrected_twice_is_settled_by_the_last_one(month: Mont
     assert judge(month, [last, middle], {"f009", "f018"}).superseded.hits < 2
 
 
-def test_a_memory_that_lost_its_fact_to_another_is_seen(month: Month, steps: list[Step]) -> None:
+def test_a_memory_that_got_the_text_of_another_fact_is_seen(month: Month, steps: list[Step]) -> None:
     def text(id: str) -> str:
         return said(steps[month.facts[id].turn], "user")
 
     corrected, grown = (text("f009"), text("f124")), (text("f016"), f"{text('f016')} And why.")
     lost, empty = (text("f016"), text("f124")), ("nothing we know", text("f016"))
 
-    assert judge(month, [], set(), [corrected, grown, empty]).overwritten == Rate(0, 2)
-    assert judge(month, [], set(), [corrected, lost]).overwritten == Rate(1, 2)
+    mixed = (text("f016"), f"{text('f124')} Before: {text('f016')}")
+
+    assert judge(month, [], set(), [corrected, grown, empty]).misaimed == Rate(0, 2)
+    assert judge(month, [], set(), [corrected, lost]).misaimed == Rate(1, 2)
+    assert judge(month, [], set(), [corrected, mixed]).misaimed == Rate(1, 2)
 
 
 def test_the_same_fact_in_two_memories_is_one_duplicate(month: Month, steps: list[Step]) -> None:

@@ -296,3 +296,21 @@ def test_very_long_messages_are_read_at_both_ends() -> None:
         "Never push to main.",
         "The user's name is Samira.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "content"),
+    [
+        ("Hotfixes need two approvals. Remember it for the audit.", "Hotfixes need two approvals."),
+        ("The db is on 5433, remember that", "The db is on 5433."),
+        ("我们用 pnpm，记住这个", "我们用 pnpm."),
+        (
+            "We settled on their header rather than our own table, please remember, the review insisted",
+            "We settled on their header rather than our own table, please remember, the review insisted.",
+        ),
+    ],
+)
+def test_a_request_may_point_at_what_stands_before_it(message: str, content: str) -> None:
+    (proposal,) = captured(Turn("c", (Message("user", message),)), date(2026, 11, 15))
+
+    assert (proposal.content, proposal.explicit) == (content, True)

@@ -34,6 +34,8 @@ CORRECTIONS = [
     ),
     ("Staging runs PostgreSQL 13.4.", "Staging is no longer on PostgreSQL 13.4, it's on 15.8."),
     ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
+    ("Bugs for harbour are tracked in Linear.", "We are migrating: bugs move from Linear to YouTrack, starting now."),
+    ("My manager is Ingrid Berg, she signs contracts.", "Ingrid left, my new manager is Tomasz, he signs contracts."),
     ("发布时间是每周五下午", "发布时间现在是每周一下午"),
 ]
 

@@ -23,7 +23,7 @@ from memsheaf.memory import Memory
 
 RIVALS = 8  # memories that may be the one that is corrected
 SAME = 0.6  # from here on two sentences are one, but for their numbers
-COMMON, SHARE = 2, 4  # words of the subject in common: two, and a quarter of the shorter one
+COMMON, SHARE, HALF = 2, 4, 2  # words of the subject in common: two, and a quarter or half of the shorter one
 COVERED = 0.7  # of the old subject; less, and the old text stays below
 LONG = 15  # words of a subject that a shorter text does not replace without keeping it
 
@@ -62,7 +62,8 @@ def aimed(target: Memories, proposal: Proposal) -> Proposal:
             continue
         if _is_renumbered(proposal.content, old) and old.kind == proposal.kind:
             return proposal._replace(replaces=old.path, version=old.version)
-        if (is_correction and _is_about(proposal.content, old)) or (is_new and _is_revalued(proposal.content, old)):
+        share = SHARE if is_correction else HALF
+        if is_new and (_is_about(proposal.content, old, share) or _is_revalued(proposal.content, old)):
             one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
             return _keeping(one, old, 0)
     return proposal
@@ -81,11 +82,11 @@ def _is_renumbered(text: str, old: Memory) -> bool:
     return len(plain) > 2 and likeness(plain, known) >= SAME and not alike(said, theirs)
 
 
-def _is_about(text: str, old: Memory) -> bool:
-    """Whether two texts share their subject: two telling words, and a part of the shorter one."""
+def _is_about(text: str, old: Memory, share: int) -> bool:
+    """Whether two texts share their subject: two telling words, and such a share of the shorter one."""
     new, known = subject(text), subject(f"{old.name}\n{old.body}")
     common = set(new) & set(known)
-    return len(common) >= COMMON and len(common) * SHARE >= min(len(new), len(known))
+    return len(common) >= COMMON and len(common) * share >= min(len(new), len(known))
 
 
 def _is_revalued(text: str, old: Memory) -> bool:
@@ -123,8 +124,11 @@ def _clause() -> re.Pattern[str]:
 
 @cache
 def _new() -> re.Pattern[str]:
+    """A word of change: too weak to say that something known is wrong, unless the subject is much the same."""
     return re.compile(
-        r"(?i)\b(?:now|instead|as of|from now|jetzt|nun|ab sofort|statt|désormais|maintenant|ahora)\b|现在|今は|改"
+        r"(?i)\b(?:now|instead|as of|from (?:now|here)|no more|moved|migrat\w+|switch\w*|changed|replac\w+|renamed"
+        r"|dropped|left|new|jetzt|nun|ab sofort|statt|neue\w*|désormais|maintenant|nouve\w+|ahora|nuev\w+)\b"
+        r"|现在|今は|改|新しい|新的"
     )
 
 

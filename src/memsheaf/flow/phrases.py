@@ -38,6 +38,9 @@ REMEMBERED = {"work": "feedback", **KINDS, "self": "user"}
 SIGNS = 2
 """How many signs make a statement one that is kept, where no phrase fits it."""
 
+ASIDE = 6
+"""How many words may stand before a request to remember; with more, it is their sentence that is meant."""
+
 SHORT = 300
 """How long a message may be, in characters, whose statements need no phrase: what is longer may be pasted."""
 
@@ -60,6 +63,8 @@ _PASTED = (
 _ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
 _FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
+_POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
+_LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
 _BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
 _ASKED = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 _HERE = r"(?<!from )\b(?:here|yet|hier|ici|aquí)\b"
@@ -182,17 +187,29 @@ def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
             continue
         if _is(language, said.spoken, "remember that"):
             return _proposal(language, earlier.text, _kind_of(earlier.spoken), True, today)
+        if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
+            start = starts[-1]
+            kind = _kind_of(said.spoken[start : last.start()])
+            return _proposal(language, said.text[start : last.start()], kind, True, today)
         if _is(language, said.spoken, "underlined") and _is(language, earlier.spoken, "work"):
             return _proposal(language, earlier.text, "feedback", False, today)
         if found := _find(language, said.spoken, ("remember",)):
-            kept = said.text[found.start : found.end]
-            return _proposal(language, kept, _kind_of(said.spoken[found.start : found.end]), True, today)
+            meant = _meant(said, found, starts[-1], earlier)
+            return _proposal(language, meant.text, _kind_of(meant.spoken), True, today)
         if found := _find(language, said.spoken, tuple(KINDS)):
             if found.title == "day" and not (re.search(_DAY, said.spoken, re.IGNORECASE) or has_relative(said.text)):
                 continue
             kept, clause = said.text[found.start : found.end], said.text[found.clause : found.end]
             return _proposal(language, kept, KINDS[found.title], False, today, clause)
     return None
+
+
+def _meant(said: Said, found: Found, start: int, earlier: Said) -> Said:
+    """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
+    kept = Said(*(each[found.start : found.end] for each in said))
+    if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
+        return Said(*(each[start:] for each in said))
+    return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
 
 
 def _stated(said: Said, today: date) -> Proposal | None:
