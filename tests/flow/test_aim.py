@@ -52,6 +52,7 @@ OTHERS = [
     ),
     ("Deploys need two approvals.", "Deploys are on Tuesdays now."),
     ("Kim owns billing.", "Kim owns search."),
+    ("Their old gateway is switched off in ten days.", "The heating must never be switched off by code in winter."),
     ("Releases go out on Fridays.", "Releases are signed by Kim."),
     ("The staging host is staging-3.", "The database host of production is db-7."),
     ("We use PostgreSQL for orders.", "We no longer eat lunch on Fridays."),

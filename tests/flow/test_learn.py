@@ -401,7 +401,6 @@ def test_what_matters_for_the_task_alone_is_not_kept(sheaf: Sheaf) -> None:
 BROKEN: list[object] = [
     [], {}, "text", None, 7, {"memories": None}, {"memories": [3]}, {"memories": [[]]}, said(memory(type="opinion")),
     said(memory(content="")), said(memory(name=" ")), said(memory(content=3)), said(memory(action="delete")),
-    said(memory(action="update", file="../../etc/passwd")), said(memory(action="update", file="user_nobody.md")),
     said(*[memory(f"Fact {number}") for number in range(500)]),
 ]  # fmt: skip
 
@@ -446,6 +445,31 @@ def test_a_model_that_fails_leaves_everything_for_the_next_time(sheaf: Sheaf) ->
         assert "429" in done.problem
 
     assert [one.outcome for one in sheaf.distil(Scripted([said(memory())])).verdicts] == ["saved"]
+
+
+@pytest.mark.parametrize("file", ["../../etc/passwd", "user_nobody.md", "memory-8084695c2ae5abe8", "MEMORY.md"])
+def test_an_update_of_a_file_that_was_not_shown_is_something_new(file: str, sheaf: Sheaf) -> None:
+    sheaf.learn(turn(FRIDAYS))
+    model = Scripted([said(memory(action="update", file=file))])
+
+    (verdict,) = sheaf.distil(model).verdicts
+
+    assert (verdict.outcome, verdict.path) == ("saved", "project_release-day.md")
+
+
+def test_the_shape_of_the_answer_names_the_memories_that_were_shown(sheaf: Sheaf) -> None:
+    path = sheaf.remember("Release notes", "What is in them", "project", "Release notes name every ticket.").path
+    model = Scripted([said(), said()])
+    sheaf.learn(turn(FRIDAYS))
+    sheaf.distil(model)
+    sheaf.forget(path)
+    sheaf.learn(turn(FRIDAYS, conversation="c2"))
+    sheaf.distil(model)
+
+    shapes = [json.dumps(question.schema) for question in model.asked]
+    assert f'"enum": ["", "{path}"]' in shapes[0]
+    assert '"enum": ["add"]' in shapes[1]
+    assert '"enum": [""]' in shapes[1]
 
 
 def test_paths_that_a_model_makes_up_stay_inside(sheaf: Sheaf) -> None:

@@ -85,7 +85,7 @@ def _is_renumbered(text: str, old: Memory) -> bool:
 def _is_about(text: str, old: Memory, share: int) -> bool:
     """Whether two texts share their subject: two telling words, and such a share of the shorter one."""
     new, known = subject(text), subject(f"{old.name}\n{old.body}")
-    common = set(new) & set(known)
+    common = {word for word in set(new) & set(known) if not _new().fullmatch(word)}
     return len(common) >= COMMON and len(common) * share >= min(len(new), len(known))
 
 
@@ -126,8 +126,9 @@ def _clause() -> re.Pattern[str]:
 def _new() -> re.Pattern[str]:
     """A word of change: too weak to say that something known is wrong, unless the subject is much the same."""
     return re.compile(
-        r"(?i)\b(?:now|instead|as of|from (?:now|here)|no more|moved|migrat\w+|switch\w*|changed|replac\w+|renamed"
-        r"|dropped|left|new|jetzt|nun|ab sofort|statt|neue\w*|désormais|maintenant|nouve\w+|ahora|nuev\w+)\b"
+        r"(?i)\b(?:now|instead|as of|from (?:now|here)|no more|moved|migrat\w*|switch\w*|chang(?:ed)?|replac\w*"
+        r"|renam(?:ed)?|drop(?:ped)?|left|new|jetzt|nun|ab sofort|statt|neue\w*|désormais|maintenant|nouve\w+|ahora"
+        r"|nuev\w+)\b"
         r"|现在|今は|改|新しい|新的"
     )
 

@@ -27,6 +27,7 @@ from memsheaf.store.tombstones import Tombstone
 
 MOST = 10  # memories that one answer may hold
 NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each
+ASKED = 20  # messages of the user that memories are looked for with
 ANSWER_TOKENS = 2_000
 SUPPORT = 0.34  # so much of a fact's telling words must have been said
 FROM_TOOLS = 0.3  # so much of them that only a tool said makes it unconfirmed
@@ -156,32 +157,30 @@ def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: 
 
 # asking a model
 
-_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "memories": {
-            "type": "array",
-            "maxItems": MOST,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["add", "update"]},
-                    "file": {"type": "string"},
-                    "name": {"type": "string"},
-                    "description": {"type": "string"},
-                    "type": {"type": "string", "enum": list(KINDS)},
-                    "content": {"type": "string"},
-                    "scope": {"type": "string", "enum": ["persistent", "current_task"]},
-                    "messages": {"type": "array", "items": {"type": "integer"}},
-                },
-                "required": ["action", "file", "name", "description", "type", "content", "scope", "messages"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["memories"],
-    "additionalProperties": False,
-}
+
+def _schema(near: Collection[str]) -> dict[str, object]:
+    """The shape of an answer. It may name only memories that were shown, and without any there is nothing to update."""
+    texts = {name: {"type": "string"} for name in ("name", "description", "content")}
+    choices = {
+        "action": ["add", "update"] if near else ["add"],
+        "file": ["", *near],
+        "type": list(KINDS),
+        "scope": ["persistent", "current_task"],
+    }
+    properties: dict[str, object] = {name: {"type": "string", "enum": values} for name, values in choices.items()}
+    properties |= {**texts, "messages": {"type": "array", "items": {"type": "integer"}}}
+    memory = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"memories": {"type": "array", "maxItems": MOST, "items": memory}},
+        "required": ["memories"],
+        "additionalProperties": False,
+    }
 
 
 def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
@@ -189,7 +188,7 @@ def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, d
     nonce = os.urandom(8).hex()
     asked = f"Existing memories:\n{_listed(near, nonce)}\n\nThe conversation:\n{_dialogue(turns, nonce)}"
     question = Question(
-        prompt("extract").replace("{today}", today.isoformat()), asked, _SCHEMA, max_tokens=ANSWER_TOKENS
+        prompt("extract").replace("{today}", today.isoformat()), asked, _schema(near), max_tokens=ANSWER_TOKENS
     )
     trouble = ""
     for _ in range(2):
@@ -204,7 +203,7 @@ def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, d
 
 def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
     """The memories that have to do with the dialogue."""
-    texts = [message.text[:2_000] for message in _messages(turns) if message.role == "user"][-6:]
+    texts = [message.text[:2_000] for message in _messages(turns) if message.role == "user"][-ASKED:]
     texts += [message.text[:1_000] for message in _messages(turns) if message.role != "user"][-6:]
     found: dict[str, float] = {}
     for text in [*texts, "\n".join(texts)[:4_000]]:
@@ -267,12 +266,10 @@ def _one(given: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> Pr
         raise ValueError("'name' and 'content' must say something")
     if texts["scope"] == "current_task":
         return None
-    path = texts["file"].strip()
-    if texts["action"] == "update" and path not in near:
-        raise ValueError(f"'file' of an update must be one of the existing memories, not {path[:80]!r}")
     if texts["action"] not in ("add", "update"):
         raise ValueError("'action' must be add or update")
-    replaced = near.get(path) if texts["action"] == "update" else None
+    # a memory that was not shown cannot be meant: then it is something new, and aimed like all that is
+    replaced = near.get(texts["file"].strip()) if texts["action"] == "update" else None
     return Proposal(
         name=one_line(texts["name"], 120),
         description=one_line(texts["description"], 300) or one_line(texts["content"], 200),

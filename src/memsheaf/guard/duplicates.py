@@ -19,8 +19,9 @@ from memsheaf.memory import Memory
 
 T = TypeVar("T")
 
-LIKE = 0.85  # as `_both` has it, too
-SHARED = 4  # traces that two texts must share before they are compared: fewer are shared by chance
+LIKE = 0.85
+BINS, BAND, _SHIFT = 64, 4, 26
+SHARED = 3  # of the 16 traces; texts with a fifth of their words in common share so many in one of a hundred pairs
 TELLING = 8  # a text of fewer words says too little without its name
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -98,25 +99,27 @@ def same(a: Memory, b: Memory) -> float:
 
 
 def prints(found: Collection[str]) -> list[int]:
-    """The words as numbers, each once, in an order that is the same everywhere: long ones first, which are rarer."""
-    order = sorted(frozenset(found), key=lambda word: (-len(word), word))
-    return [crc32(word.encode("utf-8", "replace")) for word in order]
+    """The words as numbers, each once."""
+    return sorted({crc32(word.encode("utf-8", "replace")) for word in found})
 
 
-def traces(printed: Sequence[int]) -> Sequence[int]:
-    """The first of these numbers, of which every near-duplicate has `shared` many among its own first ones."""
-    count = len(printed)
-    return printed[: count - _both(count) + SHARED]
+def traces(found: Collection[str]) -> list[int]:
+    """A few numbers by which a near-duplicate is known: it has at least `SHARED` of them, and hardly another text.
 
-
-def shared(printed: Sequence[int]) -> int:
-    """How many traces a text with these prints shares with a near-duplicate at least."""
-    return min(SHARED, _both(len(printed)))
-
-
-def _both(count: int) -> int:
-    """How many words a text of so many has in common with a near-duplicate at least."""
-    return (85 * count + 99) // 100
+    The words fall by their numbers into bins, of which each keeps the least; an empty one takes that of the next. Two
+    texts agree in as large a share of bins as they have of their words in common. Four bins make a trace.
+    """
+    least = [-1] * BINS
+    for number in prints(found):
+        place = number >> _SHIFT
+        if least[place] < 0:
+            least[place] = number
+    held, steps = next((number for number in least if number >= 0), 0), 0
+    for place in range(BINS - 1, -1, -1):
+        held, steps = (least[place], 0) if least[place] >= 0 else (held, steps + 1)
+        least[place] = held + steps & 0xFFFFFFFF
+    rows = range(0, BINS, BAND)
+    return [crc32(b"%d " % row + b"%d %d %d %d" % tuple(least[row : row + BAND])) for row in rows]
 
 
 def _pieces(word: str) -> list[str]:

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
-from memsheaf.guard.duplicates import prints
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
@@ -204,8 +203,8 @@ class Index:
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
     def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[str]:
-        """The paths of memories that may be near-duplicates of one with these words; none that is one is missing."""
-        return self._healing(lambda db: alike(db, prints(words), limit))
+        """The paths of memories that may be near-duplicates of one with these words, likely ones first."""
+        return self._healing(lambda db: alike(db, words, limit))
 
     def catalog(self) -> Page:
         """The catalog as MEMORY.md holds it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import date
 from functools import lru_cache
@@ -38,7 +38,7 @@ CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
-CREATE TABLE trace (print INTEGER, size INTEGER, entry INTEGER, PRIMARY KEY (print, size, entry)) WITHOUT ROWID;
+CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
 {lexical.TABLES}
 CREATE TABLE place (embedder INTEGER, slot INTEGER, entry INTEGER, PRIMARY KEY (embedder, slot)) WITHOUT ROWID;
@@ -74,7 +74,7 @@ _PUT = (
     f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
 
-_TRACE = "INSERT INTO trace VALUES (?, ?, ?)"
+_TRACE = "INSERT OR IGNORE INTO trace VALUES (?, ?)"
 _USED = "SELECT day FROM used WHERE path = ?"
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
@@ -242,8 +242,7 @@ def put(
     )  # fmt: skip
     row = db.execute(_PUT, values).lastrowid
     if usable and memory.state in ("ok", "free"):
-        printed = duplicates.prints(duplicates.fact(memory))
-        db.executemany(_TRACE, [(one, len(printed), row) for one in duplicates.traces(printed)])
+        db.executemany(_TRACE, [(number, row) for number in duplicates.traces(duplicates.fact(memory))])
     if worded and usable:
         lexical.put_words(db, row or 0, memory)
     return line(kind, pinned, day, stamp[0], path, text) if listed == LISTED else None
@@ -254,16 +253,15 @@ def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) ->
     return (not pinned, -day, -mtime, path), section_of(kind), text.encode()
 
 
-def alike(db: sqlite3.Connection, printed: Sequence[int], limit: int) -> list[str]:
-    """The paths of the texts that may be near-duplicates of one with these prints, likely ones first."""
-    size, first = len(printed), duplicates.traces(printed)
+def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[str]:
+    """The paths of the texts that may be near-duplicates of one with these words, likely ones first."""
+    numbers = duplicates.traces(words)
     sql = (
         "SELECT path FROM (SELECT entry AS alike, count(*) AS common FROM trace "
-        f"WHERE print IN ({', '.join('?' * len(first))}) AND size BETWEEN ? AND ? GROUP BY entry HAVING common >= ?) "
+        f"WHERE number IN ({', '.join('?' * len(numbers))}) GROUP BY entry HAVING common >= {duplicates.SHARED}) "
         "CROSS JOIN entry ON id = alike WHERE version <> '' ORDER BY common DESC, path LIMIT ?"
     )
-    bounds = int(size * duplicates.LIKE), int(size / duplicates.LIKE) + 1
-    return [path for (path,) in db.execute(sql, (*first, *bounds, duplicates.shared(printed), limit))]
+    return [path for (path,) in db.execute(sql, (*numbers, limit))]
 
 
 def tidy(db: sqlite3.Connection, known: Notes) -> None:
