@@ -159,7 +159,7 @@ def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: 
 
 
 def _schema(near: Collection[str]) -> dict[str, object]:
-    """The shape of an answer. It may name only memories that were shown, and without any there is nothing to update."""
+    """The shape of an answer: it may name only memories that were shown, and without any nothing can be updated."""
     texts = {name: {"type": "string"} for name in ("name", "description", "content")}
     choices = {
         "action": ["add", "update"] if near else ["add"],

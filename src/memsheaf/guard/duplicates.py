@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 LIKE = 0.85
 BINS, BAND, _SHIFT = 64, 4, 26
-SHARED = 3  # of the 16 traces; texts with a fifth of their words in common share so many in one of a hundred pairs
+SHARED = 3  # of the 16 traces; of texts with a fifth of their words in common, one pair in a hundred has so many
 TELLING = 8  # a text of fewer words says too little without its name
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
