@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench recall crash race fuzz docs clean
+.PHONY: help demo test check format bench recall month crash race fuzz docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
 
 recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=, HALF=test)
 	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF)) --by-kind
+
+month: $(VENV)/.dev ## replay a month of conversations and tell what is learned (MODEL=, URL=)
+	$(BIN)/python -m benchmarks.month $(if $(MODEL),--model $(MODEL)) $(if $(URL),--url $(URL))
 
 crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (10 minutes)
 	$(BIN)/python tests/crash/strike.py
