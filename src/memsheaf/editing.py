@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
@@ -124,9 +125,12 @@ def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
         raise NotWorth(why)
 
 
-def dated(text: str, today: str) -> str:
-    """The text with the date beside days such as "tomorrow"."""
+def dated(text: str, today: str, *, piece: bool = False) -> str:
+    """The text with the date beside days such as "tomorrow"; a piece of one only where it cannot be code."""
     from datetime import date
+
+    if piece and re.search(r"[`=(){}\[\];<>]", text):
+        return text
 
     from memsheaf.guard.dates import absolute
 

@@ -16,7 +16,7 @@ from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError
 from memsheaf.flow.turns import Proposal
 from memsheaf.frontmatter import edited
 from memsheaf.guard.duplicates import LIKE, alike, fact
-from memsheaf.guard.names import check_path, file_name
+from memsheaf.guard.names import check_path, file_name, fold
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
@@ -257,6 +257,8 @@ class Keeper:
     ) -> tuple[Change, Memory, Memory | None]:
         """The change that a proposal makes, the memory after it, and the one before; nothing is written.
 
+        A new memory gets a file of its own, whatever it is called: only what a proposal names is replaced.
+
         Raises:
             TextRefused, BadHeader: it cannot be stored.
             NotFound: the memory that it would replace is gone.
@@ -272,13 +274,14 @@ class Keeper:
             updated=today,
             source="extraction",
             trust=proposal.trust,
-            conversation=proposal.conversation,
+            conversation=proposal.conversation if proposal.conversation.isprintable() else "",
             expires=proposal.expires,
         )
-        was = self.read(proposal.replaces) if proposal.replaces else self.same_name(proposal.kind, proposal.name)
+        was = self.read(proposal.replaces) if proposal.replaces else None
         if was is None:
+            others = {fold(path) for path in taken}
             path = file_name(
-                proposal.kind, proposal.name, lambda one: one in taken or bool(self.index.same_file(one))
+                proposal.kind, proposal.name, lambda one: fold(one) in others or bool(self.index.same_file(one))
             )
             return Change(path, fresh.data, ABSENT), placed(fresh, path), None
         if was.state != "ok":

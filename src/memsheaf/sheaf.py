@@ -220,7 +220,7 @@ class Sheaf:
 
         return Session(
             (self, *others),
-            model=model,
+            model=self.metered("select", model) if model else None,
             deadline=deadline,
             used=used,
             tree=tree,
@@ -353,7 +353,7 @@ class Sheaf:
             NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
         memory, today = self._keeper.for_change(path, expect), self._keeper.today()
-        changed = redated(memory, revised(memory, old, dated(new, today), count=count), today)
+        changed = redated(memory, revised(memory, old, dated(new, today, piece=True), count=count), today)
         return self._keeper.store_one(
             changed, memory.version, "update", was=memory, allow_secret=allow_secret, anyway=anyway
         )
@@ -374,7 +374,7 @@ class Sheaf:
             NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
         memory, today = self._keeper.for_change(path, expect), self._keeper.today()
-        changed = redated(memory, inserted(memory, line, dated(text, today)), today)
+        changed = redated(memory, inserted(memory, line, dated(text, today, piece=True)), today)
         return self._keeper.store_one(
             changed, memory.version, "insert", was=memory, allow_secret=allow_secret, anyway=anyway
         )
@@ -656,8 +656,12 @@ class Sheaf:
         from memsheaf.flow import rehearse
 
         self._keeper.require_writable()
-        erased = self.store.erase(self._keeper.spelled(path), by=self.by)
         learning = self.learning
+        try:
+            erased = self.store.erase(self._keeper.spelled(path), by=self.by)
+        except NotFound:  # or it was erased, and something kept us from seeing to the rest
+            self.index.purge()
+            raise
         learning.forget(erased.texts)
         for name in erased.names:
             rehearse.disregard(self.state, name)

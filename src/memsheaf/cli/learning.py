@@ -56,8 +56,7 @@ def extract(call: Call) -> int:
         turns = _turns(call, options.source, sheaf.root) if options.source else []
         model = sheaf.metered("extract", options.model)
         if options.dry_run:
-            verdicts = _rehearsed(sheaf, turns, model)
-            done = _distilled(len(turns), verdicts)
+            done = _rehearsed(sheaf, turns if options.source else sheaf.learning.inbox.turns(), model)
         else:
             kept = sheaf.learning.inbox.extend(turns) if turns else 0
             with console.progress("Reading turns") as progress:
@@ -130,16 +129,11 @@ def _turns(call: Call, source: str, folder: str) -> list[Turn]:
     return list(found)
 
 
-def _rehearsed(sheaf: Sheaf, turns: Sequence[Turn], model: Model | None) -> list[Verdict]:
-    """What would come of some turns, or of those in the inbox; nothing is written but what the model cost."""
-    learning = sheaf.learning
-    return learning.rehearse(turns or learning.inbox.turns(), model)
-
-
-def _distilled(turns: int, verdicts: Sequence[Verdict]) -> Distilled:
+def _rehearsed(sheaf: Sheaf, turns: Sequence[Turn], model: Model | None) -> Distilled:
+    """What would come of some turns; nothing is written but what the model cost."""
     from memsheaf.flow.learn import Distilled
 
-    return Distilled(turns, tuple(verdicts))
+    return Distilled(len(turns), tuple(sheaf.learning.rehearse(turns, model)))
 
 
 def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:

@@ -60,8 +60,10 @@ def aimed(target: Memories, proposal: Proposal) -> Proposal:
             old = target.read(match.row.path)
         except MemsheafError:
             continue
-        if _is_renumbered(proposal.content, old) and old.kind == proposal.kind:
+        if old.kind == proposal.kind and _is_renumbered(proposal.content, old):
             return proposal._replace(replaces=old.path, version=old.version)
+        if (old.kind, old.name) == (proposal.kind, proposal.name):
+            return _keeping(proposal._replace(replaces=old.path, version=old.version), old, 0)
         share = SHARE if is_correction else HALF
         if is_new and (_is_about(proposal.content, old, share) or _is_revalued(proposal.content, old)):
             one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
@@ -76,7 +78,10 @@ def subject(text: str) -> list[str]:
 
 
 def _is_renumbered(text: str, old: Memory) -> bool:
-    """Whether it is the same sentence with other numbers or days."""
+    """Whether it is the same sentence with other numbers or days, and not one about something else."""
+    first, second = set(subject(text)), set(subject(old.body))
+    if first - second and second - first:
+        return False
     said, theirs = words(text), fact(old)
     plain, known = ([one for one in found if not _is_value(stem(one))] for found in (said, theirs))
     return len(plain) > 2 and likeness(plain, known) >= SAME and not alike(said, theirs)

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import Changed, Exists, MemsheafError, ModelFailed, Refused
+from memsheaf.errors import Exists, MemsheafError, ModelFailed, Refused
 from memsheaf.flow.aim import Memories, aimed
 from memsheaf.flow.inject import words as prompt
 from memsheaf.flow.phrases import captured
 from memsheaf.flow.turns import ROLES, Message, Proposal, Turn
 from memsheaf.guard.dates import absolute
-from memsheaf.guard.duplicates import LIKE, alike, fact, telling, words
+from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
 from memsheaf.llm import Model, Question
@@ -30,7 +30,7 @@ NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of 
 ASKED = 20  # messages of the user that memories are looked for with
 ANSWER_TOKENS = 2_000
 SUPPORT = 0.34  # so much of a fact's telling words must have been said
-FROM_TOOLS = 0.3  # so much of them that only a tool said makes it unconfirmed
+FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # so much of them that a tool, or not the user, said makes it unconfirmed
 SUBJECT = 0.6  # from here on two texts speak of the same thing
 SAME_MEANING = 0.9
 
@@ -38,7 +38,9 @@ SAME_MEANING = 0.9
 class Keeper(Protocol):
     """What they are saved by; `keeping.Keeper` is one."""
 
-    def draft(self, proposal: Proposal, taken: Collection[str]) -> tuple[Change, Memory, Memory | None]:
+    def draft(
+        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+    ) -> tuple[Change, Memory, Memory | None]:
         """The change a proposal makes, under a name that is not taken; the memory after it, and the one before."""
         ...
 
@@ -93,8 +95,7 @@ def propose(
         one._replace(content=absolute(one.content, day), description=absolute(one.description, day))
         for one in _asked(target, turns, model, day, deadline)
     ]
-    missed = [one for one in ruled if one.explicit and not any(_covers(other, one) for other in found)]
-    return [*found, *missed]
+    return [*found, *(one for one in ruled if one.explicit)]
 
 
 def day_of(turn: Turn, today: date) -> date:
@@ -116,8 +117,12 @@ def decide(
     decided: list[tuple[Verdict, Change | None]] = []
     taken: dict[str, Memory] = {}
     for proposal in proposals:
+        if proposal.explicit and any(_covers(other.proposal, proposal) for other, _ in decided if other.path):
+            continue  # a model has said it, and it was taken
         try:
             proposal = aimed(target, _trusted(proposal, turns))
+            if proposal.replaces in taken:
+                proposal = proposal._replace(replaces="", version="")
             if REMOVED in proposal.content:
                 raise Refused("a secret was taken out of it")
             if why := _unsupported(proposal, turns, target):
@@ -125,7 +130,7 @@ def decide(
             change, memory, was = keeper.draft(proposal, taken.keys())
             keeper.judge(memory, was)
             _refuse_twice(memory, taken.values(), target, was)
-            if not (proposal.explicit or was) and (stone := keeper.buried(memory)):
+            if not proposal.explicit and (stone := keeper.buried(memory)):
                 raise Refused(f"it was {stone.why} on {stone.at[:10]}")
         except (MemsheafError, ValueError) as error:
             decided.append((Verdict(proposal, "dropped", "", without_secrets(str(error))), None))
@@ -140,19 +145,27 @@ def decide(
 
 
 def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: str) -> list[Verdict]:
-    """Commit what is to be saved, as one; what somebody changed meanwhile is dropped alone, and said."""
-    left = list(decided)
-    while changes := [change for _, change in left if change]:
-        try:
+    """Commit what is to be saved, as one; or one by one, when something in it is refused after all.
+
+    Raises:
+        Changed, Exists: somebody changed one of them meanwhile; decide again.
+    """
+    changes = [change for _, change in decided if change]
+    try:
+        if changes:
             keeper.change_many(changes, why, by="extraction")
-            break
-        except (Changed, Exists) as error:
-            gone = [at for at, (_, change) in enumerate(left) if change and change.path == error.path]
-            if not gone:
-                raise
-            for at in gone:
-                left[at] = (left[at][0]._replace(outcome="dropped", why="it was changed meanwhile"), None)
-    return [verdict for verdict, _ in left]
+        return [verdict for verdict, _ in decided]
+    except Refused:
+        return [_saved_alone(keeper, verdict, change, f"{why}, in part") for verdict, change in decided]
+
+
+def _saved_alone(keeper: Keeper, verdict: Verdict, change: Change | None, why: str) -> Verdict:
+    try:
+        if change:
+            keeper.change_many([change], why, by="extraction")
+        return verdict
+    except (Refused, Exists) as error:
+        return verdict._replace(outcome="dropped", path="", why=without_secrets(str(error)))
 
 
 # asking a model
@@ -215,7 +228,7 @@ def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
             memory = target.read(path)
         except MemsheafError:
             continue
-        if memory.state == "ok" and memory.kind in KINDS:
+        if memory.state == "ok" and memory.kind in KINDS and memory.trust == "confirmed":
             near[path] = memory
     return near
 
@@ -296,11 +309,17 @@ def _place(turns: Sequence[Turn], numbers: object) -> str:
 
 
 def _trusted(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
-    """The proposal, unconfirmed when much of it was said by a tool and not by the user."""
-    said = telling(proposal.content)
-    user, tools = (_said(turns, role) for role in ("user", "tool"))
-    if said and len((said & tools) - user) > FROM_TOOLS * len(said):
-        return proposal._replace(trust="unconfirmed", why="it comes from a tool or a page")
+    """The proposal, unconfirmed when it comes from others than the user.
+
+    Name and description count like the content: they stand in the catalog. A number that only a tool gave is enough,
+    and so is half of the words from whoever else spoke: an assistant repeats what it read.
+    """
+    claimed = telling(f"{proposal.name}\n{proposal.description}\n{proposal.content}")
+    user, assistant, tools = (_said(turns, role) for role in ("user", "assistant", "tool"))
+    of_tools = (claimed & tools) - user
+    of_others = (claimed & (tools | assistant)) - user
+    if numbers(of_tools) or len(of_tools) > FROM_TOOLS * len(claimed) or len(of_others) > FROM_OTHERS * len(claimed):
+        return proposal._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
     return proposal
 
 
@@ -352,4 +371,6 @@ def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
 def _covers(found: Proposal, ruled: Proposal) -> bool:
     """Whether a proposal says what a rule caught."""
     asked = telling(ruled.content)
+    if not numbers(asked) <= numbers(words(found.content)):
+        return False
     return len(asked & telling(f"{found.name} {found.content}")) >= SUBJECT * len(asked)

@@ -30,7 +30,7 @@ MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}
 BATCH_BYTES = 24_000
 CONVERSATIONS = 1_024  # how many of the latest count once, however often they go on
 SHORT = 40  # bytes; who says "yes, do that" again means something new by it
-LOOK_AHEAD = 500  # turns among which those of one conversation are brought together
+LOOK_AHEAD = 64  # turns among which those of one conversation are brought together
 PATIENCE = 10.0  # seconds for the lock; it is held for a few flushes
 OWN_ID = 16  # characters; a shorter id may be a number that other conversations use, too
 
@@ -144,6 +144,10 @@ class Inbox:
                 )
             )
             self._swept()
+
+    def prepared(self, turns: Iterable[Turn]) -> list[Turn]:
+        """These turns as they would be kept: without secrets, wrappers, and what is not for the record."""
+        return [turn for one in turns if (turn := self._prepared(one, {}).turn).messages]
 
     def turns(self) -> list[Turn]:
         """All that waits, in order. Nothing is handed out or changed."""

@@ -9,25 +9,28 @@ sees by the journal whether it was committed already.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import Busy, Changed, ModelFailed
+from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
 from memsheaf.flow.aim import Memories
 from memsheaf.flow.consolidate import Report
 from memsheaf.flow.extract import BadAnswer, Keeper, Verdict, decide, propose, save
 from memsheaf.flow.inbox import Batch, Inbox
 from memsheaf.flow.review import Queue
 from memsheaf.flow.turns import Proposal, Turn
-from memsheaf.guard.duplicates import LIKE, fact, likeness, words
+from memsheaf.guard.duplicates import LIKE, fact, words
 from memsheaf.llm import Model
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit
 from memsheaf.store.state import State
 
 ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules alone read it
+GIVEN_UP = 86_400.0  # seconds after which they do so, too, when it gives no answer at all
+ROUNDS = 5  # to decide anew because somebody changed a memory meanwhile
 TELLING = 12  # characters; a shorter line is in every conversation
 LOOK_BACK = 500  # commits, among which one of a batch that was done already is found
 _WANTED, _TRIED = "wanted", "tried.json"
@@ -104,25 +107,33 @@ class Learner:
                 return done
 
     def forget(self, texts: Sequence[bytes]) -> None:
-        """Drop what waits and says what an erased memory said, in any of its texts."""
+        """Drop what waits and says what an erased memory said, in any of its texts, in whichever case."""
         erased = [parse("", text) for text in texts]
-        lines = {line.strip() for one in erased for line in one.body.split("\n") if len(line.strip()) >= TELLING}
-        facts = [fact(one) for one in erased]
+        told = (
+            line.strip().casefold() for one in erased for line in (*one.body.split("\n"), one.name, one.description)
+        )
+        lines = {line.rstrip(".") for line in told if len(line) >= TELLING}
+        facts = [set(fact(one)) for one in erased]
 
         def keep(text: str) -> bool:
-            return not any(line in text for line in lines) and all(likeness(words(text), one) < LIKE for one in facts)
+            folded, said = text.casefold(), set(words(text))
+            return not any(line in folded for line in lines) and all(
+                len(said & one) < max(LIKE * len(one), 1) for one in facts
+            )
 
         self.inbox.purge(keep)
         for waiting in self.queue.all():
-            if not keep(waiting.proposal.content):
+            proposal = waiting.proposal
+            if not keep(f"{proposal.name}\n{proposal.description}\n{proposal.content}"):
                 self.queue.remove(waiting.id)
 
     def files(self) -> list[str]:
-        """The files in which something waits."""
-        return [*self.inbox.files(), *self.queue.files()]
+        """All files that are kept about this scope outside of it."""
+        return [os.path.join(self._state.folder, name) for name in self._state.names(drafts=True)]
 
     def rehearse(self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0) -> list[Verdict]:
         """What would come of these turns; nothing is written. Raises ModelFailed."""
+        turns = self.inbox.prepared(turns)
         proposals = propose(self._scope, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
         decided = decide(self._scope, self._keeper, proposals, turns, policy=self._policy)
         return [verdict for verdict, _ in decided]
@@ -136,7 +147,7 @@ class Learner:
         """
         waiting = self.queue.get(name)
         proposal = waiting.proposal._replace(trust="", content=content or waiting.proposal.content)
-        change, memory, was = self._keeper.draft(proposal, ())
+        change, memory, was = self._keeper.draft(proposal, (), by="user")
         if was and proposal.version not in ("", was.version):
             raise Changed(was.path)
         self._keeper.accept(change, was, f"approve {memory.name}")
@@ -163,35 +174,56 @@ class Learner:
                 verdicts = self._one(batch, model, deadline)
             except ModelFailed as error:
                 return done._replace(left=left, problem=str(error))
+            if verdicts is None:
+                continue
             self.inbox.done(batch)
             done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
         if progress and done.turns:
             progress(done.turns, done.turns)
         return done
 
-    def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[Verdict]:
+    def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[Verdict] | None:
+        """What comes of a batch; None when it is not what it was, because somebody erased from it meanwhile."""
         why = f"learn {batch.id[:16]}"
-        if any(commit.why == why for commit in self._scope.log(limit=LOOK_BACK)):
+        if batch.tries > 1 and any(commit.why == why for commit in self._scope.log(limit=LOOK_BACK)):
             return []  # it was saved, and then something kept us from saying so
+        proposals = self._proposed(batch, model, deadline)
+        if self.inbox.pending().id != batch.id:
+            return None
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        for _ in range(ROUNDS):
+            decided = decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
+            # first: once the commit is made, the batch counts as done
+            for number, (verdict, _) in enumerate(decided):
+                if verdict.outcome == "queued":
+                    name = self.queue.put(verdict.proposal, at=at, why=verdict.why)
+                    decided[number] = verdict._replace(path=name), None
+            try:
+                return save(self._keeper, decided, why)
+            except (Changed, Exists):  # somebody else was faster: it is looked at as it is now
+                continue
+        raise Busy("the memories change faster than they can be read")
+
+    def _proposed(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
+        """What is proposed of a batch; by rules alone once a model has failed often enough. Raises ModelFailed."""
         today = date.fromtimestamp(self._clock())
         try:
-            proposals = propose(self._scope, batch.turns, model, today, deadline=deadline)
-        except BadAnswer:
-            if self._tries(batch) < ATTEMPTS:
+            return propose(self._scope, batch.turns, model, today, deadline=deadline)
+        except CapReached:
+            raise
+        except ModelFailed as error:
+            count, since = self._tries(batch)
+            patience = 0.0 if isinstance(error, BadAnswer) else GIVEN_UP
+            if count < ATTEMPTS or self._clock() - since < patience:
                 raise
-            proposals = propose(self._scope, batch.turns, None, today)
-        decided = decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
-        for number, (verdict, _) in enumerate(decided):
-            if verdict.outcome == "queued":
-                name = self.queue.put(verdict.proposal, at=at, why=verdict.why)
-                decided[number] = (verdict._replace(path=name), None)
-        return save(self._keeper, decided, why)
+        return propose(self._scope, batch.turns, None, today)
 
-    def _tries(self, batch: Batch) -> int:
-        """How often this batch was answered with nonsense, this time included."""
-        found = self._state.load(_TRIED)
-        before = found.get("count", 0) if isinstance(found, dict) and found.get("batch") == batch.id else 0
-        count = before + 1 if isinstance(before, int) else 1
-        self._state.save(_TRIED, {"batch": batch.id, "count": count})
-        return count
+    def _tries(self, batch: Batch) -> tuple[int, float]:
+        """How often a model failed at this batch, this time included, and since when."""
+        found, now = self._state.load(_TRIED), self._clock()
+        count, since = 0, now
+        if isinstance(found, dict) and found.get("batch") == batch.id:
+            count = found["count"] if isinstance(found.get("count"), int) else 0
+            since = found["since"] if isinstance(found.get("since"), int | float) else now
+        self._state.save(_TRIED, {"batch": batch.id, "count": count + 1, "since": since})
+        return count + 1, min(since, now)

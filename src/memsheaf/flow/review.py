@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -32,7 +31,7 @@ class Queue:
         """Queue a proposal and give its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
         if self._load(name) is None:
-            self._state.save(f"{_PREFIX}{name}{_SUFFIX}", {"at": at, "why": why, **proposal._asdict()})
+            self._state.save(f"{_PREFIX}{name}{_SUFFIX}", {**proposal._asdict(), "at": at, "asked": why})
         return name
 
     def all(self) -> list[Waiting]:
@@ -52,17 +51,12 @@ class Queue:
         """Let one go: it was decided."""
         self._state.remove(f"{_PREFIX}{name}{_SUFFIX}")
 
-    def files(self) -> list[str]:
-        """The files that they are in."""
-        folder = self._state.folder
-        return [os.path.join(folder, f"{_PREFIX}{one.id}{_SUFFIX}") for one in self.all()]
-
     def _load(self, name: str) -> Waiting | None:
         found = self._state.load(f"{_PREFIX}{name}{_SUFFIX}")
         if not isinstance(found, dict):
             return None
         values = {key: found.get(key, "") for key in Proposal._fields}
         explicit = values.pop("explicit") is True
-        if not all(isinstance(value, str) for value in (found.get("at"), found.get("why"), *values.values())):
+        if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
             return None
-        return Waiting(name, found["at"], found["why"], Proposal(**values, explicit=explicit))
+        return Waiting(name, found["at"], found["asked"], Proposal(**values, explicit=explicit))

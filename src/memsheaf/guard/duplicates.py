@@ -79,12 +79,12 @@ def fact(memory: Memory) -> list[str]:
 
 
 def alike(a: Sequence[str], b: Sequence[str]) -> float:
-    """How alike two facts are; 0.0 when they are so with other numbers, which makes them two facts.
+    """How alike two facts are; 0.0 with other numbers, or when one denies what the other does not: two facts.
 
     >>> alike(words("the service listens on port 8080"), words("the service listens on port 8081"))
     0.0
     """
-    return likeness(a, b) if _numbers(a) == _numbers(b) else 0.0
+    return likeness(a, b) if numbers(a) == numbers(b) and denials(a) == denials(b) else 0.0
 
 
 def same(a: Memory, b: Memory) -> float:
@@ -132,7 +132,8 @@ def _pieces(word: str) -> list[str]:
     return pieces
 
 
-def _numbers(found: Collection[str]) -> frozenset[str]:
+def numbers(found: Collection[str]) -> frozenset[str]:
+    """The words that are numbers, or hold one."""
     return frozenset(word for word in found if not word.isalpha())
 
 

@@ -107,14 +107,15 @@ class State:
         with _told(f"{name} cannot be removed"), suppress(FileNotFoundError), Folder.open(self.folder) as folder:
             folder.unlink(name)
 
-    def names(self) -> list[str]:
-        """The files that are there, in the order of their names; without drafts and locks."""
+    def names(self, *, drafts: bool = False) -> list[str]:
+        """The files that are there, in the order of their names, without locks, and with drafts if asked for."""
         try:
             with Folder.open(self.folder) as folder:
                 found = sorted(entry.name for entry in folder.scan())
         except OSError:
             return []
-        return [name for name in found if not name.startswith("draft-") and not name.endswith(".lock")]
+        found = [name for name in found if not name.endswith(".lock")]
+        return found if drafts else [name for name in found if not name.startswith("draft-")]
 
     def tidy(self, now: float, *, of: str = "") -> None:
         """Remove drafts that a crash left behind a day ago or earlier.

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from memsheaf.guard.duplicates import LIKE, fact, likeness, prints
+from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
 from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage, write_all
 
@@ -26,11 +26,13 @@ class Tombstone(NamedTuple):
     why: str
     path: str
     prints: tuple[int, ...]
+    numbers: tuple[int, ...] = ()
+    denials: int = 0
 
 
 def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
     """The tombstone of a memory, or of a text that was never one, whose path is then ""."""
-    return Tombstone(at, why, path, tuple(prints(fact(parse(path, data)))))
+    return Tombstone(at, why, path, *_marks(fact(parse(path, data))))
 
 
 def add(history: Folder, stones: Iterable[Tombstone]) -> None:
@@ -50,19 +52,26 @@ def read(history: Folder) -> Iterator[Tombstone]:
     for line in _lines(history):
         try:
             found = json.loads(line)
-            yield Tombstone(str(found["at"]), str(found["why"]), str(found["path"]), tuple(map(int, found["prints"])))
-        except (ValueError, TypeError, KeyError):
+            all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
+            at, why, path = (str(found[key]) for key in ("at", "why", "path"))
+            yield Tombstone(at, why, path, all_words, numbered, int(found["denials"]))
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
     """The newest tombstone of something that says what these words say."""
-    wanted = prints(words)
+    wanted, *others = _marks(words)
     found = None
     for stone in stones:
-        if likeness(stone.prints, wanted) >= LIKE:
+        if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
             found = stone
     return found
+
+
+def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """What words are known again by: all of them, the numbers among them, and how much they deny."""
+    return tuple(prints(words)), tuple(prints(numbers(words))), denials(words)
 
 
 def take_away(history: Folder, paths: Collection[str]) -> None:
