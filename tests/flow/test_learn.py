@@ -785,3 +785,35 @@ def test_a_piece_of_code_gets_no_dates(sheaf: Sheaf) -> None:
     sheaf.revise(path, "start = today", "start = tomorrow(today)")
 
     assert sheaf.read(path).body == "Use `start = tomorrow(today)` in the report.\n"
+
+
+def test_two_requests_of_one_shape_are_both_kept(sheaf: Sheaf) -> None:
+    sheaf.learn(turn("user: Remember that Kim owns billing. Remember that Kim owns search."))
+    sheaf.distil()
+    sheaf.learn(turn("user: Remember that Robin owns payments.", conversation="c2"))
+    sheaf.distil(Scripted([said(memory("Owner", content="Robin owns shipping."))]))
+
+    held = " ".join(sheaf.read(row.path).body for row in sheaf.list())
+    assert all(word in held for word in ("billing", "search", "payments"))
+
+
+def test_a_request_that_differs_in_one_word_from_a_memory_is_for_a_person_to_judge(sheaf: Sheaf) -> None:
+    known = "The nightly export for the northern region is watched by team alpha until the platform is live"
+    sheaf.remember("Export", "Who watches it", "project", known)
+    sheaf.learn(turn(f"user: Remember that {known.replace('alpha', 'omega')}."))
+
+    (verdict,) = sheaf.distil().verdicts
+
+    assert verdict.outcome == "queued"
+    assert "omega" in sheaf.learning.queue.all()[0].proposal.content
+
+
+def test_one_other_word_in_a_long_memory_is_a_correction_that_lands(sheaf: Sheaf) -> None:
+    known = "The nightly export for the northern region is watched by team alpha until the platform is live."
+    path = sheaf.remember("Export", "Who watches it", "project", known).path
+    sheaf.learn(turn("user: the nightly export for the northern region is watched by team omega now"))
+    update = memory("Export", action="update", file=path, content=known.replace("alpha", "omega"))
+
+    sheaf.distil(Scripted([said(update)]))
+
+    assert "omega" in sheaf.read(path).body

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import Exists, MemsheafError, ModelFailed, Refused
+from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.flow.aim import Memories, aimed
 from memsheaf.flow.inject import words as prompt
 from memsheaf.flow.phrases import captured
@@ -31,8 +31,8 @@ ASKED = 20  # messages of the user that memories are looked for with
 ANSWER_TOKENS = 2_000
 SUPPORT = 0.34  # so much of a fact's telling words must have been said
 FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # so much of them that a tool, or not the user, said makes it unconfirmed
-SUBJECT = 0.6  # from here on two texts speak of the same thing
-SAME_MEANING = 0.9
+SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in other words
+COVERED = 0.8  # of the words of what the user asked for; with less, a model has said something else
 
 
 class Keeper(Protocol):
@@ -117,7 +117,8 @@ def decide(
     decided: list[tuple[Verdict, Change | None]] = []
     taken: dict[str, Memory] = {}
     for proposal in proposals:
-        if proposal.explicit and any(_covers(other.proposal, proposal) for other, _ in decided if other.path):
+        others = (other.proposal for other, _ in decided if other.path and not other.proposal.explicit)
+        if proposal.explicit and any(_covers(other, proposal) for other in others):
             continue  # a model has said it, and it was taken
         try:
             proposal = aimed(target, _trusted(proposal, turns))
@@ -129,10 +130,17 @@ def decide(
                 raise Refused(why)
             change, memory, was = keeper.draft(proposal, taken.keys())
             keeper.judge(memory, was)
-            _refuse_twice(memory, taken.values(), target, was)
+            _refuse_twice(memory, taken.values(), target, was, meaning=not proposal.explicit)
             if not proposal.explicit and (stone := keeper.buried(memory)):
                 raise Refused(f"it was {stone.why} on {stone.at[:10]}")
-        except (MemsheafError, ValueError) as error:
+        except Duplicate as error:
+            # what the user asked for is not dropped for one word of a difference: that a person decides
+            asks = proposal.explicit and telling(proposal.content) != telling(target.read(error.path).body)
+            decided.append(
+                (Verdict(proposal, "queued" if asks else "dropped", error.path if asks else "", str(error)), None)
+            )
+            continue
+        except (Refused, BadHeader, NotFound, ValueError) as error:
             decided.append((Verdict(proposal, "dropped", "", without_secrets(str(error))), None))
             continue
         taken[memory.path] = memory
@@ -339,20 +347,22 @@ def _said(turns: Sequence[Turn], role: str) -> frozenset[str]:
     return frozenset(word for text in texts for word in words(text))
 
 
-def _refuse_twice(memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None) -> None:
-    """Raise Refused for what another proposal says, or what a memory says in other words."""
+def _refuse_twice(
+    memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None, *, meaning: bool
+) -> None:
+    """Raise Refused for what another proposal says, or by its `meaning` what a memory says in other words."""
     wanted = fact(memory)
     for other in others:
         if alike(wanted, fact(other)) >= LIKE:
             raise Refused("it was proposed twice")
     if was is not None:
-        if was.kind == memory.kind and alike(wanted, fact(was)) >= LIKE:
+        if was.kind == memory.kind and wanted == fact(was):  # one other word may be the whole correction
             raise Refused(f"{was.path!r} says so already")
         return
-    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3):
+    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3) if meaning else ():
         if match.near < SAME_MEANING or match.row.state != "ok":
             continue
-        if alike(wanted, fact(target.read(match.row.path))) >= SUBJECT:
+        if alike(wanted, fact(target.read(match.row.path))) >= SAME_WORDS:
             raise Refused(f"{match.row.path!r} means the same")
 
 
@@ -373,4 +383,4 @@ def _covers(found: Proposal, ruled: Proposal) -> bool:
     asked = telling(ruled.content)
     if not numbers(asked) <= numbers(words(found.content)):
         return False
-    return len(asked & telling(f"{found.name} {found.content}")) >= SUBJECT * len(asked)
+    return len(asked & telling(f"{found.name} {found.content}")) >= COVERED * len(asked)
