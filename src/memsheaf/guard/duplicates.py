@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 from zlib import crc32
 
@@ -109,6 +109,11 @@ def traces(found: Collection[str]) -> list[int]:
     The words fall by their numbers into bins, of which each keeps the least; an empty one takes that of the next. Two
     texts agree in as large a share of bins as they have of their words in common. Four bins make a trace.
     """
+    return _traces(tuple(found))
+
+
+@lru_cache(maxsize=8)  # what is saved is looked for first, and then indexed
+def _traces(found: tuple[str, ...]) -> list[int]:
     least = [-1] * BINS
     for number in prints(found):
         place = number >> _SHIFT
