@@ -137,15 +137,13 @@ def _rehearsed(sheaf: Sheaf, turns: Sequence[Turn], model: Model | None) -> Dist
 
 
 def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:
-    yield f"Read {plural(done.turns, 'turn')}: " + (
-        ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
-        if done.verdicts
-        else "nothing to keep."
-    )
+    counts = [f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped")]
+    told = ", ".join(counts) + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
+    yield f"Read {plural(done.turns, 'turn')}: {told}"
     for one in done.verdicts:
-        name = one.path or one.proposal.name
-        said = {"saved": "would be saved" if dry_run else "saved", "queued": "waits for review"}
-        yield f"  {said.get(one.outcome, 'dropped')}: {name}" + (f" ({one.why})" if one.why else "")
+        said = {"saved": "saved", "queued": "waits for review"}.get(one.outcome, "dropped")
+        said = f"would be {one.outcome}" if dry_run else said
+        yield f"  {said}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
     if done.problem:
         yield f"{plural(done.left, 'turn')} wait: {done.problem}"
 
