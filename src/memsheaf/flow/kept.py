@@ -1,4 +1,5 @@
-"""Whether what a text says is still said by another: every telling word, number, path, address and piece of code.
+"""Whether what a text says is still said by another: every telling word, number, path, address and piece of code, and
+who did it to whom.
 
 It is a comparison of pieces, not of meaning, so it refuses much that a reader would let pass. That is the wanted side
 to be wrong on: what it refuses stays as it is.
@@ -18,6 +19,7 @@ from memsheaf.index.words import words as stems
 from memsheaf.memory import Memory
 
 SAID = 5  # so many missing pieces a reason names
+NAMES = 20  # of a sentence, whose order is compared
 
 # Small words that turn a rule into another; search leaves most of them out.
 _SMALL = """
@@ -69,7 +71,22 @@ def lost(before: Iterable[str | Memory], after: Memory) -> str:
         was = says(_whole(one))
         missing += sorted(piece for piece in was.exact - now.exact if not _stands(piece, whole))
         missing += sorted(was.words - now.words)
+        missing += [f"that {first} comes before {second}" for first, second in _turned(_body(one), _body(after))]
     return f"it loses {_named(missing)}" if missing else ""
+
+
+def _turned(before: str, after: str) -> list[tuple[str, str]]:
+    """Names that stand in one order in every sentence of a text, and in the other in every sentence of another."""
+    was, now = _pairs(before), _pairs(after)
+    return sorted(pair for pair in was - now if pair[::-1] in now - was)
+
+
+def _pairs(text: str) -> set[tuple[str, str]]:
+    pairs = set()
+    for sentence in _sentence_end().split(text):
+        names = list(dict.fromkeys(_name().findall(sentence)))[:NAMES]
+        pairs |= {(first, second) for at, first in enumerate(names) for second in names[at + 1 :]}
+    return pairs
 
 
 def invented(before: Sequence[Memory], after: Memory) -> str:
@@ -98,6 +115,10 @@ def _whole(one: str | Memory) -> str:
     return "\n".join((one.name, one.description, one.body, *one.citations))
 
 
+def _body(one: str | Memory) -> str:
+    return one if isinstance(one, str) else one.body
+
+
 def _flat(text: str) -> str:
     return f" {' '.join(text.split())} "
 
@@ -116,6 +137,11 @@ def _named(pieces: Sequence[str]) -> str:
 @cache
 def _sentence_end() -> re.Pattern[str]:
     return re.compile(r"[.!?;]\s|[\n。！？；]")
+
+
+@cache
+def _name() -> re.Pattern[str]:
+    return re.compile(r"\b[A-Z][\w-]*[a-z][\w-]*")
 
 
 @cache
