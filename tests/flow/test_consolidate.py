@@ -460,6 +460,26 @@ def test_an_older_memory_cannot_retire_a_newer_one(place: Place) -> None:
     assert "not newer" in report.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("content", "updated", "why"),
+    [
+        ("The gateway runs on Postgres 16.", "9999-01-01", "not newer"),
+        ("Lunch is at noon in the canteen.", "2026-11-09", "something else"),
+    ],
+)
+def test_a_memory_of_the_future_or_about_something_else_contradicts_nothing(
+    content: str, updated: str, why: str, place: Place
+) -> None:
+    about = {"name": "Gateway database", "description": "Which database the gateway has"}
+    other = about if "gateway" in content else {"name": "Lunch", "description": "Which database the gateway has"}
+    place.put(a=text("The gateway runs on Postgres 14.", **about), b=text(content, **other, updated=updated))
+
+    report = place.run(*[doing(operation("retire", ["a.md"], "b.md"))] * 2)
+
+    assert len(place.files()) == 2
+    assert why in " ".join(report.notes)
+
+
 def test_what_is_unconfirmed_has_no_say_about_what_is_confirmed(place: Place) -> None:
     place.put(a=A, b=B.replace(b"source: agent", b"source: agent\ntrust: unconfirmed"))
     model = Scripted([doing(operation("retire", ["a.md"], "b.md"))])

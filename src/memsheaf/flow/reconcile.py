@@ -13,6 +13,7 @@ from datetime import date
 from hashlib import sha256
 
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, TextRefused
+from memsheaf.flow.aim import subject
 from memsheaf.flow.groups import Group, is_fixed, is_usable, united
 from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited
@@ -223,8 +224,11 @@ def _group(
         raise ModelFailed("it named one file where it takes several")
     retired = tuple(memory.path for memory in others)
     if action == "retire":
-        if any(_day(memory) >= _day(keeper) for memory in others):
+        if any(_day(memory) >= _day(keeper) for memory in others) or _day(keeper) > today.isoformat():
             raise ModelFailed("the file to keep is not newer than those to retire")
+        about = set(subject(f"{keeper.name}\n{keeper.body}"))
+        if any(about.isdisjoint(subject(f"{memory.name}\n{memory.body}")) for memory in others):
+            raise ModelFailed("the file to keep is about something else than those to retire")
         why = f"{keeper.path} says otherwise, and is newer"
         replaced = list(dict.fromkeys((*keeper.supersedes, *retired)))
         text = "" if is_fixed(keeper) else edited(keeper.text, fields={"supersedes": replaced})
