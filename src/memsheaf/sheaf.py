@@ -480,8 +480,11 @@ class Sheaf:
 
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept."""
+        from memsheaf.flow.inbox import Inbox  # and nothing of what reads it: somebody waits for this
+
         self._keeper.require_writable()
-        return self.learning.learn(turn)
+        policy = self._chosen().policy_of(self.scope)
+        return policy != "manual" and Inbox(self.state, clock=self._clock).append(turn)
 
     def distil(
         self,

@@ -82,10 +82,6 @@ class Learner:
         self.inbox = Inbox(state, clock=clock)
         self.queue = Queue(state)
 
-    def learn(self, turn: Turn) -> bool:
-        """Keep a finished turn until it is distilled; False when there is nothing in it that is to be kept."""
-        return self._policy != "manual" and self.inbox.append(turn)
-
     def distil(
         self,
         model: Model | None = None,
