@@ -707,6 +707,8 @@ class Sheaf:
         refused: list[tuple[str, str]] = []
         changes: list[Change] = []
         parsed: dict[str, Memory] = {}
+        self.index.ready()
+        has_some = bool(self.index.total() or self.index.rows("trust = 'unconfirmed'"))
         for member in archive.read(source):
             path, data = member.path, member.data
             try:
@@ -720,7 +722,7 @@ class Sheaf:
                     self._keeper.refuse_other_spelling(path, found)
                 if not allow_secret:
                     refuse_secrets(memory, found)
-                if not (found or anyway) and memory.state == "ok":
+                if has_some and not (found or anyway) and memory.state == "ok":
                     self._keeper.refuse_duplicate(memory)
             except (TextRefused, Exists) as error:
                 refused.append((_named(path, error), str(error)))

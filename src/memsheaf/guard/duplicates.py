@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
+from struct import pack
 from typing import TypeVar
 from zlib import crc32
 
@@ -100,7 +101,12 @@ def same(a: Memory, b: Memory) -> float:
 
 def prints(found: Collection[str]) -> list[int]:
     """The words as numbers, each once."""
-    return sorted({crc32(word.encode("utf-8", "replace")) for word in found})
+    return sorted(set(map(_print, found)))
+
+
+@lru_cache(maxsize=16_384)
+def _print(word: str) -> int:
+    return crc32(word.encode("utf-8", "replace"))
 
 
 def traces(found: Collection[str]) -> list[int]:
@@ -115,16 +121,19 @@ def traces(found: Collection[str]) -> list[int]:
 @lru_cache(maxsize=8)  # what is saved is looked for first, and then indexed
 def _traces(found: tuple[str, ...]) -> list[int]:
     least = [-1] * BINS
-    for number in prints(found):
+    for number in set(map(_print, found)):
         place = number >> _SHIFT
-        if least[place] < 0:
+        if not 0 <= least[place] <= number:
             least[place] = number
     held, steps = next((number for number in least if number >= 0), 0), 0
     for place in range(BINS - 1, -1, -1):
-        held, steps = (least[place], 0) if least[place] >= 0 else (held, steps + 1)
-        least[place] = held + steps & 0xFFFFFFFF
-    rows = range(0, BINS, BAND)
-    return [crc32(b"%d " % row + b"%d %d %d %d" % tuple(least[row : row + BAND])) for row in rows]
+        if (number := least[place]) >= 0:
+            held, steps = number, 0
+        else:
+            steps += 1
+            least[place] = held + steps & 0xFFFFFFFF
+    data = pack(f"<{BINS}I", *least)
+    return [crc32(data[at : at + 4 * BAND], at) for at in range(0, len(data), 4 * BAND)]
 
 
 def _pieces(word: str) -> list[str]:
