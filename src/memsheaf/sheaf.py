@@ -659,9 +659,10 @@ class Sheaf:
         from memsheaf.flow import rehearse
 
         self._keeper.require_writable()
-        learning = self.learning
+        learning, path = self.learning, self._keeper.spelled(path)
+        learning.forget(self._texts_of(path))  # first: afterwards nobody knows what to look for
         try:
-            erased = self.store.erase(self._keeper.spelled(path), by=self.by)
+            erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
             self.index.purge()
             raise
@@ -672,6 +673,13 @@ class Sheaf:
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         return examine(self.root, erased, [*self.index.files(), *learning.files()])
+
+    def _texts_of(self, path: str) -> Sequence[bytes]:
+        """Every text that a memory has or had, as far as the journal still holds them."""
+        steps = (step for commit in self.store.history(path) for step in commit.revisions if step.path == path)
+        known = {data for step in steps for data in (step.old, step.new) if data}
+        present = self._keeper.find(path)
+        return sorted(known | ({present.data} if present else set()))
 
     # moving
 
