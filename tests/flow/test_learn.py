@@ -817,3 +817,12 @@ def test_one_other_word_in_a_long_memory_is_a_correction_that_lands(sheaf: Sheaf
     sheaf.distil(Scripted([said(update)]))
 
     assert "omega" in sheaf.read(path).body
+
+
+def test_a_model_that_breaks_in_its_own_way_loses_nothing(sheaf: Sheaf) -> None:
+    sheaf.learn(turn(FRIDAYS))
+
+    done = sheaf.distil(Scripted([RuntimeError("a bug in a client")]))
+
+    assert (done.turns, done.left) == (0, 1)
+    assert "a bug in a client" in done.problem

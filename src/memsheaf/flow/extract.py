@@ -20,7 +20,7 @@ from memsheaf.guard.dates import absolute
 from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
-from memsheaf.llm import Model, Question
+from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store import Change, Commit
 from memsheaf.store.tombstones import Tombstone
@@ -214,9 +214,8 @@ def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, d
     trouble = ""
     for _ in range(2):
         text = f"{asked}\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else asked
-        answer = model.ask(question._replace(text=text), deadline=deadline).value
         try:
-            return _read(answer, near, turns)
+            return _read(answer(model, question._replace(text=text), deadline), near, turns)
         except ValueError as error:
             trouble = str(error)
     raise BadAnswer(f"its answer cannot be used: {trouble}")
@@ -264,9 +263,9 @@ def _messages(turns: Sequence[Turn]) -> list[Message]:
     return [message for turn in turns for message in turn.messages]
 
 
-def _read(answer: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> list[Proposal]:
+def _read(said: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> list[Proposal]:
     """The proposals in an answer. Raises ValueError, in words that the model can act on."""
-    memories = answer.get("memories") if isinstance(answer, dict) else None
+    memories = said.get("memories") if isinstance(said, dict) else None
     if not isinstance(memories, list):
         raise ValueError("it is not an object with a list 'memories'")
     if len(memories) > MOST:

@@ -14,9 +14,8 @@ from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.flow.inject import Shown, days_between, shown_within, volatile, words
 from memsheaf.index.search import Match
 from memsheaf.index.table import Row
-from memsheaf.llm import Model, Question
+from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
-from memsheaf.patience import TimeUp, within
 from memsheaf.scope import Scope
 
 MOST = 5
@@ -225,26 +224,14 @@ def _chosen_by(
     lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
     used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
-    answer = _answer(model, Question(words("select"), asked, _CHOICE), deadline)
-    names = answer.get("selected_memories") if isinstance(answer, dict) else None
+    said = answer(model, Question(words("select"), asked, _CHOICE), deadline)
+    names = said.get("selected_memories") if isinstance(said, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")
     order = [name for name in dict.fromkeys(names) if name in offered][:MOST]
     chosen = [offered[name]._replace(chosen=True) for name in order]
     rest = [one for one in candidates if f"{one.scope}/{one.row.path}" not in order or one.why]
     return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
-
-
-def _answer(model: Model, question: Question, deadline: float) -> object:
-    """What the model says. Raises ModelFailed, whatever went wrong: it must not hold or end a conversation."""
-    try:
-        return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model").value
-    except TimeUp:
-        raise ModelFailed(f"no answer within {deadline:g} seconds") from None
-    except MemsheafError as error:
-        raise ModelFailed(str(error)) from None
-    except Exception as error:  # noqa: BLE001 - a client library may raise anything
-        raise ModelFailed(f"{type(error).__name__}: {error}") from None
 
 
 def _read(

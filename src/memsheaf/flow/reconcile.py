@@ -12,16 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
 
-from memsheaf.errors import CapReached, MemsheafError, ModelFailed, TextRefused
+from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.flow.aim import subject
 from memsheaf.flow.groups import Group, is_fixed, is_usable, united
 from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.guard.text import for_prompt, link_text, one_line
-from memsheaf.llm import Model, Question
+from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
-from memsheaf.patience import TimeUp, within
 
 MEMBERS = 6  # memories that are shown at once
 ONE_BYTES, ALL_BYTES = 4_096, 12_288
@@ -106,7 +105,7 @@ def ask(
         sign = nonce()
         question = Question(words("consolidate"), _shown(cluster, sign) + again, SCHEMA, MAX_TOKENS)
         try:
-            return _groups(_answer(model, question), cluster, today, sign)
+            return _groups(answer(model, question, DEADLINE), cluster, today, sign)
         except CapReached:
             raise
         except ModelFailed as error:
@@ -158,23 +157,9 @@ def _envelope(memory: Memory, nonce: str) -> str:
     )
 
 
-def _answer(model: Model, question: Question) -> object:
-    """What the model says. Raises ModelFailed, whatever went wrong."""
-    try:
-        return within(DEADLINE, lambda: model.ask(question, deadline=DEADLINE), name="memsheaf-model").value
-    except TimeUp:
-        raise ModelFailed(f"no answer within {DEADLINE:g} seconds") from None
-    except ModelFailed:
-        raise
-    except MemsheafError as error:
-        raise ModelFailed(str(error)) from None
-    except Exception as error:  # noqa: BLE001 - a client library may raise anything
-        raise ModelFailed(f"{type(error).__name__}: {error}") from None
-
-
-def _groups(answer: object, cluster: Cluster, today: date, nonce: str) -> list[Group]:
+def _groups(said: object, cluster: Cluster, today: date, nonce: str) -> list[Group]:
     """The groups that an answer describes. Raises ModelFailed when any part of it is out of bounds."""
-    operations = answer.get("operations") if isinstance(answer, dict) else None
+    operations = said.get("operations") if isinstance(said, dict) else None
     if not isinstance(operations, list) or len(operations) > MEMBERS:
         raise ModelFailed(f"it was not a list of at most {MEMBERS} operations")
     by_path = {memory.path: memory for memory in cluster}

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import ModelFailed
+from memsheaf.errors import MemsheafError, ModelFailed
 
 
 class Question(NamedTuple):
@@ -45,6 +45,22 @@ class Model(Protocol):
             ModelFailed: there is none, in time and in its shape.
         """
         ...
+
+
+def answer(model: Model, question: Question, deadline: float) -> object:
+    """What a model says, whoever made it: in time, or ModelFailed, whatever went wrong."""
+    from memsheaf.patience import TimeUp, within
+
+    try:
+        return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model").value
+    except TimeUp:
+        raise ModelFailed(f"no answer within {deadline:g} seconds") from None
+    except ModelFailed:
+        raise
+    except MemsheafError as error:
+        raise ModelFailed(str(error)) from None
+    except Exception as error:  # noqa: BLE001 - a client library may raise anything
+        raise ModelFailed(f"{type(error).__name__}: {error}") from None
 
 
 def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ) -> Model:
