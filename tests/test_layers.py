@@ -22,6 +22,7 @@ ROWS = [
     {"flow"},
     {"keeping"},
     {"sheaf"},
+    {"layers"},
     {"tools", "doctor"},
     {"cli"},
     {"__main__"},

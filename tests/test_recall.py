@@ -215,7 +215,7 @@ def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
     assert score["gamma"] == pytest.approx(score["alpha"] + PINNED)
     assert score["omega"] == pytest.approx(score["alpha"] + RECENT)
     assert score["delta"] == pytest.approx(score["alpha"] + USED)
-    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST, abs=0.02)  # of a scope of one
+    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST / 2, abs=0.02)  # of a scope of one
 
 
 # what is never recalled
@@ -630,6 +630,18 @@ def test_a_file_without_a_header_tells_the_day_it_was_written(sheaf: Sheaf) -> N
     sheaf.put("zebra.md", "# Zebra service\n\nAbout the zebra service.\n", free=True)
 
     assert 'saved="today"' in sheaf.recall("how is the zebra service doing?").text
+
+
+def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:
+    for name in ("CONTEXT.md", "NOTES.md"):
+        sheaf.put(name, "The zebra service moves to Oslo.\n", free=True)
+    sheaf.put("other.md", "The zebra service moves to Oslo.\n", free=True, anyway=True)
+
+    found = sheaf.recall("where does the zebra service move?")
+
+    assert paths(found) == ["other.md"]
+    told = {one.row.path: one.why for one in found.candidates}
+    assert told["NOTES.md"] == told["CONTEXT.md"] == "stands in every prompt"
 
 
 # what it cites

@@ -246,6 +246,8 @@ def lines(name: str) -> dict[str, list[str]]:
         "cite": ["cite", "README.md:1", f"--memory={name}"],
         "verify": ["verify", "--", name],
         "expect": ["expect", "a question", "--", name],
+        "fact": ["fact", "supersede", "--reason", "r", "--", name, "Text."],
+        "promote": ["promote", "ffffff", f"--supersede={name}"],
     }
 
 
@@ -719,7 +721,12 @@ def test_every_case_goes_through_every_door_that_can_express_it() -> None:
 
 
 def test_every_command_that_takes_the_name_of_a_memory_is_asked() -> None:
-    others = {("extract", "source"), ("inbox", "--add")}  # a file of this machine, not of a memory
+    others = {
+        ("extract", "source"),
+        ("inbox", "--add"),
+        ("compact", "source"),
+        ("compact", "--notes"),
+    }  # a file of this machine, not of a memory
     taking = {
         name
         for name in COMMANDS

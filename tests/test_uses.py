@@ -185,3 +185,18 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> No
 
     assert answer.endswith("text\n")
     assert full.remember("Newest", "d", "user", "text").path in full.catalog().text
+
+
+def test_all_uses_are_told_to_whoever_asks_and_no_mark_is_made(opened: Open, days: list[float]) -> None:
+    with opened() as sheaf:
+        assert sheaf.store.uses_noted() == ({}, "")
+        sheaf.remember("First", "d", "user", "text")
+        begun = sheaf.today
+        sheaf.used("user_first.md", "user_other.md")
+        days[0] += 3
+        sheaf.used("user_first.md")
+    place = Path(sheaf.root, ".history", "uses")
+    before = place.read_bytes()
+
+    assert sheaf.store.uses_noted() == ({"user_first.md": sheaf.today, "user_other.md": begun}, begun)
+    assert place.read_bytes() == before

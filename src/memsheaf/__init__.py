@@ -21,6 +21,7 @@ __all__ = [
     "Exported",
     "Finding",
     "Imported",
+    "Layers",
     "Memory",
     "MemsheafError",
     "Message",
@@ -47,6 +48,7 @@ _HOME = {
     "Exported": "sheaf",
     "Finding": "doctor",
     "Imported": "sheaf",
+    "Layers": "layers",
     "Memory": "memory",
     "MemsheafError": "errors",
     "Message": "flow.turns",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.table import Row
+    from memsheaf.layers import Layers
     from memsheaf.llm import load_model
     from memsheaf.memory import Memory
     from memsheaf.proof import Proof

@@ -18,7 +18,8 @@
     key = ""
 
     [learning]
-    policy = "auto"              # "auto" saves what it learns, "suggest" queues it, "manual" learns nothing
+    policy = "auto"              # "auto" saves what it learns, "suggest" queues it, "manual" learns nothing;
+                                 # "log" keeps a daily log, and saves what is distilled of it later
     [learning.scopes]            # other policies for single scopes; a team's is "suggest" unless it is named here
     user = "suggest"
 
@@ -39,7 +40,7 @@
 Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project's root), MEMSHEAF_SCOPE,
 MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
 MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY, MEMSHEAF_MODEL, MEMSHEAF_MODEL_URL, MEMSHEAF_MODEL_KEY, MEMSHEAF_POLICY,
-MEMSHEAF_STATE.
+MEMSHEAF_STATE, MEMSHEAF_TASK and MEMSHEAF_SESSION (which task and which session is meant, when none is named).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from memsheaf.llm.spend import Caps
 from memsheaf.scope import Places, Scope
 
 _KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream")
-POLICIES = ("auto", "suggest", "manual")
+POLICIES = ("auto", "suggest", "manual", "log")
 
 T = TypeVar("T", "Dream", Caps)
 
@@ -91,11 +92,13 @@ class Settings(NamedTuple):
     policies: tuple[tuple[str, str], ...] = ()
     caps: Caps = Caps()
     dream: Dream = Dream()
+    task: str = ""
+    session: str = ""
 
     def policy_of(self, scope: Scope) -> str:
-        """How this scope learns: `auto`, `suggest` or `manual`. Nothing goes to a team without a person."""
+        """How this scope learns: `auto`, `suggest`, `manual` or `log`. Nothing goes to a team without a person."""
         named = dict(self.policies)
-        usual = "suggest" if scope.layer == "team" and self.policy == "auto" else self.policy
+        usual = "suggest" if scope.layer == "team" and self.policy in ("auto", "log") else self.policy
         return named.get(str(scope)) or named.get(scope.layer) or usual
 
     def places(self, cwd: str) -> Places:
@@ -134,6 +137,8 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
         policies=policies,
         caps=_numbers("spend", Caps(), file.get("spend", {})),
         dream=_numbers("dream", Dream(), file.get("dream", {})),
+        task=environment.get("MEMSHEAF_TASK", ""),
+        session=environment.get("MEMSHEAF_SESSION", ""),
     )
 
 

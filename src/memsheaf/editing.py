@@ -146,7 +146,7 @@ _APART = "\n\0\n"
 
 def _told(memory: Memory) -> tuple[str, str, str, str]:
     """All that a memory says: header, body, name of the file, and values of the header that it spells otherwise."""
-    head, path = memory.page.head, memory.path
+    head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
     if memory.state == "held" or not head:
         return "", memory.text, path, ""
     return head, memory.body, path, "\n".join(_values(memory)) if "\\" in head else ""

@@ -11,6 +11,8 @@
     │   │   ├── SecretFound    a text with a key, a token or a password in it
     │   │   ├── Duplicate      a text that says what another memory says already
     │   │   └── NotWorth       a text that holds for the moment only, or that the code and its history say
+    │   ├── CreateOnly       a fact is never edited: another supersedes it
+    │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
@@ -128,6 +130,22 @@ class NotWorth(TextRefused):
     def __init__(self, why: str) -> None:
         super().__init__(f"this is not worth keeping: {why}; nothing was stored")
         self.why = why
+
+
+class CreateOnly(Refused):
+    """A fact of the repository is never edited, nor removed by a machine. Nothing was changed."""
+
+    hint = "`memsheaf fact add ... --supersedes FILE` says what is true now, and retires the old one."
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path!r} is a fact: it is corrected by another that supersedes it, not edited")
+        self.path = path
+
+
+class Blocked(Refused):
+    """A step of the work that something stands in the way of, such as a regression. Nothing was changed."""
+
+    hint = "`memsheaf task status` shows what stands in the way."
 
 
 class ReadOnly(Refused):

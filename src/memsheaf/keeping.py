@@ -12,11 +12,22 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from memsheaf.editing import dated, merged, placed, refuse_secrets, refuse_unworthy, vouched
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotFound, PathRefused, ReadOnly
+from memsheaf.errors import (
+    BadHeader,
+    Changed,
+    CreateOnly,
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotFound,
+    PathRefused,
+    ReadOnly,
+    TextRefused,
+)
 from memsheaf.flow.turns import Proposal
 from memsheaf.frontmatter import edited
 from memsheaf.guard.duplicates import LIKE, alike, fact
-from memsheaf.guard.names import check_path, file_name, fold
+from memsheaf.guard.names import FACTS, check_path, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
@@ -170,18 +181,24 @@ class Keeper:
         alone: bool = False,
         allow_secret: bool = False,
         anyway: bool = False,
+        rewriting: bool = False,
     ) -> Commit:
         """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
 
         Every change of ours passes here. What holds a new secret goes no further, nor does what is not worth
-        keeping or is there already, unless it shall be kept `anyway`.
+        keeping or is there already, unless it shall be kept `anyway`. A fact is not edited, unless an older text of
+        it comes back by `rewriting`; it is retired by the one that supersedes it.
         """
         self.require_writable()
+        for change in changes:
+            check_path(change.path)  # a store keeps more than memories
         made = {
             one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
         }
         for change in changes if not allow_secret else ():
             refuse_secrets(made.get(change.path), was.get(change.path), why)
+        if any(is_fact(change.path) for change in changes) and not rewriting:
+            changes = self._with_retired(changes, made, by or self.by)
         self.index.ready()
         if present := [change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
@@ -198,13 +215,45 @@ class Keeper:
             parsed,
         )
 
+    def _with_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
+        """The changes, with the removal of each fact that a new one supersedes. Raises CreateOnly, TextRefused."""
+        named = {
+            path
+            for change in changes
+            if change.expect == ABSENT and change.path in made and is_fact(change.path)
+            for path in made[change.path].supersedes
+            if is_fact(path)
+        }
+        for change in changes:
+            if is_fact(change.path) and change.expect == ABSENT and change.path in made:
+                _refuse_incomplete(made[change.path])
+        given = {change.path for change in changes}
+        replaced = {path: found for path in named - given if (found := self.find(path))}
+        for change in changes:
+            if not is_fact(change.path) or change.expect == ABSENT:
+                continue
+            if change.data is not None and (found := self.find(change.path)):
+                self.refuse_rewriting(made[change.path], found)
+            elif by != "user" and change.data is None and change.path not in named:
+                raise CreateOnly(change.path)
+        return [*changes, *(Change(found.path, None, found.version) for found in replaced.values())]
+
+    def refuse_rewriting(self, memory: Memory, found: Memory) -> None:
+        """Raise CreateOnly when a fact would say something else than it does."""
+        if is_fact(found.path) and told(memory) != told(found):
+            raise CreateOnly(found.path)
+
     def refuse_duplicate(self, memory: Memory) -> None:
-        """Raise Duplicate when another memory says the same in almost the same words."""
+        """Raise Duplicate when another memory says the same in almost the same words.
+
+        A fact may differ in a word alone from the one that it supersedes.
+        """
         wanted = fact(memory)
+        itself = {memory.path, *(memory.supersedes if is_fact(memory.path) else ())}
         for path in self.index.alike(wanted):
             with suppress(MemsheafError):
                 other = self.read(path)
-                if path != memory.path and other.state == "ok" and (found := alike(wanted, fact(other))) >= LIKE:
+                if path not in itself and other.state == "ok" and (found := alike(wanted, fact(other))) >= LIKE:
                     break
         else:
             return
@@ -228,7 +277,9 @@ class Keeper:
         self.index.follow(commit, before, parsed)
         return commit
 
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+    def change_many(
+        self, changes: Sequence[Change], why: str, *, by: str, allow_secret: bool = False, anyway: bool = False
+    ) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
 
         Raises:
@@ -236,7 +287,7 @@ class Keeper:
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
         was = {change.path: found for change in changes if (found := self.find(change.path))}
-        return self.commit(changes, why, by=by, was=was)
+        return self.commit(changes, why, by=by, was=was, allow_secret=allow_secret, anyway=anyway)
 
     def confirm(self, path: str) -> Memory:
         """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
@@ -265,6 +316,8 @@ class Keeper:
         """
         self.index.ready()
         today = self.today()
+        was = self.read(proposal.replaces) if proposal.replaces else None
+        supersedes = bool(was and is_fact(was.path))
         fresh = compose(
             name=proposal.name,
             description=dated(proposal.description, today),
@@ -276,14 +329,19 @@ class Keeper:
             trust=proposal.trust,
             conversation=proposal.conversation if proposal.conversation.isprintable() else "",
             expires=proposal.expires,
+            citations=was.citations if was and supersedes else (),
+            supersedes=(was.path,) if was and supersedes else (),
+            reason=proposal.why if supersedes else "",
         )
-        was = self.read(proposal.replaces) if proposal.replaces else None
-        if was is None:
+        if was is None or supersedes:
             others = {fold(path) for path in taken}
-            path = file_name(
-                proposal.kind, proposal.name, lambda one: fold(one) in others or bool(self.index.same_file(one))
+            folder = FACTS if supersedes else ""
+            path = folder + file_name(
+                proposal.kind,
+                proposal.name,
+                lambda one: fold(folder + one) in others or bool(self.index.same_file(folder + one)),
             )
-            return Change(path, fresh.data, ABSENT), placed(fresh, path), None
+            return Change(path, fresh.data, ABSENT), placed(fresh, path), was
         if was.state != "ok":
             raise BadHeader(was.path, was.problem)
         memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
@@ -308,3 +366,19 @@ class Keeper:
     def buried(self, memory: Memory) -> Tombstone | None:
         """The tombstone that stands in the way of learning this; None when nobody wants it gone."""
         return self.store.buried(fact(memory))
+
+
+def told(memory: Memory) -> tuple[object, ...]:
+    """All that a fact says, whoever vouches for it."""
+    return memory.name, memory.description, memory.kind, memory.citations, memory.reason, memory.body, memory.expires
+
+
+def _refuse_incomplete(memory: Memory) -> None:
+    """Raise TextRefused for a new fact that lacks what shows it to be true."""
+    lacking = [what for what, has in (("citations", memory.citations), ("a reason", memory.reason)) if not has]
+    if memory.state != "ok" or not memory.known:
+        lacking.append("a header with name, description and type")
+    if lacking:
+        error = TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(lacking)}")
+        error.hint = "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory."
+        raise error

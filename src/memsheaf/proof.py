@@ -60,9 +60,10 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
         name = os.path.relpath(place, root)
         if place.endswith(".jsonl"):
             for number, line in enumerate(data.split(b"\n"), 1):
-                if _in_journal(line, erased, telling):
+                others = _others_in_journal(line, telling)
+                if _in_journal(line, erased, telling) or (others and _is_reserved(name)):
                     left.append(f"{name}:{number}")
-                elsewhere |= _others_in_journal(line, telling)
+                elsewhere |= set() if _is_reserved(name) else others
         elif place not in memories and _holds(data, telling):
             left.append(name)
     size = sum(map(len, found.values()))
@@ -87,7 +88,7 @@ def _pieces(erased: Erased) -> set[bytes]:
 
 
 _WORDED = (b"name", b"description", b"reason")
-_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"trust:", b"pinned:", b"expires:")
+_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
 
 
 def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
@@ -110,7 +111,12 @@ def _others_in_journal(line: bytes, pieces: set[bytes]) -> set[str]:
 
 
 def _is_memory(name: str) -> bool:
-    return name.endswith(".md") and not name.startswith(".") and name != CATALOG
+    return name.endswith(".md") and not name.startswith(".") and name != CATALOG and not _is_reserved(name)
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether it is in a folder that holds no memories of this scope, such as the daily log."""
+    return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
 
 
 def _files(root: str) -> Iterable[str]:

@@ -25,6 +25,7 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
+    CreateOnly,
     EmbedderFailed,
     Exists,
     MemsheafError,
@@ -32,7 +33,7 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.flow.inject import CONTEXT, stable
+from memsheaf.flow.inject import CONTEXT, NOTES, stable
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.session import Session
 from memsheaf.guard.names import CATALOG, check_path
@@ -172,6 +173,11 @@ class Sheaf:
         """Whether it was opened to be read, and nothing else."""
         return self._keeper.read_only
 
+    @property
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return self._keeper.today()
+
     # asking
 
     def read(self, path: str) -> Memory:
@@ -223,6 +229,8 @@ class Sheaf:
             model=self.metered("select", model) if model else None,
             deadline=deadline,
             used=used,
+            prompt=lambda: "\n".join(sheaf.prompt() for sheaf in sheaves.values()),
+            learn=self.learn,
             tree=tree,
             memories=self.root,
             clock=self._clock,
@@ -243,24 +251,25 @@ class Sheaf:
     def prompt(self) -> str:
         """The section for an agent's system prompt; the same bytes as long as no memory changed."""
         changed = self.index.look()
-        stamps = self.store.stamps((CATALOG, CONTEXT))
+        stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = tuple(stamps.values())
         if changed or self._prompt is None or self._prompt[0] != key or not all(key[:1]):
             text = stable(
                 scope=str(self.scope),
                 catalog=self.index.catalog().text,
-                context=self._context(),
+                context=self._loaded(CONTEXT),
+                notes=self._loaded(NOTES),
                 offer="none" if not self.tools else "reading" if self.read_only else "all",
             )
             self._prompt = key, text
         return self._prompt[1]
 
-    def _context(self) -> str:
-        """CONTEXT.md, unless it is unconfirmed or cannot be read."""
-        memory = parse(CONTEXT, self.store.published(CONTEXT) or b" ")
+    def _loaded(self, name: str) -> str:
+        """A file that stands in every prompt, unless it is unconfirmed or cannot be read."""
+        memory = parse(name, self.store.published(name) or b" ")
         if memory.state in ("ok", "free"):
             return memory.body if memory.trust == "confirmed" else ""
-        return f"({CONTEXT} is not shown: {memory.problem}.)"
+        return f"({name} is not shown: {memory.problem}.)"
 
     # changing
 
@@ -426,14 +435,16 @@ class Sheaf:
         """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
         return self._keeper.confirm(path)
 
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+    def change_many(
+        self, changes: Sequence[Change], why: str, *, by: str, allow_secret: bool = False, anyway: bool = False
+    ) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
 
         Raises:
             Changed: one of them is not at the version that was expected.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
-        return self._keeper.change_many(changes, why, by=by)
+        return self._keeper.change_many(changes, why, by=by, allow_secret=allow_secret, anyway=anyway)
 
     def used(self, *paths: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each.
@@ -479,11 +490,19 @@ class Sheaf:
         return None
 
     def learn(self, turn: Turn) -> bool:
-        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept."""
-        from memsheaf.flow.inbox import Inbox  # and nothing of what reads it: somebody waits for this
+        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
 
+        With the policy `log` it goes into the daily log.
+        """
         self._keeper.require_writable()
         policy = self._chosen().policy_of(self.scope)
+        if policy == "log":
+            from memsheaf.flow.daily import DailyLog
+
+            with DailyLog(self.root, self.state, clock=self._clock) as log:
+                return log.append(turn, by=self.by)
+        from memsheaf.flow.inbox import Inbox  # and nothing of what reads it: somebody waits for this
+
         return policy != "manual" and Inbox(self.state, clock=self._clock).append(turn)
 
     def distil(
@@ -496,7 +515,7 @@ class Sheaf:
         """Make memories of the turns that wait: with the model, or the one of the settings, or by rules alone.
 
         What it may cost is limited by the settings. What fails waits for the next time. Then memories are
-        consolidated, if that is due and nobody has to be asked.
+        consolidated, if that is due, nobody has to be asked, and the policy is not `log`.
         """
         self._keeper.require_writable()
         done = self.learning.distil(self.metered("extract", model), deadline=deadline, progress=progress)
@@ -552,6 +571,7 @@ class Sheaf:
             now=self._clock(),
             learned=self.learning.inbox.learned(),
             planning=planning,
+            logging=self._chosen().policy_of(self.scope) == "log",
             model=lambda: self.metered("consolidate", model),
             embedder=self._quick_embedder(),
             progress=progress,
@@ -562,7 +582,11 @@ class Sheaf:
         from memsheaf.flow import consolidate, dream
 
         files, learned = len(consolidate.rows_of(self)), self.learning.inbox.learned()
-        return dream.gates(self.state, self._chosen().dream, files=files, learned=learned, now=self._clock())
+        settings = self._chosen()
+        logging = settings.policy_of(self.scope) == "log"
+        return dream.gates(
+            self.state, settings.dream, files=files, learned=learned, now=self._clock(), logging=logging
+        )
 
     def expect(self, question: str, path: str) -> None:
         """Keep that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
@@ -648,7 +672,8 @@ class Sheaf:
         found = self._keeper.find(path)
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
-        return self._keeper.commit([change], f"restore {version[:12]}", allow_secret=True, anyway=True)
+        why = f"restore {version[:12]}"
+        return self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.
@@ -660,19 +685,26 @@ class Sheaf:
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
-        learning.forget(self._texts_of(path))  # first: afterwards nobody knows what to look for
+        self._forget_elsewhere(learning, self._texts_of(path))  # first: afterwards nobody knows what to look for
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
             self.index.purge()
             raise
-        learning.forget(erased.texts)
+        self._forget_elsewhere(learning, erased.texts)
         for name in erased.names:
             rehearse.disregard(self.state, name)
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         return examine(self.root, erased, [*self.index.files(), *learning.files()])
+
+    def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes]) -> None:
+        """Take what an erased memory said out of what is kept beside the memories."""
+        from memsheaf.flow.compact import spill
+
+        learning.forget(texts)
+        spill.forget(self.state, texts)
 
     def _texts_of(self, path: str) -> Sequence[bytes]:
         """Every text that a memory has or had, as far as the journal still holds them."""
@@ -728,11 +760,12 @@ class Sheaf:
                     if not replace:
                         raise Exists(found.path)
                     self._keeper.refuse_other_spelling(path, found)
+                    self._keeper.refuse_rewriting(memory, found)
                 if not allow_secret:
                     refuse_secrets(memory, found)
                 if has_some and not (found or anyway) and memory.state == "ok":
                     self._keeper.refuse_duplicate(memory)
-            except (TextRefused, Exists) as error:
+            except (TextRefused, Exists, CreateOnly) as error:
                 refused.append((_named(path, error), str(error)))
                 continue
             outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)

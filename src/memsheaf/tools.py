@@ -25,6 +25,7 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
+from memsheaf.flow.session import IGNORED, Session
 from memsheaf.guard.names import CATALOG
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
@@ -169,11 +170,14 @@ READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search
 class Tools:
     """The tools, bound to one sheaf, for one conversation.
 
+    With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
+
     >>> Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})     # doctest: +SKIP
     """
 
-    def __init__(self, sheaf: Sheaf) -> None:
+    def __init__(self, sheaf: Sheaf, *, session: Session | None = None) -> None:
         self._desk = Desk(sheaf)
+        self._session = session
         wanted = (tool for tool in TOOLS if not sheaf.read_only or tool.__name__ in READING)
         self._tools = {tool.__name__: tool for tool in wanted} if sheaf.tools else {}
 
@@ -188,6 +192,8 @@ class Tools:
 
     def call(self, name: str, arguments: Mapping[str, object]) -> str:
         """Run a tool and give its answer; what goes wrong is an answer, too."""
+        if self._session and self._session.ignoring:
+            return f"Error: {IGNORED}; answer without it."
         name = RENAMED.get(str(name), str(name))
         tool = self._tools.get(name)
         if tool is None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from memsheaf.errors import CitationRefused, TextRefused
 from memsheaf.guard.citations import Citation, Verdict, check, cited, digest, is_inside, lines_of, make, parse
-from memsheaf.guard.evidence import NAMES, check_body, examine, named_in
+from memsheaf.guard.evidence import ASKED, NAMES, check_body, examine, gone, named_in
 from memsheaf.memory import Memory
 from memsheaf.memory import parse as parse_memory
 from memsheaf.tree import FILE_LIMIT, WorkingTree
@@ -598,6 +598,7 @@ def test_a_file_without_a_header_takes_no_citation() -> None:
         ("https://example.com/src/app.py and example.com/a.py and kim@firm.py", []),
         ("/etc/hosts.conf ~/x.toml $HOME/x.py ../x.py C:\\x.py C:/x.py", []),
         ("[tabs](user_tabs.md), user_tabs.md, `MEMORY.md` and CONTEXT.md", []),
+        ("promoted: facts/project_tabs.md, see NOTES.md and TASK.md", []),
         ("`tests/*.py`, `@types/node`, `path/to/file.py`, `<name>/x.py`", []),
         ("`pytest tests/test_a.py` and `cat a.txt | sort`", []),
         ("```\nsrc/app.py\n```\n~~~sh\nsrc/app.py\n~~~\n", []),
@@ -661,6 +662,20 @@ def test_what_a_body_names_and_the_tree_does_not_have_is_told(write: Write, open
     assert check_body(gone, open_tree()) == (
         "src/store/old.py", "old.py", "src/storage", "Server.stop", "LIMITS", "Client.start"
     )  # fmt: skip
+
+
+@pytest.mark.usefixtures("kind")
+def test_what_many_bodies_name_is_told_for_each_as_it_is_for_one(write: Write, open_tree: Open) -> None:
+    write("src/store/app.py")
+    bodies = [f"`lost_{number}` and `Server.start` in src/{number}.py" for number in range(ASKED + 50)]
+    bodies += ["nothing", "`Server.start` in src/store/app.py"]
+
+    found = gone([named_in(body) for body in bodies], open_tree())
+
+    assert found[:2] == [("src/0.py", "lost_0"), ("src/1.py", "lost_1")]
+    assert found[ASKED] == check_body(bodies[ASKED], open_tree())
+    assert found[-2:] == [(), ()]
+    assert all(found[:-2])
 
 
 def test_what_may_be_no_path_of_this_tree_is_not_told(write: Write, open_tree: Open) -> None:

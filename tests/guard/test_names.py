@@ -16,8 +16,10 @@ from memsheaf.guard.names import (
     SLUG_LIMIT,
     STEM_LIMIT,
     check_path,
+    check_stored,
     file_name,
     fold,
+    is_fact,
     listable,
     shown,
     slug,
@@ -269,3 +271,32 @@ def test_any_name_found_on_disk_can_be_shown(path: str, text: str) -> None:
 def test_what_is_shown_can_be_printed_and_sent(path: str) -> None:
     assert shown(path).isprintable()
     assert json.loads(json.dumps(shown(path)).encode()) == shown(path)
+
+
+def test_a_store_keeps_the_events_of_a_task_and_nothing_else_that_is_no_memory() -> None:
+    assert check_stored("observability/feature-x-2.ndjson") == "observability/feature-x-2.ndjson"
+    assert check_stored("a/b.md") == "a/b.md"
+    for path in (
+        "x.ndjson",
+        "observability/../x.ndjson",
+        "observability/a/x.ndjson",
+        "observability/.x.ndjson",
+        "Observability/x.ndjson",
+        "observability/x.ndjson\n",
+        "observability/X.ndjson",
+        "observability/x.json",
+        "../x.md",
+    ):
+        with pytest.raises(PathRefused):
+            check_stored(path)
+    with pytest.raises(PathRefused):
+        check_path("observability/feature-x.ndjson")
+
+
+def test_facts_are_known_by_their_folder_however_it_is_written() -> None:
+    assert [is_fact(path) for path in ("facts/a.md", "Facts/a.md", "facts.md", "x/facts/a.md")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

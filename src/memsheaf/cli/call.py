@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from memsheaf.cli.output import Console
     from memsheaf.config import Settings
+    from memsheaf.layers import Layers
     from memsheaf.sheaf import Sheaf
 
     Error = TypeVar("Error", bound=MemsheafError)
@@ -52,7 +53,7 @@ class Call:
             raise Usage("this command works on one scope at a time")
         return first
 
-    def reading(self, scope: str = "", settings: Settings | None = None) -> Sheaf:
+    def reading(self, scope: str = "", settings: Settings | None = None, *, read_only: bool = False) -> Sheaf:
         """Open the memory to look at it. A folder that is not there, or not ours to write, is left alone."""
         from memsheaf.scope import Scope, resolve
         from memsheaf.sheaf import Sheaf
@@ -60,13 +61,29 @@ class Call:
         settings = settings or self.settings()
         parsed = Scope.parse(scope or self.scope())
         root = resolve(parsed, settings.places(here()))
-        return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=not os.access(root, os.W_OK))
+        read_only = read_only or not os.access(root, os.W_OK)
+        return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only)
 
     def changing(self) -> Sheaf:
         """Open the memory to change it."""
         from memsheaf.sheaf import Sheaf
 
         return Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY)
+
+    def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
+        """Open the layers around the working directory, of the task and the session that the line names."""
+        from memsheaf.layers import Layers
+
+        if self.options.scope or self.options.agent:
+            raise Usage("this command works on the project's layers; --project says which project")
+        return Layers.open(
+            settings=self.settings(),
+            cwd=here(),
+            by=BY,
+            task=task or "",
+            session=session or "",
+            read_only=read_only,
+        )
 
     def given_text(self, *texts: str | None) -> str:
         """The text that the line gives, or that comes on standard input."""

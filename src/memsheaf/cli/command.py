@@ -28,7 +28,7 @@ class Argument(NamedTuple):
     """One thing that may stand on a command's line.
 
     An option's `name` begins with `--`, and without `value` it is a switch. `complete` tells the shell what
-    may stand there: `files` (memories), `scopes`, `commands`, `paths` (any file) or `folders`.
+    may stand there: `files` (memories), `scopes`, `tasks`, `sessions`, `commands`, `paths` (any file) or `folders`.
     """
 
     name: str
@@ -131,6 +131,10 @@ def positive(value: str) -> int:
 FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True, complete="files")
 ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
+
+LAYERS = Argument("--layers", "ask task, session, project and user, in this order, instead of one scope")
+TASK = Argument("--task", "which task, if it is not the only active one", "SLUG", complete="tasks")
+SESSION = Argument("--session", "which session, if it is not the only open one", "ID", complete="sessions")
 
 EVERYWHERE = (
     Argument(

@@ -179,6 +179,9 @@ def _ask(call: Call, what: str, options: Namespace) -> Iterable[str]:
         from memsheaf.cli.places import known
 
         return [place.scope for place in known(asked.settings(), here()) if place.scope]
+    if what in ("tasks", "sessions"):
+        with asked.layers(read_only=True) as layers:
+            return layers.names(what[:-1])
     from memsheaf.sheaf import Sheaf
 
     with Sheaf.open(asked.scope(), settings=asked.settings(), cwd=here(), by=BY, read_only=True) as sheaf:

@@ -56,7 +56,7 @@ def extract(call: Call) -> int:
         turns = _turns(call, options.source, sheaf.root) if options.source else []
         model = sheaf.metered("extract", options.model)
         if options.dry_run:
-            done = _rehearsed(sheaf, turns if options.source else sheaf.learning.inbox.turns(), model)
+            done = _rehearsed(sheaf, turns if options.source else sheaf.learning.waiting(), model)
         else:
             kept = sheaf.learning.inbox.extend(turns) if turns else 0
             with console.progress("Reading turns") as progress:

@@ -118,6 +118,14 @@ class Console:
         self.stderr.flush()
         return self.stdin.readline().strip().lower() in ("y", "yes")
 
+    def ask(self, question: str) -> str:
+        """Ask a person for one line; "" when nothing is said, or there is nobody any more."""
+        if self.stdin is None:
+            return ""
+        self.stderr.write(for_terminal(question) + " ")
+        self.stderr.flush()
+        return self.stdin.readline().strip()
+
     def choose(self, question: str, letters: str) -> str:
         """Ask a person for one of these letters until it is one; the last of them when there is nobody any more."""
         while self.stdin is not None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
 
-IGNORED = ".history/\nsessions/\n"
-"""What git is told to leave out of a repository's memory: the journal, and what lasts one conversation."""
+IGNORED = ".history/\nsessions/\nlogs/\n"
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said."""
 
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 

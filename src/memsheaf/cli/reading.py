@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import FILE, Argument, filled, positive, takes
+from memsheaf.cli.command import FILE, LAYERS, SESSION, TASK, Argument, Usage, filled, positive, takes
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -91,16 +91,26 @@ def show(call: Call) -> int:
 
 @takes(
     Argument("query", "words to look for; a memory needs to hold one of them", "WORD", required=True, repeated=True),
-    Argument("--limit", "how many at most (10)", "N", default=10, convert=positive),
+    Argument("--limit", "how many at most (10); with --layers, of each layer", "N", default=10, convert=positive),
+    LAYERS,
+    TASK,
+    SESSION,
 )
 def search(call: Call) -> int:
     """Find memories by words in their name, description or text, best first.
 
+    With --layers each line says which layer it came from.
+
     examples:
       memsheaf search release day
       memsheaf search --scope user indentation --limit 3
+      memsheaf search --layers "test command"
     """
     query = " ".join(call.options.query)
+    if call.options.layers:
+        return _look_up(call, query)
+    if call.options.task or call.options.session:
+        raise Usage("--task and --session go with --layers")
     with call.reading() as sheaf:
         rows = sheaf.search(query, limit=call.options.limit)
     return _print_rows(call, sheaf, rows, f"nothing found for {query!r} in the scope {sheaf.scope}")
@@ -126,7 +136,10 @@ def catalog(call: Call) -> int:
     return call.console.answer(value, [page.text.removesuffix("\n")])
 
 
-@takes(Argument("--no-tools", "leave out how to use the memory tools, for an agent that has none"))
+@takes(
+    Argument("--no-tools", "leave out how to use the memory tools, for an agent that has none"),
+    Argument("--read-only", "with the tools that read alone, for a sub-agent that may only look"),
+)
 def prompt(call: Call) -> int:
     """Print the section for an agent's system prompt.
 
@@ -142,7 +155,7 @@ def prompt(call: Call) -> int:
         settings = settings._replace(tools=False)
     texts = []
     for scope in call.scopes():
-        with call.reading(scope, settings) as sheaf:
+        with call.reading(scope, settings, read_only=call.options.read_only) as sheaf:
             texts.append((str(sheaf.scope), sheaf.prompt()))
     if call.console.json:
         return call.console.answer({"prompts": [{"scope": scope, "text": text} for scope, text in texts]})
@@ -160,6 +173,22 @@ def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str) -> 
     call.console.table(_cells(rows), ("bold", "cyan", "dim"))
     if call.console.stdout.isatty():
         call.console.note(plural(len(rows), "memory", "memories"), style="dim")
+    return 0
+
+
+def _look_up(call: Call, query: str) -> int:
+    with call.layers(task=call.options.task, session=call.options.session) as layers:
+        found = layers.look_up(query, limit=call.options.limit)
+        asked = layers.scopes()
+    if call.console.json:
+        rows = [
+            {"layer": one.layer, "scope": one.scope, **pick(one.row, _ROW), "type": one.row.kind} for one in found
+        ]
+        return call.console.answer({"scopes": asked, "memories": rows})
+    if not found:
+        call.console.note(f"nothing found for {query!r} in {', '.join(asked)}")
+    cells = zip([one.scope for one in found], _cells(one.row for one in found), strict=True)
+    call.console.table([(scope, *row) for scope, row in cells], ("dim", "bold", "cyan", "dim"))
     return 0
 
 

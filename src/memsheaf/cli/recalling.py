@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import Argument, takes
+from memsheaf.cli.command import LAYERS, SESSION, TASK, Argument, Usage, takes
 from memsheaf.cli.indexing import EMBEDDING
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 _MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 
 
-@takes(_MESSAGE)
+@takes(_MESSAGE, LAYERS, TASK, SESSION)
 def recall(call: Call) -> int:
     """Print the memories that matter for a message, as an agent gets them beside it.
 
     At most five, whole or cut at 4,096 bytes, with their age. Nothing is printed when none matters; `memsheaf why`
-    tells the reasons. --scope and --agent may be given several times, the nearest first.
+    tells the reasons. --scope and --agent may be given several times, the nearest first; --layers is short for the
+    task, the session, the project and the user.
 
     examples:
       memsheaf recall "how do we deploy?"
       memsheaf recall --scope project --scope user "which indentation here?" --json
+      memsheaf recall --layers "how do we run the tests?"
     """
     with _session(call) as (session, _):
         found = session.recall(" ".join(call.options.message))
@@ -44,7 +46,7 @@ def recall(call: Call) -> int:
     return 0
 
 
-@takes(_MESSAGE)
+@takes(_MESSAGE, LAYERS, TASK, SESSION)
 def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
@@ -97,6 +99,13 @@ def _session(call: Call) -> Iterator[tuple[Session, list[Sheaf]]]:
     from memsheaf.cli.call import here
     from memsheaf.tree import around
 
+    options = call.options
+    if options.layers:
+        with call.layers(task=options.task, session=options.session) as layers:
+            yield layers.session(tree=around(here())), [layers.sheaf(scope) for scope in layers.scopes()]
+        return
+    if options.task or options.session:
+        raise Usage("--task and --session go with --layers")
     with ExitStack() as stack:
         sheaves = [stack.enter_context(call.reading(scope)) for scope in call.scopes()]
         yield sheaves[0].session(*sheaves[1:], tree=around(here())), sheaves

@@ -148,6 +148,7 @@ def when_due(
     now: float,
     learned: int,
     planning: bool = False,
+    logging: bool = False,
     model: Callable[[], Model | None] = lambda: None,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
@@ -161,7 +162,7 @@ def when_due(
         StoreFailed: nothing was done.
     """
     files = len(rows_of(target))
-    gates = dream.gates(state, settings, files=files, learned=learned, now=now, planning=planning)
+    gates = dream.gates(state, settings, files=files, learned=learned, now=now, planning=planning, logging=logging)
     if not all(gate.is_open for gate in gates):
         return gates, None
     dream.look(state, now)

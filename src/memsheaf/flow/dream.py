@@ -51,16 +51,23 @@ class Past(NamedTuple):
 
 
 def gates(
-    state: State, dream: Dream, *, files: int, learned: int, now: float, planning: bool = False
+    state: State,
+    dream: Dream,
+    *,
+    files: int,
+    learned: int,
+    now: float,
+    planning: bool = False,
+    logging: bool = False,
 ) -> tuple[Gate, ...]:
     """Every gate, in the order in which they are asked. Nothing is changed, and nothing held.
 
-    `files` is how many memories there are, `learned` how many conversations were ever learned from, and `planning`
-    that the agent only plans and may change nothing.
+    `files` is how many memories there are, `learned` how many conversations were ever learned from, `planning`
+    that the agent only plans and may change nothing, and `logging` that the scope keeps a daily log.
     """
     past = load(state)
     return (
-        _enabled(dream),
+        _enabled(dream, logging=logging),
         _enough("files", files, dream.files, "memory", "memories", "there"),
         Gate("not planning", not planning, "the agent only plans" if planning else "the agent may change things"),
         _old_enough("last time", past.at, dream.hours * _HOUR, now, "the last consolidation was"),
@@ -156,7 +163,9 @@ def _time(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 < value < 1e11 else 0.0
 
 
-def _enabled(dream: Dream) -> Gate:
+def _enabled(dream: Dream, *, logging: bool) -> Gate:
+    if logging:
+        return Gate("enabled", False, "the daily log mode is on; `memsheaf consolidate` does it when asked")
     return Gate("enabled", dream.enabled, f"the settings say {'on' if dream.enabled else 'off'}")
 
 

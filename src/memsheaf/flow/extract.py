@@ -18,6 +18,7 @@ from memsheaf.flow.phrases import captured
 from memsheaf.flow.turns import ROLES, Message, Proposal, Turn
 from memsheaf.guard.dates import absolute
 from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
+from memsheaf.guard.names import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
 from memsheaf.llm import Model, Question, answer
@@ -372,6 +373,8 @@ def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
         return ""
     if proposal.trust == "unconfirmed":
         return "it would replace a memory, and comes from a tool or a page"
+    if is_fact(was.path):
+        return "it would supersede a fact"
     if was.pinned:
         return "it would change a pinned memory"
     return "it would change what you wrote yourself" if was.source == "user" and not proposal.explicit else ""

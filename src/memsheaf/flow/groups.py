@@ -16,6 +16,7 @@ from memsheaf.errors import TextRefused
 from memsheaf.flow.kept import says_more
 from memsheaf.frontmatter import edited
 from memsheaf.guard.duplicates import LIKE, fact, likeness, same
+from memsheaf.guard.names import is_fact
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
 
@@ -80,8 +81,9 @@ class Group(NamedTuple):
 
 
 def is_fixed(memory: Memory) -> bool:
-    """Whether no consolidation may touch it: pinned, written by a person, or not wholly understood."""
-    return memory.pinned or memory.source == "user" or memory.state != "ok" or bool(memory.warnings)
+    """Whether no consolidation may touch it: pinned, a fact, written by a person, or not wholly understood."""
+    by_hand = memory.pinned or memory.source == "user" or is_fact(memory.path)
+    return by_hand or memory.state != "ok" or bool(memory.warnings)
 
 
 def is_usable(memory: Memory) -> bool:

@@ -94,6 +94,10 @@ class Inbox:
         """
         return self._take([turn], live=True) > 0
 
+    def relay(self, turn: Turn, keep: Callable[[Turn], bool]) -> bool:
+        """As `append`, but `keep` keeps what is new of the turn, somewhere else, and says whether it did."""
+        return self._take([turn], live=True, keep=keep) > 0
+
     def extend(self, turns: Iterable[Turn]) -> int:
         """Keep what is new in a conversation that is told from its beginning; gives how many turns are.
 
@@ -209,7 +213,7 @@ class Inbox:
 
     # taking in
 
-    def _take(self, turns: Iterable[Turn], *, live: bool) -> int:
+    def _take(self, turns: Iterable[Turn], *, live: bool, keep: Callable[[Turn], bool] | None = None) -> int:
         counts: dict[str, int] = {}
         entries = [self._prepared(turn, counts) for turn in turns]
         known: set[str] = set()
@@ -219,7 +223,7 @@ class Inbox:
         for entry in entries:
             if not known.issuperset(entry.keys):
                 with self._locked():
-                    added += self._placed(entry, live)
+                    added += self._placed(entry, live, keep)
         return added
 
     def _prepared(self, turn: Turn, counts: dict[str, int]) -> _Entry:
@@ -245,8 +249,8 @@ class Inbox:
         kept = () if ignored else tuple(messages)
         return _Entry(Turn(conversation, kept, _label(at), turn.saved), tuple(keys))
 
-    def _placed(self, entry: _Entry, live: bool) -> bool:
-        """Put what is new of a turn in place; whether anything is. The caller holds the lock."""
+    def _placed(self, entry: _Entry, live: bool, keep: Callable[[Turn], bool] | None) -> bool:
+        """Put what is new of a turn in place, or let `keep` do it; whether anything is. The caller holds the lock."""
         noted, last = self._mended()
         known = noted.among(entry.keys)
         new = [key for key in entry.keys if key not in known]
@@ -257,12 +261,13 @@ class Inbox:
             return False
         pairs = zip(entry.turn.messages, entry.keys, strict=True)
         fresh = [(one, key) for one, key in pairs if key not in known or (live and _is_short(one))]
-        for piece in _pieces(fresh):
+        kept = keep is None or keep(entry.turn._replace(messages=tuple(message for message, _ in fresh)))
+        for piece in _pieces(fresh) if keep is None else ():
             messages, keys = zip(*piece, strict=True)
             last += 1
             self._write(last, _Entry(entry.turn._replace(messages=messages), keys))
         noted.note(new, last)
-        return True
+        return kept
 
     def _mended(self) -> tuple[Known, int]:
         """What is known, and the last number that was given; with what a crash kept from being noted."""

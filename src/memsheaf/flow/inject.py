@@ -17,6 +17,8 @@ from memsheaf.memory import Memory
 
 CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384
+NOTES = "NOTES.md"
+NOTES_BYTES = 4_096
 
 _PROMPTS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "prompts")
 
@@ -89,26 +91,29 @@ def words(name: str) -> str:
         return file.read()
 
 
-def stable(*, scope: str, catalog: str, context: str, offer: str) -> str:
-    """The section for a system prompt: how to use memory, the catalog, and CONTEXT.md in full.
+def stable(*, scope: str, catalog: str, context: str, offer: str, notes: str = "") -> str:
+    """The section for a system prompt: how to use memory, the catalog, CONTEXT.md in full, and NOTES.md.
 
     `offer` says which tools the agent has: `all`, only those for `reading`, or `none`.
     """
     protocol = words({"all": "protocol", "reading": "reading", "none": "passive"}[offer])
     shown = catalog.removeprefix("# Memory\n").strip("\n")  # its lines are neutral already
     text = protocol.replace("{scope}", scope).replace("{catalog}", shown)
-    return text + _persistent(context) if context.strip() else text
+    if context.strip():
+        text += f"\n# Persistent Memory\n\n{loaded(CONTEXT, context, CONTEXT_BYTES)}\n"
+    if notes.strip():
+        text += f"\n# Where the work stands\n\n{loaded(NOTES, notes, NOTES_BYTES)}\n"
+    return text
 
 
-def _persistent(context: str) -> str:
-    shown = for_prompt(context.strip("\n"))
+def loaded(name: str, text: str, limit: int) -> str:
+    """A file as it stands in a prompt: harmless, in full, or cut and saying so."""
+    shown = for_prompt(text.strip("\n"))
     size = len(shown.encode())
-    if size > CONTEXT_BYTES:
-        shown = cut_bytes(shown, CONTEXT_BYTES)
-        shown += (
-            f"\n\n({CONTEXT} is cut here: {CONTEXT_BYTES:,} of {size:,} bytes are shown. Read the file for the rest.)"
-        )
-    return f"\n# Persistent Memory\n\n{shown}\n"
+    if size <= limit:
+        return shown
+    said = f"({name} is cut here: {limit:,} of {size:,} bytes are shown. Read the file for the rest.)"
+    return f"{cut_bytes(shown, limit)}\n\n{said}"
 
 
 def volatile(shown: Sequence[Shown], nonce: str) -> str:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
 from memsheaf.flow.aim import Memories
 from memsheaf.flow.consolidate import Report
+from memsheaf.flow.daily import DailyLog
 from memsheaf.flow.extract import BadAnswer, Keeper, Verdict, decide, propose, save
 from memsheaf.flow.inbox import Batch, Inbox
 from memsheaf.flow.review import Queue
@@ -38,6 +39,11 @@ _WANTED, _TRIED = "wanted", "tried.json"
 
 class Scope(Memories, Protocol):
     """The scope that learns; `Sheaf` is one."""
+
+    @property
+    def root(self) -> str:
+        """The folder that holds its files."""
+        ...
 
     def log(self, path: str = "", *, limit: int | None = None) -> Iterable[Commit]:
         """Its commits, newest first."""
@@ -63,7 +69,11 @@ class Distilled(NamedTuple):
 
 
 class Learner:
-    """How one scope learns: its inbox, what waits for review, and the policy (`auto`, `suggest` or `manual`)."""
+    """How one scope learns: its inbox, its daily log, what waits for review, and the policy.
+
+    With `auto` and `log` what passes the gates is saved, with `suggest` it waits for a person. The daily log is read
+    unless the policy is `manual`.
+    """
 
     def __init__(
         self,
@@ -77,9 +87,11 @@ class Learner:
         self._scope = scope
         self._keeper = keeper
         self._state = state
-        self._policy = policy
+        self._reads_log = policy != "manual"
+        self._policy = "auto" if policy == "log" else policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
+        self.daily = DailyLog(scope.root, state, clock=clock)
         self.queue = Queue(state)
 
     def distil(
@@ -89,7 +101,10 @@ class Learner:
         deadline: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Distilled:
-        """Read what waits, batch by batch. Whoever comes while another process is at it leaves the work to it."""
+        """Read what was logged and what waits, batch by batch.
+
+        Whoever comes while another process is at it leaves the work to it.
+        """
         done = Distilled()
         while True:
             self._state.save(_WANTED, True)  # first: the one who is at it looks for this when it ends
@@ -103,7 +118,7 @@ class Learner:
                 return done
 
     def forget(self, texts: Sequence[bytes]) -> None:
-        """Drop what waits and says what an erased memory said, in any of its texts, in whichever case."""
+        """Drop what waits or was logged and says what an erased memory said, in any of its texts, in any case."""
         erased = [parse("", text) for text in texts]
         told = (
             line.strip().casefold() for one in erased for line in (*one.body.split("\n"), one.name, one.description)
@@ -117,6 +132,7 @@ class Learner:
                 len(said & one) < max(LIKE * len(one), 1) for one in facts
             )
 
+        self.daily.purge(keep)  # first: it could be handed over once more
         self.inbox.purge(keep)
         for waiting in self.queue.all():
             proposal = waiting.proposal
@@ -124,8 +140,13 @@ class Learner:
                 self.queue.remove(waiting.id)
 
     def files(self) -> list[str]:
-        """All files that are kept about this scope outside of it."""
-        return [os.path.join(self._state.folder, name) for name in self._state.names(drafts=True)]
+        """All files that are kept about this scope outside of it, and those of its daily log."""
+        outside = [os.path.join(self._state.folder, name) for name in self._state.names(drafts=True)]
+        return [*outside, *self.daily.files()]
+
+    def waiting(self) -> list[Turn]:
+        """All that the next `distil` will read, in order. Nothing is handed out or changed."""
+        return [*self.inbox.turns(), *(self.daily.waiting() if self._reads_log else ())]
 
     def rehearse(self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0) -> list[Verdict]:
         """What would come of these turns; nothing is written. Raises ModelFailed."""
@@ -162,6 +183,8 @@ class Learner:
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
     ) -> Distilled:
         self._state.tidy(self._clock())
+        if self._reads_log:
+            self.daily.hand_over()
         while (batch := self.inbox.pending()).turns:
             left = self.inbox.left()
             if progress:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
-from memsheaf.flow.inject import Shown, days_between, shown_within, volatile, words
+from memsheaf.flow.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile, words
 from memsheaf.index.search import Match
 from memsheaf.index.table import Row
 from memsheaf.llm import Model, Question, answer
@@ -25,8 +25,8 @@ CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
 PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
 RECENT_DAYS, USED_DAYS = 7, 30
-"""What being pinned, in the nearest scope, changed in the last week, or of use in the last month adds to a score, of
-which a good answer has 1 or 2: enough to part equals."""
+"""What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
+week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
 
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
              ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
@@ -150,7 +150,7 @@ def _candidates(sources: Sequence[Source], query: str, occasion: Occasion) -> li
     for nearness, source in enumerate(sources):
         for asked in dict.fromkeys((query, message)):
             for match in source.matches(asked, limit=CONSIDERED):
-                score = match.score + NEAREST * (nearness == 0) + _bonus(match, occasion.today)
+                score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
                 more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
                 known = found.get(more.version)
                 if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
@@ -175,6 +175,8 @@ def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
     row = candidate.row
     if candidate.version in occasion.surfaced:
         return candidate._replace(why="shown before in this conversation")
+    if row.path in (CONTEXT, NOTES):
+        return candidate._replace(why="stands in every prompt")
     if row.trust != "confirmed":
         return candidate._replace(why="unconfirmed: it waits for a person")
     if row.state not in ("ok", "free"):

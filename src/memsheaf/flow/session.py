@@ -26,6 +26,7 @@ from memsheaf.memory import Memory
 # Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from memsheaf.flow.turns import Turn
     from memsheaf.tree import WorkingTree
 
 IGNORED = "the user asked to ignore memory in this turn"
@@ -40,8 +41,9 @@ class Session:
 
     `used` is told which memories of which scope were shown. `tree` is the folder that the work is in: what a memory
     cites and names is looked up there, but not among the `memories` themselves. `spent` is how many bytes of memories
-    this conversation has seen. While `ignoring`, in a turn in which the user asked to do without memory, whoever
-    holds the conversation leaves the catalog out and calls no memory tool.
+    this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is
+    empty, and `learn` keeps nothing; whoever holds the conversation calls no memory tool (`Tools` with this session
+    refuse to).
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Session:
         model: Model | None = None,
         deadline: float = 5.0,
         used: Used | None = None,
+        prompt: Callable[[], str] | None = None,
+        learn: Callable[[Turn], bool] | None = None,
         tree: str = "",
         memories: str = "",
         clock: Callable[[], float] = time.time,
@@ -59,6 +63,8 @@ class Session:
         self._model = model
         self._deadline = deadline
         self._used = used
+        self._prompt = prompt
+        self._learn = learn
         self._tree = tree
         self._memories = memories
         self._clock = clock
@@ -68,6 +74,14 @@ class Session:
         self._running: _Run | None = None
         self.spent = 0
         self.ignoring = False
+
+    def prompt(self) -> str:
+        """The section for the system prompt in this turn, every scope after the other; "" while ignoring."""
+        return self._prompt() if self._prompt and not self.ignoring else ""
+
+    def learn(self, turn: Turn) -> bool:
+        """Keep the finished turn until it is distilled, in the nearest scope. False while ignoring."""
+        return bool(self._learn and not self.ignoring and self._learn(turn))
 
     def recall(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall:
         """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.

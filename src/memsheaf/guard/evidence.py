@@ -7,6 +7,7 @@ else, and calls it gone only when the tree was seen whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
@@ -16,6 +17,8 @@ from memsheaf.memory import KINDS, Memory
 
 NAMES = 20
 """How many of the things that a text names are looked up."""
+ASKED, ASKED_IN_ALL = 200, 2_000
+"""How many words a tree is asked for at once, and for how many in all: of others nobody says that they are gone."""
 
 # A URL, the target of a link, a piece of code, a word. Patterns stay text until they are needed: compiling costs
 # milliseconds.
@@ -32,7 +35,7 @@ _FILE = (
 )
 # An ending of files and of attributes: `package.json` and `response.json`, `Cargo.lock` and `self.lock`.
 _FILE_OR_MEMBER = r".*\.(?:json|lock|html?|xml|css|csv|c|h|cs|sql|svg|proto|ini|cfg|conf|tf|mk|tex)"
-_MEMORY = rf"(?:MEMORY|CONTEXT|(?:{'|'.join(KINDS)})_.*)\.md"
+_MEMORY = rf"(?:facts/)?(?:MEMORY|CONTEXT|NOTES|TASK|(?:{'|'.join(KINDS)})_.*)\.md"
 _SYMBOL = r"([A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*)(\([^()]*\))?"
 _TELLING = r"\w_\w|[a-z0-9][A-Z]|\.|::|[A-Z]{4}"
 _WORDS = (
@@ -88,16 +91,29 @@ def named_in(body: str) -> Named:
 
 def check_body(body: str, tree: Tree) -> tuple[str, ...]:
     """Which of the files and symbols that a text names are not in the tree."""
-    named = named_in(body)
-    if not (named.paths or named.symbols) or not tree.files():
-        return ()
+    return gone([named_in(body)], tree)[0]
+
+
+def gone(texts: Sequence[Named], tree: Tree) -> list[tuple[str, ...]]:
+    """For each of many texts, which of the files and symbols that it names are not in the tree: looked up at once."""
+    if not any(named.paths or named.symbols for named in texts) or not tree.files():
+        return [() for _ in texts]
     listing = "\n" + "".join(f"/{path}\n" for path in tree.files())
-    gone = [path for path in named.paths if not _is_somewhere(path, tree, listing)]
-    absent = tree.absent({part for symbol in named.symbols for part in parts(symbol)}) if named.symbols else ()
-    for symbol in named.symbols:
-        if any(part in absent for part in parts(symbol)) and f"/{symbol}\n" not in listing:
-            gone.append(symbol)
-    return tuple(gone)
+    there = {path: _is_somewhere(path, tree, listing) for named in texts for path in named.paths}
+    wanted = sorted({part for named in texts for symbol in named.symbols for part in parts(symbol)})[:ASKED_IN_ALL]
+    absent: set[str] = set()
+    for start in range(0, len(wanted), ASKED):
+        absent.update(tree.absent(wanted[start : start + ASKED]))
+    lost = {
+        symbol
+        for named in texts
+        for symbol in named.symbols
+        if not absent.isdisjoint(parts(symbol)) and f"/{symbol}\n" not in listing
+    }
+    return [
+        (*(path for path in named.paths if not there[path]), *(one for one in named.symbols if one in lost))
+        for named in texts
+    ]
 
 
 def _without_fences(body: str) -> str:

@@ -28,6 +28,9 @@ RESERVED_FILES = frozenset(
     {"memory.md", "agents.md", "claude.md", "gemini.md", "skill.md", "copilot-instructions.md"}
 )
 RESERVED_FOLDERS = frozenset({"tasks", "sessions", "logs"})
+FACTS = "facts/"
+"""The folder of facts that are never edited: one is corrected by another that supersedes it."""
+_EVENTS = re.compile(r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson")
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
@@ -69,6 +72,24 @@ def check_path(path: str) -> str:
     if len(segments) > 1 and _compatible_fold(segments[0]) in RESERVED_FOLDERS:
         raise PathRefused(path, f"the folder {segments[0]!r} belongs to another scope")
     return stored
+
+
+def check_stored(path: str) -> str:
+    """As `check_path`, for all that a store keeps: memories, and the events of a task.
+
+    >>> check_stored("observability/feature-x.ndjson")
+    'observability/feature-x.ndjson'
+    """
+    return path if _EVENTS.fullmatch(path) else check_path(path)
+
+
+def is_fact(path: str) -> bool:
+    """Whether a memory is corrected only by another that supersedes it.
+
+    >>> is_fact("facts/project_test-command.md"), is_fact("project_facts.md")
+    (True, False)
+    """
+    return path[: len(FACTS)].lower() == FACTS
 
 
 @lru_cache(maxsize=1 << 12)

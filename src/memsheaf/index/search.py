@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
-from memsheaf.guard.names import CATALOG, fold
+from memsheaf.guard.names import CATALOG, fold, listable
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
 from memsheaf.index.table import (
@@ -555,12 +555,14 @@ class Index:
     ) -> None:
         with writing(db):
             self._notice_others(db)
-            stamps = self._store.stamps([CATALOG, *(revision.path for revision in commit.revisions)])
-            many = len(commit.revisions) > FEW
+            # a store keeps more than memories
+            revisions = [one for one in commit.revisions if listable(one.path[one.path.rfind("/") + 1 :])]
+            stamps = self._store.stamps([CATALOG, *(revision.path for revision in revisions)])
+            many = len(revisions) > FEW
             if many:
                 known = notes(db)
                 self._put_words(db, _unworded(db))
-            for revision in commit.revisions:
+            for revision in revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
                 if revision.new is None or stamp is None:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
@@ -586,7 +588,7 @@ class Index:
             if was_empty and "" in before and before[""] is None:
                 # this commit made the folder: all that is in it is known
                 quiet.append("")
-                facts |= {"swept": int(self._clock() * 1e9), "cost": len(commit.revisions) * STAT_NS}
+                facts |= {"swept": int(self._clock() * 1e9), "cost": len(revisions) * STAT_NS}
             unspoilt = stamps[CATALOG] == marks.get(CATALOG)
             self._publish(db, known.tally, unspoilt=unspoilt, folders=quiet, facts=facts)
 

@@ -315,10 +315,14 @@ def set_facts(db: sqlite3.Connection, **facts: int) -> None:
     set_marks(db, {}, **facts)
 
 
+_APART = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")
+"""What stands in every prompt in full, and what was taken out of it."""
+
+
 def _class_of(path: str, state: str, trust: str) -> int:
     if trust == "unconfirmed":
         return WAITING
-    return HIDDEN if state == "copy" or path == "CONTEXT.md" else LISTED
+    return HIDDEN if state == "copy" or path in _APART else LISTED
 
 
 def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
-from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, fold, listable, shown
+from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.scope import check_label
 from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, tombstones, uses
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
@@ -335,6 +335,12 @@ class FolderStore:
             return found
         return uses.Uses({}, 0, more=False)
 
+    def uses_noted(self) -> tuple[dict[str, str], str]:
+        """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            return uses.noted(history)
+        return {}, ""
+
     def bury(self, path: str, data: bytes, why: str) -> None:
         """Note that a text is not to be learned again: a memory at its path, or one that never was, at ""."""
         try:
@@ -388,7 +394,7 @@ class FolderStore:
 
     def _spelling(self, path: str) -> str:
         """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
-        safe = check_path(path)
+        safe = check_stored(path)
         return path if safe != path and self.stamps([path])[path] else safe
 
     def _admitted(self, changes: Sequence[Change]) -> list[Change]:

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import PathRefused
-from memsheaf.guard.names import check_path
+from memsheaf.guard.names import check_stored
 from memsheaf.store import Commit, Revision, version_of
 from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
 
@@ -112,7 +112,7 @@ def _decode_revision(shape: dict[str, str]) -> Revision:
         shape[key].encode() if key in shape else b64decode(shape[key + "64"]) if key + "64" in shape else None
         for key in ("old", "new")
     ]
-    check_path(shape["path"])  # a journal that came with a repository may be hostile
+    check_stored(shape["path"])  # a journal that came with a repository may be hostile
     if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
         raise ValueError("a version is not one")
     revision = Revision(shape["path"], shape["before"], shape["after"], *texts)
@@ -211,7 +211,7 @@ class Journal:
         for found in set(_CHANGED.findall(news)):
             with suppress(ValueError, PathRefused):  # rotten, or hostile
                 path = json.loads(found)
-                check_path(path)
+                check_stored(path)
                 paths.add(path)
         return paths, done[-1][0].decode() if done else ""
 

@@ -52,6 +52,12 @@ def read(history: Folder, start: int = 0) -> Uses:
     return Uses(_days(data[start:end]), end, bool(_LINE.search(data, end)))
 
 
+def noted(history: Folder) -> tuple[dict[str, str], str]:
+    """The last day of each path, whether a catalog was written with it or not; and the first day of all."""
+    data = _read(history)
+    return _days(data), min((day.decode() for day, _ in _LINE.findall(data)), default="")
+
+
 def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
     """Keep one line a path, and none of those in `without`.
 

@@ -1,0 +1,130 @@
+"""TASK.md: what a task is about, and how far it is.
+
+---
+name: Feature X
+description: Users can log in
+type: project
+status: active
+phase: "2"
+iteration: "1"
+trace_id: 0b94c3f2-...
+---
+## Goal
+
+Users can log in.
+
+## Notes
+
+- 2026-11-15: Sessions live in Redis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from memsheaf.errors import BadHeader, TextRefused
+from memsheaf.frontmatter import edited, join, split
+from memsheaf.guard.text import cut_bytes, one_line
+from memsheaf.layers.events import is_trace_id
+from memsheaf.layers.parts import part, with_lines, with_part
+from memsheaf.layers.sections import bullet, fence_after, sections
+from memsheaf.memory import DESCRIPTION_LIMIT, clean_field
+
+PATH = "TASK.md"
+ACTIVE, DONE, DROPPED = STATUSES = ("active", "done", "dropped")
+MOST_PHASES = 999
+_GOAL, _NOTES = "Goal", "Notes"
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+_DATED = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}):\s")
+
+
+class Note(NamedTuple):
+    """Something worth knowing about a task, and the day it was noted; "" when it does not say."""
+
+    date: str
+    text: str
+
+
+class Card(NamedTuple):
+    """What TASK.md says. `phases` is 0 when nobody said how many there are."""
+
+    title: str
+    goal: str
+    status: str
+    phase: int
+    phases: int
+    iteration: int
+    trace_id: str
+    notes: tuple[Note, ...]
+
+
+def new(title: str, goal: str, *, phases: int, trace_id: str, today: str, by: str) -> str:
+    """The text of a task that begins. Raises TextRefused."""
+    title = clean_field("name", title)
+    if not title:
+        raise TextRefused("a task needs a title")
+    fields = {
+        "name": title,
+        "description": cut_bytes(one_line(goal, DESCRIPTION_LIMIT), DESCRIPTION_LIMIT) or title,
+        "type": "project",
+        "created": today,
+        "updated": today,
+        "source": by,
+        "pinned": "true",
+        "status": ACTIVE,
+        "phase": "1",
+        **({"phases": str(phases)} if phases else {}),
+        "iteration": "1",
+        "trace_id": trace_id,
+    }
+    return join(fields, with_part(with_part("", _GOAL, goal.strip() or title), _NOTES, ""))
+
+
+def read(text: str, place: str) -> Card:
+    """What a text says; `place` is where it stands, for the message.
+
+    Raises:
+        BadHeader: its header is not that of a task.
+    """
+    page = split(text)
+    why = page.problem or ("there is none" if not page.head else "")
+    numbers = {key: page.get(key) for key in ("phase", "iteration", "phases")}
+    if not why and page.get("status") not in STATUSES:
+        why = f"status has to be one of {', '.join(STATUSES)}"
+    for key, value in numbers.items() if not why else ():
+        if not _NUMBER.fullmatch(value) and (value or key != "phases"):
+            why = f"{key} has to be a whole number, 1 or more"
+    if not why and not is_trace_id(page.get("trace_id")):
+        why = "trace_id has to be the UUIDv4 that the task began with; `memsheaf log` knows it"
+    if why:
+        raise BadHeader(place, why)
+    goal, notes = part(page.body, _GOAL), part(page.body, _NOTES)
+    return Card(
+        title=page.get("name"),
+        goal=goal.text if goal else "",
+        status=page.get("status"),
+        phase=int(numbers["phase"]),
+        phases=int(numbers["phases"] or 0),
+        iteration=int(numbers["iteration"]),
+        trace_id=page.get("trace_id"),
+        notes=tuple(_note(one) for found in sections(notes.text if notes else "") for one in found.bullets),
+    )
+
+
+def changed(text: str, today: str, *, note: str = "", fields: Mapping[str, str] | None = None) -> str:
+    """The text with other fields, one more note, or both."""
+    body = split(text).body
+    if note:
+        note = note.strip()
+        apart = "\n" if fence_after(note.split("\n")[0], "") else " "  # behind a date, a fence would be none
+        lines = bullet(f"{today}:{apart}{note}")
+        found = part(body, _NOTES)
+        body = with_lines(body, found, lines) if found else with_part(body, _NOTES, "\n".join(lines))
+    return edited(text, fields={**(fields or {}), "updated": today}, body=body)
+
+
+def _note(text: str) -> Note:
+    found = _DATED.match(text)
+    return Note(found[1], text[found.end() :]) if found else Note("", text)

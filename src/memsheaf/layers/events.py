@@ -1,0 +1,339 @@
+"""What happened in a task, for whoever looks into it later: one JSON object a line, added and never changed.
+
+Events are checked when they are written and shown when somebody asks. Nothing is decided by what is in them: how a
+task stands is in its Markdown files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
+from memsheaf.guard.secrets import new_secrets, without_secrets
+from memsheaf.scope import check_label
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import Change, Commit, version_of
+
+FOLDER = "observability"
+LINE_LIMIT = 16 * 1024
+FILE_LIMIT = 32 * 1024  # each commit journals the whole file
+ROUNDS = 100  # so many others may be faster, one after the other
+
+TYPES = (
+    "delegation",
+    "gate_event",
+    "execution_report",
+    "clarification_request",
+    "plan_audit",
+    "verdict",
+    "discovery",
+    "research_findings",
+)
+SCHEMA_VERSION = "1.1.0"
+GATES = ("PLAN_GATE", "PREFLECT_GATE", "PHASE_REVIEW_GATE", "HIGH_RISK_APPROVAL_GATE", "COMPLETION_GATE")
+STATES = ("PLANNING", "ACTING", "REVIEWING", "WAITING_APPROVAL", "COMPLETE")
+DECISIONS = ("GO", "REPLAN", "ABSTAIN", "BLOCKED")
+VERIFIER_STATUSES = ("PASS", "FAIL", "SKIPPED")
+MOST_ITERATIONS = 5
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+
+Check = Callable[[object], str]
+"""What a value would have to be; "" when it is that."""
+
+
+class Line(NamedTuple):
+    """One line of a file of events, and what it says; None when that is no JSON object."""
+
+    path: str
+    number: int
+    text: str
+    event: Mapping[str, object] | None
+
+
+def is_trace_id(text: str) -> bool:
+    """Whether it is a UUIDv4, as it tells the events of one task from all others."""
+    return bool(_UUID.fullmatch(text))
+
+
+def moment(seconds: float) -> str:
+    """A time as events have it: UTC, with milliseconds.
+
+    >>> moment(0.5)
+    '1970-01-01T00:00:00.500Z'
+    """
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def read_json(text: str) -> dict[str, object]:
+    """An event as somebody wrote it. Raises TextRefused when it is no JSON object, or could be read in two ways."""
+    try:
+        found = json.loads(text, object_pairs_hook=_each_once, parse_constant=_not_a_number)
+    except RecursionError:
+        raise _refused("it is nested too deeply") from None
+    except ValueError as error:
+        raise _refused(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise _refused('it is not a JSON object, such as {"event_type": "discovery", "payload": {}}')
+    return found
+
+
+def completed(
+    given: Mapping[str, object], *, trace_id: str, ts: str, agent: str, phase: int | None
+) -> dict[str, object]:
+    """An event with the fields that were left out, checked. `trace_id` is the task's.
+
+    Raises:
+        TextRefused: a field is not what it has to be; the message names it and what is allowed.
+    """
+    event = {"trace_id": trace_id, "ts": ts, "agent": agent, "phase": phase, **given}
+    _check_fields("", event, _line_fields(trace_id))
+    payload = event["payload"]
+    if event["event_type"] == "gate_event" and isinstance(payload, Mapping):
+        _check_fields("payload.", payload, _gate_fields(trace_id), _GATE_EXTRAS)
+    return {name: event[name] for name in _line_fields(trace_id)}
+
+
+def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
+    """Add an event, as `completed` gave it, to those of a task.
+
+    Raises:
+        TextRefused: it is too long, or cannot be written.
+        SecretFound: there is a secret in it.
+        Busy: others are always faster.
+    """
+    if sheaf.read_only:
+        raise ReadOnly(f"the scope {sheaf.scope} was opened for reading only")
+    line = _encoded(event)
+    for _ in range(ROUNDS):
+        number, path = (_files(sheaf) or [(1, _path(sheaf, 1))])[-1]
+        present = _read(sheaf, path)
+        # somebody's editor may have left the last line open: ours is not joined with it
+        data = (present or b"") + (b"\n" if present and present[-1:] != b"\n" else b"") + line
+        if present and len(data) > FILE_LIMIT:
+            path, present, data = _path(sheaf, number + 1), None, line
+        change = Change(path, data, version_of(present))
+        with suppress(Changed):
+            return sheaf.store.commit([change], by=sheaf.by, why=f"event {event['event_type']}")
+    raise Busy(f"the events of {sheaf.scope} change faster than they can be read")
+
+
+def lines(sheaf: Sheaf) -> Iterator[Line]:
+    """Every event of a task, the newest first, and every line that is none."""
+    for _, path in reversed(_files(sheaf)):
+        text = (_read(sheaf, path) or b"").decode("utf-8", "replace")
+        for number, line in reversed(list(enumerate(text.split("\n"), 1))):
+            if line.strip():
+                yield Line(path, number, line, _event_of(line))
+
+
+# which fields there are
+
+
+def _line_fields(trace_id: str) -> dict[str, Check]:
+    return {
+        "trace_id": _the_task(trace_id),
+        "ts": _time,
+        "agent": _agent,
+        "phase": _or_null(_whole(0)),
+        "event_type": _one_of(TYPES),
+        "payload": _object,
+    }
+
+
+def _gate_fields(trace_id: str) -> dict[str, Check]:
+    return {
+        "schema_version": _one_of((SCHEMA_VERSION,)),
+        "agent": _agent,
+        "event_type": _one_of(GATES),
+        "workflow_state": _one_of(STATES),
+        "phase_id": _or_null(_whole(1)),
+        "decision": _one_of(DECISIONS),
+        "confidence": _share,
+        "requires_human_approval": _boolean,
+        "reason": _said,
+        "next_action": _said,
+        "trace_id": _the_task(trace_id),
+        "iteration_index": _whole(0),
+        "max_iterations": _whole(1, MOST_ITERATIONS),
+    }
+
+
+def _check_fields(
+    where: str, found: Mapping[str, object], required: Mapping[str, Check], extras: Mapping[str, Check] = {}
+) -> None:
+    allowed = {**required, **extras}
+    for name in found:
+        if name not in allowed:
+            shown = without_secrets(str(name))[:80]
+            raise _refused(f"{where}{shown} is no field of it; there are {', '.join(allowed)}")
+    for name, check in allowed.items():
+        if name not in found:
+            if name in required:
+                raise _refused(f"{where}{name} is missing: it is {check(_MISSING)}")
+        elif wanted := check(found[name]):
+            raise _refused(f"{where}{name} has to be {wanted}")
+
+
+_MISSING = object()
+
+
+def _one_of(values: Sequence[str]) -> Check:
+    wanted = f"one of {', '.join(values)}" if len(values) > 1 else f'"{values[0]}"'
+    return lambda found: "" if isinstance(found, str) and found in values else wanted
+
+
+def _whole(least: int, most: int = 0) -> Check:
+    wanted = f"a whole number from {least} to {most}" if most else f"a whole number, {least} or more"
+
+    def check(found: object) -> str:
+        is_whole = isinstance(found, int) and not isinstance(found, bool)  # True is not 1
+        return "" if is_whole and least <= found <= (most or found) else wanted  # type: ignore[operator]
+
+    return check
+
+
+def _or_null(check: Check) -> Check:
+    return lambda found: "" if found is None or not check(found) else f"{check(found)}, or null"
+
+
+def _share(found: object) -> str:
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return "" if is_number and 0 <= found <= 1 else "a number from 0 to 1"  # type: ignore[operator]
+
+
+def _boolean(found: object) -> str:
+    return "" if isinstance(found, bool) else "true or false"
+
+
+def _said(found: object) -> str:
+    return "" if isinstance(found, str) and found.strip() else "a text that says something"
+
+
+def _object(found: object) -> str:
+    return "" if isinstance(found, dict) else "a JSON object"
+
+
+def _each(check: Check) -> Check:
+    wanted = f"a JSON object in which each value is {check(_MISSING)}"
+    return lambda found: "" if isinstance(found, dict) and not any(map(check, found.values())) else wanted
+
+
+def _agent(found: object) -> str:
+    with suppress(ScopeRefused):
+        if isinstance(found, str) and check_label(found, "agent"):
+            return ""
+    return "the name of an agent: 1 to 64 letters, digits and hyphens"
+
+
+def _time(found: object) -> str:
+    from datetime import datetime
+
+    with suppress(ValueError):
+        if isinstance(found, str) and _TIME.fullmatch(found) and datetime.fromisoformat(found):
+            return ""
+    return "a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z"
+
+
+def _the_task(trace_id: str) -> Check:
+    return lambda found: "" if found == trace_id else f"the task's: {trace_id}"
+
+
+_GATE_EXTRAS: dict[str, Check] = {
+    "safety_checks": _each(_boolean),
+    "verifier_statuses": _each(_one_of(VERIFIER_STATUSES)),
+    "diagnosis_packet": _object,
+}
+
+
+# how they are written
+
+
+def _encoded(event: Mapping[str, object]) -> bytes:
+    try:
+        text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+        data = text.encode()
+        if not text.isprintable():  # what some programs take for the end of a line is spelt out
+            data = json.dumps(event, allow_nan=False).encode()
+    except RecursionError:
+        raise _refused("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise _refused("half of a surrogate pair is in it") from None
+    except (TypeError, ValueError):
+        raise _refused("a value in it is no JSON: a number that is not finite, or an object of a program") from None
+    if len(data) + 1 > LINE_LIMIT:
+        raise _refused(f"it is {len(data) + 1} bytes long; {LINE_LIMIT} is the most, so put the rest in a file")
+    for secret in new_secrets("\n".join([text, *_told(event)]), ""):
+        raise SecretFound(secret.kind, "the event")
+    return data + b"\n"
+
+
+def _told(event: Mapping[str, object]) -> Iterator[str]:
+    """All texts of an event as somebody reads them: behind their names, without JSON's escapes."""
+    waiting: list[tuple[str, object]] = [("", event)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list | tuple):
+            waiting += [(name, one) for one in value]
+        else:
+            yield f"{name}: {value}"
+
+
+def _path(sheaf: Sheaf, number: int) -> str:
+    more = f"-{number}" if number > 1 else ""
+    return f"{FOLDER}/{sheaf.scope.name}{more}.ndjson"
+
+
+def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
+    """The files of events that there are, the newest last."""
+    name = re.compile(rf"{re.escape(sheaf.scope.name)}(?:-([2-9]|[1-9][0-9]{{1,8}}))?\.ndjson")
+    try:
+        found = map(name.fullmatch, os.listdir(os.path.join(sheaf.root, FOLDER)))
+    except OSError:
+        return []
+    numbers = {int(one[1] or 1) for one in found if one}
+    return [(number, _path(sheaf, number)) for number in sorted(numbers)]
+
+
+def _read(sheaf: Sheaf, path: str) -> bytes | None:
+    try:
+        return sheaf.store.read(path).data
+    except NotFound:
+        return None
+
+
+def _event_of(line: str) -> Mapping[str, object] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _each_once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{without_secrets(name)[:80]!r} stands twice in an object")
+        found[name] = value
+    return found
+
+
+def _not_a_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _refused(why: str) -> TextRefused:
+    error = TextRefused(f"the event cannot be stored: {why}")
+    error.hint = "docs/tasks.md says what an event may hold."
+    return error

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+
+MAKE = "all:\n\ttrue\ntest:\n\tpytest -q\n"
+CITED = f"Makefile:3-4@{sha256(b'test:' + chr(10).encode() + chr(9).encode() + b'pytest -q').hexdigest()[:8]}"
+ABOUT = ["--cite", "Makefile:3-4", "--reason", "asked often", "--category", "project"]
+PATH = "facts/project_test-command.md"
+
+
+@pytest.fixture
+def work(environment: dict[str, str]) -> Path:
+    """A checkout with one file, and the working directory in it."""
+    folder = Path.cwd()
+    subprocess.run(["git", "init", "-q"], env=environment, check=True)
+    (folder / "Makefile").write_text(MAKE)
+    return folder
+
+
+def root(environment: dict[str, str]) -> Path:
+    (found,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    return found
+
+
+def value(run: Run, *words: str, code: int = 0) -> dict[str, Any]:
+    done = run(*words, "--json")
+    assert done[0] == code, done
+    found = json.loads(done[1])
+    assert isinstance(found, dict)
+    return found
+
+
+# notes
+
+
+def test_looking_at_notes_that_are_not_there_creates_nothing(run: Run, tree: Tree) -> None:
+    before = tree()
+
+    code, out, err = run("notes")
+    assert (code, out) == (0, "")
+    assert "notes set --objective" in err
+    assert value(run, "notes")["text"] == ""
+    assert run("notes", "check")[:2] == (0, "The notes are in order.\n")
+    assert run("notes", "prune")[:2] == (0, "There is nothing to move.\n")
+    assert tree() == before
+
+
+def test_notes_are_set_shown_and_stand_in_the_prompt(run: Run) -> None:
+    code, out, _ = run("notes", "set", "--objective", "Ship it", "--phase", "2 of 6")
+
+    assert (code, out) == (0, "# Notes\n\n## Active objective\nShip it\n\n## Phase\n2 of 6\n")
+    assert run("notes") == run("notes", "show") == (0, out, "")
+    assert "# Where the work stands\n\n# Notes\n" in run("prompt")[1]
+    found = value(run, "notes")
+    assert (found["path"], found["objective"], found["phase"]) == ("NOTES.md", "Ship it", "2 of 6")
+    assert (found["blockers"], found["pending"], found["text"]) == ([], [], out)
+
+
+def test_a_blocker_and_what_is_pending_are_noted_and_done(run: Run, environment: dict[str, str]) -> None:
+    run("notes", "block", "No key")
+    run("notes", "block", "-", stdin="The proxy is slow\n")
+    run("notes", "pending", "Which queue?")
+
+    found = value(run, "notes")
+    assert [text.partition(": ")[2] for text in found["blockers"]] == ["No key", "The proxy is slow"]
+    assert len(found["pending"]) == 1
+    assert run("notes", "done", "2")[1].endswith("The proxy is slow\n")
+    assert value(run, "notes", "done", "queue")["pending"] == []
+    archive = (root(environment) / "NOTES-archive.md").read_text()
+    assert archive.index("proxy") < archive.index("queue")
+    assert run("undo")[0] == 0
+    assert value(run, "notes")["pending"] == found["pending"]
+
+
+def test_what_would_break_the_style_is_refused_with_the_way_out(run: Run, tree: Tree) -> None:
+    for text in ("a", "b", "c"):
+        run("notes", "block", text)
+    before = tree()
+
+    code, out, err = run("notes", "block", "d")
+    assert (code, out) == (1, "")
+    assert "more than 3 bullets" in err
+    assert "memsheaf notes done" in err
+    assert value(run, "notes", "block", "iteration 4", code=1)["error"]
+    assert tree() == before
+
+
+def test_problems_are_told_with_their_lines_and_an_exit_code(
+    run: Run, environment: dict[str, str], tree: Tree
+) -> None:
+    run("notes", "set", "--phase", "1")
+    (root(environment) / "NOTES.md").write_text("# Notes\n\n## Phase\nphase-2-review\n- it is DONE\n")
+    before = tree()
+
+    code, out, _ = run("notes", "check")
+    assert code == 1
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["line 4", "line 5"]
+    found = value(run, "notes", "check", code=1)["problems"]
+    assert [(one["line"], one["rule"]) for one in found] == [(4, "history"), (5, "ambiguous")]
+    assert tree() == before
+
+
+def test_pruning_shows_first_and_moves_with_apply(run: Run, environment: dict[str, str], tree: Tree) -> None:
+    run("notes", "set", "--phase", "1")
+    text = "# Notes\n\n## Phase\n1\n\n## Blockers\n- 2026-01-01: DONE the key\n- SUPERSEDED\n\n## Log\n- x\n"
+    (root(environment) / "NOTES.md").write_text(text)
+    before = tree()
+
+    code, out, _ = run("notes", "prune")
+    assert code == 0
+    assert "With --apply, 2 pieces would be moved" in out
+    assert "line 7: it is SUPERSEDED" in out
+    assert tree() == before
+    found = value(run, "notes", "prune", "--apply")
+    assert found["applied"] is True
+    assert found["moved"] == [
+        {"heading": "Blockers", "text": "2026-01-01: DONE the key"},
+        {"heading": "Log", "text": "- x"},
+    ]
+    assert found["review"] == ["SUPERSEDED"]
+    assert "SUPERSEDED [MANUAL REVIEW NEEDED]" in run("notes")[1]
+    after = tree()
+    assert run("notes", "prune", "--apply")[0] == 0
+    assert {path: data for path, data in tree().items() if path.endswith(".md")} == {
+        path: data for path, data in after.items() if path.endswith(".md")
+    }
+
+
+def test_notes_cannot_drive_the_terminal(run: Run, environment: dict[str, str]) -> None:
+    run("notes", "set", "--phase", "1")
+    (root(environment) / "NOTES.md").write_text("# Notes\n\n## Log\n\x1b[31mred\u202e\n")
+
+    for words in (["notes"], ["notes", "prune"]):
+        out = run(*words, screen=True)[1]
+        assert "\u202e" not in out
+        assert "\x1b[31m" not in out
+
+
+# facts
+
+
+def test_a_fact_is_stored_with_the_hash_of_its_place_and_shown_with_a_verdict(run: Run, work: Path) -> None:
+    assert run("fact", "add", "Test command", "Tests run with make test.", *ABOUT) == (0, f"Saved {PATH}\n", "")
+
+    assert run("fact")[1] == f"{PATH}  Test command  Tests run with make test.\n"
+    (listed,) = value(run, "fact", "list")["facts"]
+    assert (listed["path"], listed["subject"], listed["citations"]) == (PATH, "Test command", [CITED])
+    assert (listed["reason"], listed["category"], listed["supersedes"]) == ("asked often", "project", [])
+    assert run("fact", "show", PATH) == run("fact", "show", "project_test-command.md")
+    assert run("fact", "show", PATH)[1] == (
+        "Test command: Tests run with make test.\nreason: asked often\ncategory: project\n"
+        "verified: Makefile:3-4 is as it was cited.\n"
+    )
+
+
+def test_a_place_that_moved_is_told(run: Run, work: Path) -> None:
+    run("fact", "add", "Test command", "Tests run with make test.", *ABOUT)
+    (work / "Makefile").write_text("# new\n" + MAKE)
+
+    (verdict,) = value(run, "fact", "show", PATH)["verdicts"]
+    assert (verdict["state"], verdict["place"]) == ("drifted", "Makefile:4-5")
+
+
+def test_a_path_is_taken_from_where_one_is(run: Run, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work / "src").mkdir()
+    (work / "src" / "app.py").write_text("x = 1\n")
+    monkeypatch.chdir(work / "src")
+
+    run("fact", "add", "X", "The value of x is 1.", "--cite", "app.py:1", "--reason", "r", "--category", "project")
+    (listed,) = value(run, "fact")["facts"]
+    assert listed["citations"][0].startswith("src/app.py:1@")
+
+
+def test_superseding_takes_over_what_is_not_given(run: Run, work: Path) -> None:
+    run("fact", "add", "Test command", "Tests run with make test.", *ABOUT)
+
+    said = run("fact", "supersede", "project_test-command.md", "Tests run with make check.", "--reason", "renamed")
+    after = "facts/project_test-command-2.md"
+    assert said == (0, f"Saved {after}, which supersedes {PATH}\n", "")
+    (listed,) = value(run, "fact")["facts"]
+    assert (listed["subject"], listed["category"], listed["citations"]) == ("Test command", "project", [CITED])
+    assert (listed["reason"], listed["supersedes"]) == ("renamed", [PATH])
+    assert f"supersedes: {PATH}" in run("fact", "show", after)[1]
+    assert value(run, "fact", "supersede", after, "Tests run with nox.", "--reason", "r")["supersedes"] == [after]
+
+
+def test_a_second_fact_is_refused_until_it_supersedes(run: Run, work: Path) -> None:
+    run("fact", "add", "Test command", "Tests run with make test.", *ABOUT)
+    again = ["fact", "add", "test command!", "Run nox for the tests.", *ABOUT]
+
+    code, _, err = run(*again)
+    assert code == 1
+    assert f"memsheaf fact supersede {PATH}" in err
+    assert run(*again, "--supersedes", PATH)[0] == 0
+
+
+def test_all_that_is_missing_is_told_at_once(run: Run, work: Path, tree: Tree) -> None:
+    before = tree()
+
+    code, out, err = run("fact", "add", "Test command", "Maybe make.", "--cite", "gone.py:3", "--anyway")
+    assert (code, out) == (1, "")
+    for word in ("cannot be false", "gone.py", "no reason", "category"):
+        assert word in err
+    assert tree() == before
+
+
+def test_a_person_is_told_how_to_insist(run: Run, work: Path) -> None:
+    said = "All tests run with make test from the root of the repository only."
+    run("add", "Tests", said, "--description", "d", "--type", "project")
+    line = ["fact", "add", "Test command", said, *ABOUT]
+
+    code, _, err = run(*line)
+    assert code == 1
+    assert "--anyway" in err
+    assert run(*line, "--anyway")[0] == 0
+
+
+def test_a_fact_that_somebody_edits_is_told_how_to_be_corrected(run: Run, work: Path) -> None:
+    run("fact", "add", "Test command", "Tests run with make test.", *ABOUT)
+
+    code, _, err = run("update", PATH, "--old", "make", "--new", "nox", "--count", "2")
+    assert code == 1
+    assert "supersedes" in err
+
+
+def test_looking_for_facts_creates_nothing(run: Run, tree: Tree) -> None:
+    before = tree()
+
+    assert run("fact")[:2] == (0, "")
+    assert value(run, "fact", "list")["facts"] == []
+    assert run("fact", "show", "x.md")[0] == 1
+    assert tree() == before
+
+
+def test_the_real_program_keeps_notes_and_facts(work: Path, environment: dict[str, str]) -> None:
+    def program(*words: str) -> str:
+        line = [sys.executable, "-m", "memsheaf", *words]
+        return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
+
+    program("notes", "set", "--objective", "出荷する 🚀")
+    assert "出荷する 🚀" in program("notes")
+    program("fact", "add", "テスト", "テストは make test で実行する。", *ABOUT)
+    assert "テストは make test で実行する。" in program("fact", "show", "project_テスト.md")

@@ -1,0 +1,189 @@
+"""The notes of one conversation, at the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+
+
+@pytest.fixture
+def asked(run: Run) -> Callable[..., Any]:
+    """Run a command that must go well, and give the document that it answers with."""
+
+    def asked(*words: str, **options: Any) -> Any:
+        code, out, err = run(*words, "--json", **options)
+        assert code == 0, err
+        return json.loads(out)
+
+    return asked
+
+
+@pytest.fixture
+def one(asked: Callable[..., Any]) -> str:
+    """A session that is open."""
+    return str(asked("session", "start", "Move the login", "--id", "one")["id"])
+
+
+def test_a_session_from_its_start_to_its_end(run: Run) -> None:
+    code, out, err = run("session", "start", "Move the login")
+    assert (code, err) == (0, "")
+    began = re.fullmatch(r"Began session (\d{4}-\d\d-\d\d-[0-9a-f]{4}): Move the login\n", out)
+    assert began
+    assert run("session", "note", "read the code")[1].startswith("Noted under Worklog (")
+    state = ("--section", "current", "--replace", "Phase 1; next: tests")
+    assert run("session", "note", *state)[1].endswith(" of 2,000 tokens)\n")
+    assert run("session", "note", "--section", "key", "-", stdin="Tests need Redis\n")[0] == 0
+
+    shown = run("session", "show")[1]
+    assert shown.startswith(f"Move the login ({began[1]}, since ")
+    assert "## Current State\n_Where the work stands" in shown
+    assert "\n\nPhase 1; next: tests\n\n## Files and Functions\n" in shown
+    assert re.search(r"\n- \d\d:\d\d read the code\n$", shown)
+
+    code, out, err = run("session", "end")
+    assert (code, err) == (0, f"1 item could be promoted: `memsheaf promote --session {began[1]}` offers them.\n")
+    assert out.startswith(f"Ended session {began[1]}: 1 file moved to its archive\n")
+    assert run("session", "list")[1] == "No session is open; `memsheaf session start` begins one.\n"
+    assert ", ended)" in run("session", "show", "--session", began[1])[1]
+
+
+def test_the_list_has_open_sessions_and_on_request_the_others(run: Run, asked: Callable[..., Any], one: str) -> None:
+    asked("session", "start", "--id", "two")
+    asked("session", "note", "x", "--session", "two")
+    asked("session", "end", "--session", "two")
+
+    assert [line.split()[0] for line in run("session", "list")[1].splitlines()] == ["ID", "one"]
+    rows = [line.split() for line in run("session", "list", "--all")[1].splitlines()]
+    assert [(row[0], row[8]) for row in rows[1:]] == [("one", "blank"), ("two", "ended")]
+    first, second = asked("session", "list", "--all")["sessions"]
+    assert first["title"] == "Move the login"
+    assert set(first) == {"id", "title", "started", "changed", "tokens", "blank", "open"}
+    assert [(row["open"], row["blank"]) for row in (first, second)] == [(True, True), (False, False)]
+
+
+def test_what_programs_get(asked: Callable[..., Any], one: str) -> None:
+    noted = asked("session", "note", "Tests need Redis", "--section", "key")
+    assert (noted["id"], noted["section"]) == ("one", "Key Results")
+    shown = asked("session", "show")
+    assert shown["sections"][3]["title"] == "Key Results"
+    assert shown["sections"][3]["text"].endswith("\n\n- Tests need Redis")
+    assert (shown["blank"], shown["open"]) == (False, True)
+    ended = asked("session", "end")
+    assert (ended["id"], ended["waiting"], ended["archived"], ended["left"]) == ("one", 1, ["archive/session.md"], [])
+
+
+def test_the_session_is_named_chosen_by_the_environment_or_the_only_one(run: Run, one: str) -> None:
+    code, out, err = run("session", "start", "--id", "two")
+    assert code == 0
+    assert err == "1 other session is open: name this one with --session, or in MEMSHEAF_SESSION\n"
+
+    code, out, err = run("session", "note", "which?")
+    assert (code, out) == (1, "")
+    assert "several could be meant: one, two" in err
+    assert run("session", "note", "to two", more={"MEMSHEAF_SESSION": "two"})[0] == 0
+    assert run("session", "note", "to one", "--session", "one", more={"MEMSHEAF_SESSION": "two"})[0] == 0
+    assert "to one" in run("session", "show", "--session", "one")[1]
+    assert "to two" in run("session", "show", "--session", "two")[1]
+
+
+def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, one: str, tree: Tree) -> None:
+    run("session", "note", "Tests need Redis", "--section", "key")
+    before = tree()
+
+    code, out, err = run("session", "end", screen=True, stdin="\n")
+    assert (code, out) == (1, "")
+    assert "1 item could be promoted: `memsheaf promote --session one`" in err
+    assert "Nothing was changed." in err
+    assert tree() == before
+    assert run("session", "end", screen=True, stdin="y\n")[0] == 0
+    assert run("undo", "--scope", "session/one")[0] == 0
+    code, _, err = run("session", "end", "--yes", screen=True)
+    assert code == 0
+    assert "[y/N]" not in err
+
+
+def test_without_anything_to_promote_nobody_is_asked(run: Run, one: str) -> None:
+    run("session", "note", "x")
+
+    code, out, err = run("session", "end", screen=True)
+
+    assert (code, err) == (0, "")
+    assert out.startswith("Ended session one: 1 file moved to its archive\n")
+
+
+def test_a_second_end_says_that_it_has_ended_and_undo_opens_it_again(run: Run, one: str) -> None:
+    assert run("session", "end")[1].startswith("Ended session one: nothing had been noted\n")
+
+    for words in (["end"], ["note", "x"], ["show"]):
+        code, out, err = run("session", *words, "--session", "one")
+        assert (code, out) == (1, "")
+        assert err.startswith("memsheaf: the session 'one' has ended\n`memsheaf undo --scope session/one`")
+    assert run("undo", "--scope", "session/one")[0] == 0
+    assert run("session", "note", "again")[0] == 0
+
+
+def test_templates_come_from_a_file_or_the_users_folder(run: Run, tmp_path: Path) -> None:
+    Path("mine.md").write_text("# Mine\n\n## Done\n## To do\n")
+    assert run("session", "start", "--id", "one", "--template", "mine.md")[0] == 0
+    assert run("session", "note", "x", "--session", "one")[0] == 1
+    assert run("session", "note", "x", "--session", "one", "--section", "to")[0] == 0
+    assert "## To do\n\n- x\n" in run("session", "show", "--session", "one")[1]
+
+    assert run("session", "start", "--id", "two", "--long")[0] == 0
+    assert "## Codebase and System Documentation\n" in run("session", "show", "--session", "two")[1]
+    (tmp_path / "home" / "session.md").write_text("## Own\n")
+    assert run("session", "start", "--id", "three")[0] == 0
+    assert run("session", "show", "--session", "three")[1].endswith("## Own\n")
+
+
+def test_looking_makes_no_files(run: Run, tree: Tree) -> None:
+    before = tree()
+
+    assert run("session", "list", "--all")[0] == 0
+    assert run("session", "show")[0] == 1
+    assert tree() == before
+
+
+def test_notes_cannot_drive_the_terminal(run: Run, one: str, tmp_path: Path) -> None:
+    (path,) = (tmp_path / "home").rglob("sessions/one/session.md")
+    path.write_text(path.read_text() + "\x1b[2Jgone \u202eevil\n")
+
+    shown = run("session", "show", screen=True, more={"NO_COLOR": "1"})[1]
+
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc", "a/b", "con", "ä", "x" * 65, "..", "one\n", "-x", "one.md", "%2e%2e"]
+)
+def test_a_hostile_name_is_refused_wherever_it_stands(run: Run, one: str, tree: Tree, name: str) -> None:
+    before = tree()
+
+    for words in (["note", "x", f"--session={name}"], ["end", f"--session={name}"], ["start", f"--id={name}"]):
+        assert run("session", *words)[0] == 1, words
+    assert run("session", "show", more={"MEMSHEAF_SESSION": name})[0] == 1
+    assert tree() == before
+
+
+def test_an_option_of_another_action_is_refused_by_name(run: Run, one: str, tree: Tree) -> None:
+    before = tree()
+
+    for words, said in {
+        ("show", "--section", "key"): "--section goes with note, not with show",
+        ("note", "x", "--id", "two"): "--id goes with start, not with note",
+        ("start", "--session", "two"): "--session goes with note, show, end, not with start",
+        ("list", "x"): "TEXT goes with start, note, not with list",
+    }.items():
+        code, out, err = run("session", *words)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"memsheaf: {said}\n")
+    assert tree() == before

@@ -1,0 +1,232 @@
+"""`memsheaf task`: a task lived through on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
+NAMES = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
+
+
+@pytest.fixture
+def begun(run: Run) -> str:
+    assert run("task", "start", "Feature X", "--goal", "Users can log in", "--phases", "6")[0] == 0
+    return "feature-x"
+
+
+def asked(run: Run, *words: str, **more: Any) -> Any:
+    code, out, err = run("task", *words, "--json", **more)
+    assert (code, err) == (0, ""), (words, err)
+    return json.loads(out)
+
+
+def without_commit(run: Run, *words: str) -> Any:
+    """The answer to a step, whose commit is the last one."""
+    answer = asked(run, *words)
+    log = json.loads(run("log", "--scope", f"task/{answer['task']}", "--limit", "1", "--json")[1])
+    assert answer.pop("commit") == log["commits"][0]["id"]
+    return answer
+
+
+def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
+    assert run("task", "note", "Sessions live in Redis.") == (0, "Noted in feature-x\n", "")
+    assert run("task", "verify", "login", "One can log in")[1] == "login: VERIFIED in iteration 1\n"
+    assert run("task", "phase", "--report", "-", stdin="# Schema\nis there\n")[1] == (
+        "Wrote the report on phase 1: phases/phase-1.md\nfeature-x is in phase 2 of 6\n"
+    )
+    assert run("task", "revise", "--reason", "rate limits", "Ask in batches.")[1] == (
+        "Revised feature-x: iteration 2 begins\n"
+    )
+    assert run("task", "verify", "login", "--regressed")[1] == (
+        "login was VERIFIED and is now REGRESSED, in iteration 2\n"
+        "REGRESSED: login; the task cannot be done before it is verified again\n"
+    )
+    code, out, err = run("task", "phase", "--report", "goes through")
+    assert code == 0
+    assert "REGRESSED: login" in out
+    code, out, err = run("task", "done")
+    assert (code, out) == (1, "")
+    assert "login" in err
+    assert "memsheaf task status" in err
+    assert run("task", "verify", "login")[1] == "login was REGRESSED and is now VERIFIED, in iteration 2\n"
+    assert run("task", "deliver", "design", "-", stdin="# Design\n")[1] == (
+        "Delivered deliverables/design.md of feature-x\n"
+    )
+    assert run("task", "done", "--summary", "Users can log in.")[1] == "Done: Feature X\n"
+    assert run("task", "list")[1] == "feature-x  done  phase 3  Feature X\n"
+    assert "there is no active task" in run("task", "status")[2]
+    assert run("task", "status", "--task", begun)[1].startswith(
+        "Task feature-x: Feature X\ndone, phase 3 of 6, iteration 2\n"
+    )
+
+
+def test_after_a_reset_one_command_tells_all(run: Run, begun: str) -> None:
+    run("task", "verify", "login", "One can log in")
+    run("task", "phase", "--report", "Schema is there")
+    asked(run, "event", '{"event_type": "discovery", "payload": {"n": 1}}')
+
+    state = asked(run, "status")
+
+    assert (state["title"], state["goal"], state["phase"], state["phases"], state["events"]) == (
+        "Feature X", "Users can log in", 2, 6, 1,
+    )  # fmt: skip
+    assert state["reports"] == [{"phase": 1, "first_line": "Schema is there", "path": "phases/phase-1.md"}]
+    assert [item["id"] for item in state["verified"]] == ["login"]
+    assert run("show", "phases/phase-1.md", "--scope", "task/feature-x")[0] == 0
+
+
+def test_each_answer_is_one_json_document(run: Run, begun: str) -> None:
+    assert asked(run, "note", "x")["task"] == begun
+    assert without_commit(run, "revise", "--reason", "why", "--phases", "7") == {
+        "task": begun, "iteration": 2, "phases": 7,
+    }  # fmt: skip
+    assert without_commit(run, "verify", "login", "One can log in", "--regressed") == {
+        "task": begun, "id": "login", "description": "One can log in", "first": 2, "last": 2, "status": "REGRESSED",
+        "was": "", "changed": False, "regressed": ["login"],
+    }  # fmt: skip
+    assert asked(run, "verify", "login")["changed"] is True
+    assert asked(run, "phase") == {
+        "task": begun, "commit": "", "phase": 1, "phases": 7, "report": "", "regressed": [],
+    }  # fmt: skip
+    assert without_commit(run, "phase", "3")["phase"] == 3
+    assert asked(run, "phase", "1", "--report", "late")["phase"] == 3
+    assert without_commit(run, "deliver", "d", "text")["path"] == "deliverables/d.md"
+    assert asked(run, "event", '{"event_type": "verdict", "payload": {}}')["phase"] == 3
+    assert asked(run, "event")["total"] == 1
+    assert asked(run, "list")["tasks"][0]["task"] == begun
+    assert without_commit(run, "drop", "--reason", "no time")["status"] == "dropped"
+    code, out, _ = run("task", "done", "--task", begun, "--json")
+    assert code == 1
+    assert json.loads(out)["error"]["kind"] == "Blocked"
+
+
+def test_which_task_is_meant(run: Run, begun: str) -> None:
+    run("task", "start", "Other", "--slug", "second")
+
+    assert "feature-x, second" in run("task", "status")[2]
+    assert asked(run, "status", "--task", "second")["title"] == "Other"
+    assert asked(run, "status", more={"MEMSHEAF_TASK": "second"})["title"] == "Other"
+    assert asked(run, "status", "--task", begun, more={"MEMSHEAF_TASK": "second"})["title"] == "Feature X"
+    assert run("task", "status", more={"MEMSHEAF_TASK": "../x"})[0] == 1
+    assert "--slug" in run("task", "start", "Feature x")[2]
+
+
+def test_the_events_are_shown_newest_first_and_what_is_none_as_it_is(run: Run, begun: str) -> None:
+    assert run("task", "event") == (0, "", "there are no events yet\n")
+    for number in range(3):
+        run("task", "event", "-", stdin=json.dumps({"event_type": "discovery", "payload": {"number": number}}))
+    file = Path(asked(run, "start", "Other")["folder"]).parent / "feature-x" / "observability" / "feature-x.ndjson"
+    file.write_text(file.read_text() + "by hand\x1b[31m\n")
+
+    _, out, err = run("task", "event", "--limit", "3", "--task", begun)
+
+    first, *others = out.splitlines()
+    assert first == "observability/feature-x.ndjson, line 4 is no event: by hand<U+001B>[31m"
+    assert [json.loads(line)["payload"]["number"] for line in others] == [2, 1]
+    assert "4 events in all" in err
+    assert asked(run, "event", "--limit", "1", "--task", begun)["events"] == [
+        {"path": "observability/feature-x.ndjson", "line": 4, "problem": "by hand\x1b[31m"}
+    ]
+
+
+def test_undo_takes_back_a_step_and_an_event(run: Run, begun: str, tree: Tree) -> None:
+    def kept() -> dict[str, bytes]:
+        return {name: data for name, data in tree().items() if ".history" not in name and data}
+
+    before = kept()
+    for words in (["note", "x"], ["event", '{"event_type": "verdict", "payload": {}}'], ["verify", "a", "b"]):
+        asked(run, *words)
+        assert kept() != before
+        assert run("undo", "--scope", "task/feature-x")[0] == 0
+        assert kept() == before
+        assert run("doctor", "--scope", "task/feature-x")[0] == 0
+
+
+def test_to_look_makes_nothing(run: Run, tree: Tree) -> None:
+    for words in (["list"], ["status"], ["phase"], ["event"], ["status", "--task", "nobody"]):
+        run("task", *words)
+
+    assert [name for name in tree() if name != "work"] == []
+
+
+def test_a_table_that_cannot_be_read_is_named_and_a_broken_task_hides_no_other(
+    run: Run, begun: str, tree: Tree
+) -> None:
+    other = Path(asked(run, "start", "Other")["folder"])
+    run("task", "verify", "login", "d", "--task", "other")
+    (other / "verified.md").write_text((other / "verified.md").read_text() + "| half | a row |\n")
+    (other.parent / begun / "TASK.md").write_text("gone")
+
+    for words in (["done"], ["phase", "--report", "x"], ["verify", "login"], ["status"]):
+        before = tree()
+        code, out, err = run("task", *words, "--task", "other")
+        assert (code, out) == (1, "")
+        assert "verified.md, line 6" in err
+        assert "five cells" in err
+        assert tree() == before
+    assert run("task", "drop", "--reason", "x", "--task", "other")[0] == 0
+    listed = asked(run, "list")["tasks"]
+    assert [one["task"] for one in listed] == ["feature-x", "other"]
+    assert "TASK.md" in listed[0]["problem"]
+    assert "edit --scope task/feature-x" in run("task", "status", "--task", begun)[2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hostile_name_is_refused_wherever_it_is_given(run: Run, begun: str, tree: Tree, name: str) -> None:
+    before = tree()
+
+    for words in (
+        ["status", f"--task={name}"],
+        ["note", "x", f"--task={name}"],
+        ["start", "Title", f"--slug={name}"],
+        ["deliver", "--", f"../{name}", "text"],
+    ):
+        assert run("task", *words)[0] in (1, 2), words
+        assert tree() == before, words
+
+
+def test_no_secret_passes_and_none_is_said_again(run: Run, begun: str, tree: Tree) -> None:
+    before, secret = tree(), "Corr3ct-H0rse-Fake"
+    told = f"the password is {secret}"
+
+    for words in (
+        ["start", told],
+        ["start", "Other", "--goal", told],
+        ["note", told],
+        ["revise", "--reason", told],
+        ["verify", "login", told],
+        ["phase", "--report", told],
+        ["deliver", "design", told],
+        ["deliver", told, "text"],
+        ["event", json.dumps({"event_type": "verdict", "payload": {"password": secret}})],
+        ["event", json.dumps({"event_type": "verdict", "payload": {}, told: 1})],
+        ["done", "--summary", told],
+        ["drop", "--reason", told],
+    ):
+        code, out, err = run("task", *words)
+        assert (code, out) == (1, ""), words
+        assert secret not in err
+        assert tree() == before, words
+
+
+def test_the_real_program_goes_on_with_a_task_in_another_process(environment: dict[str, str]) -> None:
+    def memsheaf(*words: str) -> str:
+        command = [sys.executable, "-m", "memsheaf", "task", *words]
+        return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
+
+    memsheaf("start", "特性 X", "--goal", "用户可以登录")
+    memsheaf("note", "会话保存在 Redis 中 🎉")
+
+    state = json.loads(memsheaf("status", "--json"))
+
+    assert (state["task"], state["goal"]) == ("x", "用户可以登录")
+    assert state["notes"][0]["text"] == "会话保存在 Redis 中 🎉"

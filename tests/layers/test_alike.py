@@ -1,0 +1,183 @@
+"""Which memories say the same, and which the opposite."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+import pytest
+
+from memsheaf.editing import placed
+from memsheaf.guard.evidence import named_in
+from memsheaf.layers.alike import Alike, Entry, compare, entry
+from memsheaf.memory import Memory, compose
+
+TEST = "`cd evals && npm test`"
+SIX = [
+    "The test command is cd evals && npm test",
+    f"Run the tests with {TEST}.",
+    f"To execute the test suite, use {TEST} from the repository root.",
+    f"Tests of the evals run via {TEST}; they cover prompts, schemas and the structure of each agent file.",
+    f"CI runs {TEST} on every push.",
+    f"{TEST} is how all evaluation tests are started.",
+]
+
+
+def memory(name: str, text: str, *, day: str = "2026-11-01", trust: str = "") -> Memory:
+    made = compose(name=name, description="d", kind="project", body=text, created=day, updated=day, trust=trust)
+    return placed(made, f"{name}.md")
+
+
+def entry_of(made: Memory) -> Entry:
+    return entry(made, named_in(made.body))
+
+
+def found(*memories: Memory) -> Alike:
+    return compare(map(entry_of, memories))
+
+
+def said(*texts: str) -> Alike:
+    """What is found in memories `a0`, `a1` and so on, the last the most recent."""
+    return found(*(memory(f"a{n}", text, day=f"2026-11-{n + 1:02}") for n, text in enumerate(texts)))
+
+
+def groups(*texts: str) -> list[list[str]]:
+    return [[group.keeper, *group.others] for group in said(*texts).groups]
+
+
+def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_stays() -> None:
+    others = ["Lint with `npm run lint`.", "The test command of the site is `cd web && npm test`.", "Run `npm test`."]
+
+    result = said(*SIX, *others)
+
+    (group,) = result.groups
+    assert group.about == "cd evals && npm test"
+    assert group.keeper == "a3.md"
+    assert group.others == ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md")
+    assert result.opposed == ()
+    assert [(crowd.about, len(crowd.paths)) for crowd in result.crowds] == [("cd evals && npm test", 6)]
+
+
+def test_the_order_in_which_memories_come_makes_no_difference() -> None:
+    entries = [entry_of(memory(f"a{n}", text)) for n, text in enumerate([*SIX, f"Never run {TEST}.", "Use tabs."])]
+    expected = compare(entries)
+
+    for seed in range(10):
+        random.Random(seed).shuffle(entries)
+        assert compare(entries) == expected
+
+
+def test_of_two_that_say_as_much_the_recent_one_stays() -> None:
+    older, newer = memory("b", SIX[1], day="2026-01-01"), memory("a", SIX[1], day="2026-02-01")
+
+    assert found(older, newer).groups[0].keeper == "a.md"
+
+
+def test_what_is_confirmed_stays_before_what_is_not() -> None:
+    older, newer = memory("b", SIX[1]), memory("a", SIX[1], day="2026-11-14", trust="unconfirmed")
+
+    assert found(older, newer).groups[0].keeper == "b.md"
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("The release goes out on Fridays at noon.", "The release goes out on Fridays, at noon!"),
+        ("Retries are capped at 3 in `src/http.py`.", "`src/http.py` caps retries at 3."),
+        ("The latency board is https://ci.example/a", "Latency: see the dashboard https://ci.example/a."),
+        ("运行 `cd evals && npm test` 来跑测试。", "用 `cd evals && npm test` 执行测试。"),
+        ("提交之前必须运行全部单元测试和格式检查", "提交之前必须运行全部单元测试和格式检查。"),
+    ],
+)
+def test_the_same_in_slightly_other_words_is_a_group(one: str, two: str) -> None:
+    assert len(groups(one, two)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use {} to verify changes.",
+        "Canonical test command: {}.",
+        "Tests live in evals/; run them using {}.",
+        "Before committing, run {}.",
+        "{} must pass before a merge.",
+        "The verification gate is {}.",
+        "npm tests are run from the evals directory with {}.",
+        "You can test everything by running {}.",
+        "The eval harness is tested via {}, which runs vitest on every prompt.",
+    ],
+)
+def test_however_one_describes_a_command_it_is_one_description(text: str) -> None:
+    assert len(groups(SIX[0], text.format(TEST))) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (SIX[0], f"The tests ({TEST}) fail on Windows."),
+        (SIX[0], f"{TEST} is flaky."),
+        (SIX[0], f"Kim wrote {TEST}."),
+        ("The board is https://ci.example/a", "Kim owns the page https://ci.example/a."),
+        (f"{TEST} takes long on a laptop.", f"{TEST} needs OPENAI_API_KEY in the environment."),
+        (SIX[3], f"Run {TEST}, then `npm run lint`."),
+        (
+            f"Kim broke billing in March: invoices lost their taxes, customers wrote angry letters, nobody saw it "
+            f"because running {TEST} ignores currencies, countries, discounts, vouchers, refunds and holidays.",
+            SIX[0],
+        ),
+        ("Constants are in `src/a.py` for all of us.", "Constants are in `src/b.py` for all of us."),
+        ("`src/http.py` caps retries.", "`src/http.py` logs each request with its trace."),
+        (
+            "Before you push anything to the main branch run all of the unit tests with `make unit`.",
+            "Before you push anything to the main branch run all of the unit tests with `make check`.",
+        ),
+        ("Alice reviews the parser.", "Releases go out on Fridays."),
+    ],
+)
+def test_what_says_something_else_is_none(one: str, two: str) -> None:
+    assert groups(one, two) == []
+    assert said(one, two).opposed == ()
+
+
+def test_who_is_like_a_member_and_not_like_the_keeper_is_not_in_the_group() -> None:
+    member = f"We run {TEST}, covering prompts and schemas, nightly for Kim and Lee."
+    like_the_member = f"Run {TEST} with Kim, Ada, Zoe, Ida."
+
+    assert groups(member, like_the_member) == [["a0.md", "a1.md"]]
+    assert groups(SIX[3], member, like_the_member) == [["a0.md", "a1.md"]]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "why"),
+    [
+        ("The service listens on port 8080.", "The service listens on port 8081.", "8080 against 8081"),
+        (f"{TEST} takes 4 minutes.", f"{TEST} takes 7 minutes.", "4 against 7"),
+        (f"Run {TEST} on a laptop.", f"Never run {TEST} on a laptop.", "one denies what the other says"),
+        ("Use tabs for indentation.", "Do not use tabs for indentation.", "one denies what the other says"),
+    ],
+)
+def test_another_number_or_a_denial_is_a_contradiction_and_no_duplicate(one: str, two: str, why: str) -> None:
+    result = said(one, two)
+
+    assert result.groups == ()
+    assert result.opposed == (("a0.md", "a1.md", why),)
+
+
+def test_a_group_is_contradicted_once() -> None:
+    result = said(*SIX, f"Never run {TEST} locally.")
+
+    assert len(result.groups) == 1
+    assert [(pair.path, pair.other) for pair in result.opposed] == [("a3.md", "a6.md")]
+
+
+def test_two_releases_with_their_dates_do_not_contradict_each_other() -> None:
+    assert said("Release 12 shipped on 2026-03-01.", "Release 13 shipped on 2026-04-01.").opposed == ()
+
+
+def test_five_entries_of_one_name_are_a_crowd() -> None:
+    numbers = count()
+    texts = ["Rome is warm.", "A queue drops jobs.", "Use helix.", "Kim owns billing.", "Logs rotate."]
+    same = [placed(memory("Deploy notes", text), f"{next(numbers)}.md") for text in texts]
+
+    assert [(crowd.about, len(crowd.paths)) for crowd in found(*same).crowds] == [("deploy notes", 5)]
+    assert found(*same[:4]).crowds == ()

@@ -1,0 +1,446 @@
+"""What an audit finds in a scope, and that it leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Settings, Sheaf
+from memsheaf.layers import Layers
+from memsheaf.layers.audit import Audit, Finding, audit
+from memsheaf.layers.facts import Fact, Facts
+from memsheaf.layers.sessions import start
+from memsheaf.store import Change, version_of
+from memsheaf.tree import WorkingTree
+
+DAY = 86_400
+TODAY = "2026-11-15"
+NOON = 1_794_744_000.0  # of that day
+TEST = "`cd evals && npm test`"
+CORPORA = Path(__file__).parent.parent / "corpora"
+
+
+class Place:
+    """A project on disk, and a clock that can be set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.now = NOON
+        self.settings = Settings(
+            str(folder / "home"), str(folder / "cache"), state=str(folder / "state"), embedder="none"
+        )
+
+    def layers(self, *, read_only: bool = False, by: str = "user") -> Layers:
+        return Layers(self.settings, str(self.work), by=by, read_only=read_only, clock=lambda: self.now)
+
+    def sheaf(self, *, by: str = "user") -> Sheaf:
+        return Sheaf.open("project", settings=self.settings, cwd=str(self.work), by=by, clock=lambda: self.now)
+
+    def audit(self, *, tree: bool = False) -> Audit:
+        self.now = NOON
+        with self.layers(read_only=True) as layers:
+            if not tree:
+                return audit(layers.project, today=TODAY, layers=layers)
+            with WorkingTree.open(str(self.work), memories=layers.project.root) as opened:
+                return audit(layers.project, today=TODAY, layers=layers, tree=opened)
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        """All that is on disk, the cache aside, with the times of the last change."""
+        return {
+            str(path): (path.read_bytes() if path.is_file() else b"", path.lstat().st_mtime_ns)
+            for path in sorted(self.folder.rglob("*"))
+            if not path.is_relative_to(self.folder / "cache")
+        }
+
+    def write(self, name: str, data: str | bytes) -> None:
+        """A file of the scope, as somebody's editor makes it."""
+        with self.sheaf() as sheaf:
+            path = Path(sheaf.root, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def kinds(found: Iterator[Finding] | tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return [(one.kind, one.path) for one in found]
+
+
+def remember(sheaf: Sheaf, name: str, text: str, **more: str) -> str:
+    return sheaf.remember(name, "d", "project", text, anyway=True, **more).path  # type: ignore[arg-type]
+
+
+# the promise
+
+
+def test_a_scope_that_is_not_there_is_clean_and_stays_away(place: Place) -> None:
+    before = place.files()
+
+    report = place.audit(tree=True)
+
+    assert report.clean
+    assert report.files == 0
+    assert place.files() == before
+
+
+def test_an_audit_changes_nothing_not_even_what_an_editor_did_unseen(place: Place) -> None:
+    with place.layers() as layers:
+        start(layers, "Parser")
+        sheaf = layers.project
+        for number in range(7):
+            remember(sheaf, f"Test command {number}", f"Run {TEST} number {number}.", trust="unconfirmed")
+        sheaf.used("project_test-command-1.md")
+    place.write("MEMORY.md", "not the catalog")
+    place.write("project_outside.md", "---\nname: n\ndescription: d\ntype: user\n---\nAn editor wrote this.\n")
+    place.write("bad.md", "---\nname: [\n")
+    before = place.files()
+
+    report = place.audit(tree=True)
+
+    assert not report.clean
+    assert place.files() == before
+    assert place.audit(tree=True) == report
+
+
+# what says the same
+
+
+def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_keeper(place: Place) -> None:
+    (place.work / "package.json").write_text("{}\n")
+    texts = [
+        f"The test command is {TEST}.",
+        f"Run the tests with {TEST}.",
+        f"To execute the test suite, use {TEST} from the repository root.",
+        f"Tests of the evals run via {TEST}; they cover prompts, schemas and the structure of each agent file.",
+        f"CI runs {TEST} on every push.",
+        f"{TEST} is how all evaluation tests are started.",
+        "Lint with `npm run lint`.",
+        "The test command of the site is `cd web && npm test`.",
+    ]
+    with place.sheaf() as sheaf, WorkingTree.open(str(place.work)) as tree:
+        facts = Facts(sheaf)
+        paths = [
+            facts.add(
+                Fact(f"Command {'abcdefgh'[number]}", text, ("package.json:1",), "It is asked often.", "project"),
+                tree=tree,
+                anyway=True,
+            ).path
+            for number, text in enumerate(texts)
+        ]
+
+    report = place.audit(tree=True)
+
+    group, crowd = report.duplicates
+    assert (group.kind, group.level, group.path) == ("duplicate", "warning", paths[3])
+    assert group.others == tuple(sorted({*paths[:6]} - {paths[3]}))
+    assert group.said == "6 entries say the same about cd evals && npm test"
+    assert "natural decay" in group.advice
+    assert crowd.kind == "crowded"
+    assert crowd.said.startswith("5+ entries on one subject: 6 on")
+    assert kinds(report.findings())[:5] == [("duplicate", path) for path in group.others]
+    assert report.citations == report.pollution == report.waiting == ()
+
+
+def test_a_contradiction_is_told_as_one(place: Place) -> None:
+    with place.sheaf() as sheaf:
+        remember(sheaf, "Port", "The service listens on port 8080.")
+        remember(sheaf, "Port of it", "The service listens on port 8081.")
+
+    (found,) = place.audit().duplicates
+
+    assert (found.kind, found.others) == ("contradicts", ("project_port.md",))
+    assert "8080 against 8081" in found.said
+
+
+def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
+    corpus = json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
+    cases = [case for case in corpus if case["expect"] == "flag"]
+    secrets = ["".join(case["parts"][at] for at in case["secret"]) for case in cases]
+    assert len(secrets) > 30
+    with place.sheaf() as sheaf:
+        for number, case in enumerate(cases):
+            text = "".join(case["parts"])
+            for twin in ("", " Once a day."):
+                body = f"Run `curl {text.strip()} --fail`.{twin}\n\n    {text}"
+                sheaf.remember(f"Entry {number}{twin}", "d", "project", body, anyway=True, allow_secret=True)
+    (place.work / "app.py").write_text("LIMIT = 3\n")
+
+    shown = str(place.audit(tree=True))
+
+    assert shown.count("'duplicate'") > 20
+    for secret in secrets:
+        assert secret not in shown
+
+
+# what its evidence shows
+
+
+def test_stale_citations_come_with_the_path_and_why(place: Place) -> None:
+    (place.work / "app.py").write_text("LIMIT = 3\n")
+    with place.sheaf() as sheaf:
+        held = sheaf.remember("Held", "d", "project", "The limit is kept low.", citations=["app.py:1"])
+        lost = sheaf.remember("Lost", "d", "project", "The cache is cold at start.", citations=["src/gone.py:3"])
+        sheaf.remember("Page", "d", "project", "Written elsewhere, see there.", citations=["https://ci.example/a"])
+        sheaf.remember("Named", "d", "project", "The cap is `retry_limit` in `src/http.py`.")
+
+    report = place.audit(tree=True)
+
+    assert held.path not in str(report)
+    (stale,) = [one for one in report.citations if one.kind == "stale-citation"]
+    assert (stale.path, stale.level) == (lost.path, "warning")
+    assert stale.said == "src/gone.py no longer exists. Stale citation: candidate for a superseding fact"
+    gone = [one.said for one in report.citations if one.kind == "gone"]
+    assert len(gone) == 2
+    assert "`retry_limit`" in gone[0]
+    assert "`src/http.py`" in gone[1]
+
+
+def test_without_a_tree_nothing_is_called_stale(place: Place) -> None:
+    with place.sheaf() as sheaf:
+        sheaf.remember("Lost", "d", "project", "See `src/gone.py`.", citations=["src/gone.py:3"])
+
+    assert place.audit().clean
+
+
+# what is in the way
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "level"),
+    [
+        ("bad.md", "---\nname: [\n---\nx\n", "error"),
+        ("empty.md", "", "error"),
+        ("bytes.md", b"caf\xe9", "error"),
+        ("zero.md", b"\0" * 512, "error"),
+        ("huge.md", "x" * 1_500_000, "error"),
+        ("con.md", "---\nname: n\ntype: user\n---\nx\n", "error"),
+        ("n (conflicted copy).md", "---\nname: n\ntype: user\n---\nx\n", "warning"),
+        ("NOTES.md", b"\xff\xfe", "error"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_a_finding(place: Place, name: str, data: str | bytes, level: str) -> None:
+    place.write(name, data)
+
+    (found,) = place.audit(tree=True).pollution
+
+    assert (found.kind, found.path, found.level) == ("unreadable", name, level)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need no rights there")
+def test_a_link_and_a_folder_named_like_a_memory_are_findings(place: Place) -> None:
+    place.write("good.md", "---\nname: n\ndescription: d\ntype: user\n---\nAll is well here.\n")
+    root = next((place.folder / "home" / "projects").iterdir())
+    (root / "link.md").symlink_to("/etc/passwd")
+    (root / "folder.md").mkdir()
+
+    assert kinds(place.audit(tree=True).pollution) == [("unreadable", "folder.md"), ("unreadable", "link.md")]
+
+
+def test_random_files_never_stop_an_audit(place: Place) -> None:
+    chance = random.Random(7)
+    pieces = [
+        *("---\n", "name: ", "expires: 0000-99-99\n", "citations: [a:1, '::']\n", "trust: no\n", "updated: soon\n"),
+        *("created: 9999-12-31\n", "`", "```", "\x00", "\u202e", "𝕏", "cd a && ", "\n", "- ", "~", "[", "日本語"),
+    ]
+    for number in range(60):
+        text = "".join(chance.choice(pieces) for _ in range(chance.randrange(40)))
+        place.write(f"{chance.choice(['', 'facts/'])}f{number}.md", text.encode("utf-8", "surrogatepass"))
+
+    report = place.audit(tree=True)
+
+    assert report.files == 60
+    assert all(one.said.isprintable() for one in report.findings())
+
+
+def test_notes_that_are_too_long_are_pollution(place: Place) -> None:
+    place.write("NOTES.md", "# Notes\n" + "".join(f"\n## Part {n}\n- Entry of part {n}\n" for n in range(9)))
+
+    found = place.audit().pollution
+
+    assert found
+    assert {(one.kind, one.path) for one in found} == {("notes", "NOTES.md")}
+
+
+def test_a_memory_that_changes_often_is_told_and_notes_are_not(place: Place) -> None:
+    with place.sheaf() as sheaf:
+        path = remember(sheaf, "State", "Step 0 of the plan.")
+        calm = remember(sheaf, "Calm", "Releases go out on Fridays.")
+        sheaf.put("NOTES.md", "# Notes\n\n## Phase\n0\n", free=True)
+        for number in range(1, 5):
+            sheaf.revise(path, f"Step {number - 1}", f"Step {number}")
+            sheaf.put(
+                "NOTES.md", f"# Notes\n\n## Phase\n{number}\n", free=True, expect=sheaf.read("NOTES.md").version
+            )
+        for _ in range(3):
+            sheaf.revise(calm, "on ", "on  ")
+
+    (found,) = place.audit().pollution
+
+    assert (found.kind, found.path, found.level) == ("restless", path, "note")
+    assert "5 times" in found.said
+
+
+def test_changes_of_long_ago_do_not_count(place: Place) -> None:
+    place.now = NOON - 60 * DAY
+    with place.sheaf() as sheaf:
+        path = remember(sheaf, "State", "Step 0 of the plan.")
+        for number in range(1, 9):
+            sheaf.revise(path, f"Step {number - 1}", f"Step {number}")
+
+    assert place.audit().clean
+
+
+def test_what_nobody_used_is_told_once_uses_were_counted_for_a_month(place: Place) -> None:
+    place.now = NOON - 60 * DAY
+    with place.sheaf() as sheaf:
+        idle = remember(sheaf, "Idle", "The queue drops jobs at night.")
+        busy = remember(sheaf, "Busy", "Releases go out on Fridays.")
+    assert place.audit().clean, "nobody counts, so nobody knows"
+
+    place.now = NOON - 40 * DAY
+    with place.sheaf() as sheaf:
+        sheaf.used(busy)
+    place.now = NOON
+    with place.sheaf() as sheaf:
+        remember(sheaf, "New", "Kim owns the billing service.")
+
+    (found,) = place.audit().pollution
+
+    assert (found.kind, found.path, found.level) == ("unused", idle, "note")
+    assert "40 days" in found.said
+
+
+def test_uses_that_are_counted_since_yesterday_say_nothing(place: Place) -> None:
+    place.now = NOON - 60 * DAY
+    with place.sheaf() as sheaf:
+        remember(sheaf, "Idle", "The queue drops jobs at night.")
+        busy = remember(sheaf, "Busy", "Releases go out on Fridays.")
+        place.now = NOON - DAY
+        sheaf.used(busy)
+
+    assert place.audit().clean
+
+
+def test_a_catalog_near_its_cap_and_over_it_is_told(place: Place) -> None:
+    def fill(numbers: range) -> None:
+        with place.sheaf() as sheaf:
+            changes = []
+            for number in numbers:
+                text = (
+                    f"---\nname: N{number}\ndescription: d{number}\ntype: user\n---\nWord{number} is all.\n".encode()
+                )
+                changes.append(Change(f"user_n{number}.md", text, ""))
+            sheaf.change_many(changes, "fill", by="user", anyway=True)
+
+    fill(range(120))
+    assert place.audit().pollution == ()
+    fill(range(120, 170))
+    (near,) = place.audit().pollution
+    assert (near.kind, near.level, near.path) == ("catalog", "note", "MEMORY.md")
+    assert near.said.startswith("near its cap")
+    fill(range(170, 260))
+    (over,) = place.audit().pollution
+    assert (over.kind, over.level) == ("catalog", "warning")
+    assert over.said.startswith("over its cap")
+
+
+def age(place: Place, session: str, days: float) -> None:
+    (path,) = place.folder.rglob(f"sessions/{session}/session.md")
+    os.utime(path, (NOON - days * DAY, NOON - days * DAY))
+
+
+def test_sessions_that_nobody_uses_are_told(place: Place) -> None:
+    with place.layers() as layers:
+        for name in ("blank", "fresh", "old", "lively", "over"):
+            notes = start(layers, name.title(), id=name)
+            if name != "blank" and name != "fresh":
+                notes.note("Something happened")
+        notes.end()
+    for name, days in (("blank", 3), ("fresh", 0.5), ("old", 20), ("lively", 5)):
+        age(place, name, days)
+
+    found = place.audit().pollution
+
+    assert [(one.kind, one.path, one.said) for one in found] == [
+        ("session", "sessions/blank", "an open session, blank for 3 days"),
+        ("session", "sessions/old", "an open session, untouched for 20 days"),
+    ]
+
+
+# what waits
+
+
+def test_the_unconfirmed_and_the_expired_wait_for_somebody(place: Place) -> None:
+    place.now = NOON - 9 * DAY
+    with place.sheaf(by="extraction") as sheaf:
+        doubted = remember(sheaf, "Doubted", "The queue drops jobs at night.", trust="unconfirmed")
+        ended = remember(sheaf, "Freeze", "No merges on the main branch.", expires="2026-11-14")
+        remember(sheaf, "Last day", "The trial of the vendor ends.", expires=TODAY)
+
+    found = place.audit().waiting
+
+    assert [(one.kind, one.path, one.level, one.said) for one in found] == [
+        ("expired", ended, "warning", "expired on 2026-11-14"),
+        ("unconfirmed", doubted, "note", "unconfirmed for 9 days"),
+    ]
+
+
+EVIDENCE = "citations:\n  - app.py:1\nreason: asked often\n"
+
+
+def fact(place: Place) -> str:
+    with place.sheaf() as sheaf:
+        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 8080.\n"
+        return sheaf.put("facts/project_port.md", text, anyway=True).path
+
+
+def test_a_fact_that_was_edited_in_place_is_told(place: Place) -> None:
+    path = fact(place)
+    assert place.audit().clean
+    place.write(path, "---\nname: Port\ndescription: d\ntype: project\n---\nThe service listens on port 9090.\n")
+
+    for _ in range(2):
+        (found,) = place.audit().waiting
+        assert (found.kind, found.path, found.level) == ("edited", path, "warning")
+        with place.sheaf() as sheaf:  # and now the journal knows of it
+            sheaf.list()
+
+
+def test_a_fact_that_is_as_it_was_again_or_was_only_confirmed_is_no_finding(place: Place) -> None:
+    path = fact(place)
+    with place.sheaf() as sheaf:
+        first = sheaf.read(path)
+        place.write(path, first.text.replace("8080", "9090"))
+        sheaf.list()
+        sheaf.restore(path, first.version)
+    assert place.audit().clean
+
+    with place.sheaf(by="extraction") as sheaf:
+        doubted = (
+            f"---\nname: Queue\ndescription: d\ntype: project\ntrust: unconfirmed\n{EVIDENCE}---\n"
+            "It drops jobs at night.\n"
+        )
+        sheaf.put("facts/project_queue.md", doubted, anyway=True)
+    with place.sheaf() as sheaf:
+        sheaf.confirm("facts/project_queue.md")
+    assert place.audit().clean
+
+
+def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place) -> None:
+    path = fact(place)
+    with place.sheaf() as sheaf:
+        sheaf.forget(path)
+        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 9090.\n"
+        assert version_of(text.encode()) == sheaf.put(path, text, anyway=True).version
+
+    assert place.audit().clean

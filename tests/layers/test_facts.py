@@ -1,0 +1,708 @@
+"""Facts: complete or refused, never edited through any door, corrected by superseding."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf import Message, Settings, Sheaf, Tools, Turn
+from memsheaf.cli import main
+from memsheaf.errors import (
+    BadHeader,
+    CreateOnly,
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotFound,
+    NotWorth,
+    ReadOnly,
+    Refused,
+    SecretFound,
+    TextRefused,
+)
+from memsheaf.layers.facts import FACT_BYTES, Fact, Facts, missing
+from memsheaf.llm.scripted import Scripted
+from memsheaf.store import Change
+from memsheaf.tree import WorkingTree
+
+CLOCK = 1_794_744_000.0  # 2026-11-15
+CORPORA = Path(__file__).parent.parent / "corpora"
+SECRETS = [
+    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
+    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
+    if case["expect"] in ("flag", "flag_best_effort")
+]
+HOSTILE: list[str] = [
+    case["input"]
+    for case in json.loads((CORPORA / "traversal.json").read_text(encoding="utf-8"))["cases"]
+    if case["surface"] == "name" and isinstance(case["input"], str)
+]
+PORT = Fact(
+    "Port of the staging service",
+    "The staging service listens on port 8080.",
+    ("src/serve.py:2",),
+    "clients were configured wrongly twice",
+    "project",
+)
+PATH = "facts/project_port-of-the-staging-service.md"
+NEXT = "facts/project_port-of-the-staging-service-2.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
+    return Settings(home, cache, state=state, embedder="none", project=str(tmp_path / "project"))
+
+
+@pytest.fixture
+def opened(settings: Settings, tmp_path: Path) -> Callable[..., Sheaf]:
+    return partial(Sheaf.open, "project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK)
+
+
+@pytest.fixture
+def sheaf(opened: Callable[..., Sheaf]) -> Iterator[Sheaf]:
+    with opened() as sheaf:
+        yield sheaf
+
+
+@pytest.fixture
+def facts(sheaf: Sheaf) -> Facts:
+    return Facts(sheaf)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[WorkingTree]:
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    (tmp_path / "work" / "src" / "serve.py").write_text("HOST = 'x'\nPORT = 8080\n\ndef serve():\n    pass\n")
+    with WorkingTree.open(str(tmp_path / "work")) as tree:
+        yield tree
+
+
+def paths(sheaf: Sheaf) -> list[str]:
+    return [row.path for row in sheaf.list()]
+
+
+# what is complete
+
+
+def test_a_complete_fact_lacks_nothing() -> None:
+    assert missing(PORT) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"subject": " "}, "no subject"),
+        ({"fact": "\n"}, "no fact"),
+        ({"fact": "x" * (FACT_BYTES + 1)}, "501 bytes"),
+        ({"fact": "好" * 167}, "501 bytes"),
+        ({"fact": "One is so. Two is so. Three is so."}, "3 sentences"),
+        ({"fact": "端口是8080。主机是x。用户是y。"}, "3 sentences"),
+        ({"citations": ()}, "no citation has a file and a line"),
+        ({"citations": ("src/serve.py",)}, "no citation has a file and a line"),
+        ({"citations": ("src/serve.py:2", "https://example.com/a")}, "'https://example.com/a' is no place"),
+        ({"citations": ("../serve.py:2",)}, "no place"),
+        ({"citations": ("/etc/passwd:1",)}, "no place"),
+        ({"citations": ("src/serve.py:9-2",)}, "no place"),
+        ({"citations": ("what Kim said",)}, "no place"),
+        ({"reason": ""}, "no reason"),
+        ({"category": "recipe"}, "category"),
+        ({"category": ""}, "category"),
+    ],
+)
+def test_what_is_missing_is_said(change: dict[str, Any], word: str) -> None:
+    (said, *_) = missing(PORT._replace(**change))
+
+    assert word in said
+
+
+def test_all_that_is_missing_is_said_at_once() -> None:
+    assert len(missing(Fact("", "", (), "", ""))) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Maybe the port is 8080.",
+        "The port is probably 8080.",
+        "I think the port is 8080.",
+        "Should we perhaps use port 8080",
+        "Is the port 8080?",
+        "The port is 8080, isn’t it?",
+        "It would be nice if the port were 8080.",
+        "TODO: set the port to 8080.",
+        "Port 8080. TBD",
+        "Der Port ist vielleicht 8080.",
+        "Ich glaube, der Port ist 8080.",
+        "Hoffentlich ist der Port 8080.",
+        "Le port est peut-être 8080.",
+        "Je pense que le port est 8080.",
+        "Quizá el puerto es 8080.",
+        "Creo que el puerto es 8080.",
+        "端口也许是8080。",
+        "我觉得端口是8080。",
+        "端口是8080吗？",
+        "ポートはたぶん8080です。",
+        "ポートは8080かもしれません。",
+        "ポートは8080だと思います。",
+    ],
+)
+def test_a_question_a_wish_and_a_guess_cannot_be_false(text: str) -> None:
+    (said,) = missing(PORT._replace(fact=text))
+
+    assert said.startswith("it cannot be false (")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tests should be run with make, not with pytest.",
+        "A retry may store an order twice.",
+        "The button says 'Maybe later'.",
+        "Functions return `Maybe` instead of null.",
+        "TODO comments carry the number of an issue.",
+        "Certificates come from Let's Encrypt.",
+        "The query string begins with ?page=, e.g. /list?page=2. It is never empty.",
+        "Pinned to v1.2. Newer ones fail, cf. the changelog.",
+        'The prompt ends with "Are you sure?" and waits.',
+        "The URL is https://example.com/?q=maybe and nothing else.",
+        "Der Port ist 8080, z. B. für Tests.",
+        "超时可能导致死锁。",
+        "测试应该用make运行。",
+        "テストは make で実行する。",
+        "اختبارات المشروع تعمل بواسطة make.",
+        "🚀 deploys go out on Fridays.",
+    ],
+)
+def test_a_plain_statement_is_let_through(text: str) -> None:
+    assert missing(PORT._replace(fact=text)) == []
+
+
+@pytest.mark.parametrize("place", ["src/serve.py:2", "src/serve.py:1-2", "src/serve.py#serve", "src/serve.py:2#PORT"])
+def test_a_place_that_is_there_is_enough(tree: WorkingTree, place: str) -> None:
+    assert missing(PORT._replace(citations=(place,)), tree) == []
+
+
+@pytest.mark.parametrize(
+    "place", ["src/gone.py:2", "src/serve.py:9", "src/serve.py#stop", "src/serve.py:1#PORT", "x:1"]
+)
+def test_a_place_that_is_not_there_is_told(tree: WorkingTree, place: str) -> None:
+    assert len(missing(PORT._replace(citations=(place,)), tree)) == 1
+
+
+# storing
+
+
+def test_a_fact_is_a_memory_with_its_five_fields_and_the_hash_of_its_places(
+    sheaf: Sheaf, facts: Facts, tree: WorkingTree
+) -> None:
+    made = facts.add(PORT, tree=tree)
+
+    memory = sheaf.read(PATH)
+    assert memory == made
+    assert (memory.name, memory.description, memory.body) == (PORT.subject, PORT.fact, PORT.fact + "\n")
+    assert (memory.kind, memory.reason, memory.source) == ("project", PORT.reason, "agent")
+    (citation,) = memory.citations
+    assert citation.startswith("src/serve.py:2@")
+    assert facts.of(memory) == PORT._replace(citations=(citation,))
+    assert facts.all() == [memory]
+
+
+def test_an_incomplete_fact_is_refused_with_all_it_lacks_whatever_is_insisted(sheaf: Sheaf, facts: Facts) -> None:
+    with pytest.raises(TextRefused, match="no reason; the category") as caught:
+        facts.add(PORT._replace(reason="", category=""), anyway=True, allow_secret=True)
+    assert "a reason" in caught.value.hint
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize(
+    "subject", ["Port of the staging service", "port of the STAGING service!", " Port, of the staging-service"]
+)
+def test_a_second_fact_on_a_subject_is_refused_with_the_way_to_correct_it(facts: Facts, subject: str) -> None:
+    facts.add(PORT)
+
+    with pytest.raises(Exists) as caught:
+        facts.add(PORT._replace(subject=subject, fact="Staging is served on port 9090.", category="reference"))
+    assert f"fact supersede {PATH}" in caught.value.hint
+
+
+def test_what_another_memory_says_is_refused_unless_one_insists(sheaf: Sheaf, facts: Facts) -> None:
+    sheaf.remember("Staging", "d", "project", PORT.fact)
+
+    with pytest.raises(Duplicate):
+        facts.add(PORT)
+    assert facts.add(PORT, anyway=True).path == PATH
+
+
+def test_what_holds_for_the_moment_is_refused_unless_one_insists(facts: Facts) -> None:
+    passing = PORT._replace(fact="For now the staging service listens on port 8080.")
+
+    with pytest.raises(NotWorth):
+        facts.add(passing)
+    assert facts.add(passing, anyway=True).path == PATH
+
+
+def test_relative_days_get_their_date(facts: Facts) -> None:
+    assert "tomorrow (2026-11-16)" in facts.add(PORT._replace(fact="The port changes tomorrow.")).body
+
+
+@pytest.mark.parametrize("subject", ["two\nlines", "hid\u202eden", "\x1b[31m", "x" * 201, "half \ud800"])
+def test_a_subject_that_hides_something_is_refused(sheaf: Sheaf, facts: Facts, subject: str) -> None:
+    with pytest.raises(TextRefused):
+        facts.add(PORT._replace(subject=subject))
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_subject_becomes_one_harmless_file_or_is_refused(
+    sheaf: Sheaf, facts: Facts, tmp_path: Path, name: str
+) -> None:
+    outside = sorted(path for path in tmp_path.rglob("*") if "project" not in path.parts)
+    try:
+        made = facts.add(PORT._replace(subject=name))
+    except Refused:
+        assert sheaf.list() == []
+    else:
+        folder, _, file = made.path.partition("/")
+        assert folder == "facts"
+        assert "/" not in file
+        assert paths(sheaf) == [made.path]
+    known = {"cache", "home", "state"}
+    new = [path for path in tmp_path.rglob("*") if "project" not in path.parts and path not in outside]
+    assert all(path.relative_to(tmp_path).parts[0] in known for path in new)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_of_a_fact_is_refused(sheaf: Sheaf, facts: Facts, name: str) -> None:
+    facts.add(PORT)
+
+    for use in (facts.find, partial(facts.supersede, text="x", reason="y")):
+        with pytest.raises(MemsheafError):
+            use(name)
+    assert paths(sheaf) == [PATH]
+
+
+@pytest.mark.parametrize(("text", "value"), SECRETS)
+def test_no_secret_becomes_part_of_a_fact(sheaf: Sheaf, facts: Facts, tmp_path: Path, text: str, value: str) -> None:
+    line = " ".join(text.split())
+    for fields in ({"subject": line}, {"fact": text}, {"reason": line}, {"citations": (*PORT.citations, line)}):
+        with pytest.raises(MemsheafError) as caught:
+            facts.add(PORT._replace(**fields), anyway=True)
+        assert value not in f"{caught.value} {caught.value.hint}"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or value.encode() not in path.read_bytes()
+
+
+def test_a_secret_is_stored_by_a_person_who_insists(facts: Facts) -> None:
+    key = "AKIAZFAKE" + "FAKEFAKE234"
+    told = PORT._replace(fact=f"The public test key is {key}.")
+
+    with pytest.raises(SecretFound):
+        facts.add(told)
+    assert key in facts.add(told, allow_secret=True).body
+
+
+# superseding
+
+
+def test_a_superseding_fact_retires_the_old_one_in_one_commit(sheaf: Sheaf, facts: Facts, tree: WorkingTree) -> None:
+    facts.add(PORT, tree=tree)
+
+    made = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved", tree=tree)
+
+    assert (made.path, made.supersedes, made.reason) == (NEXT, (PATH,), "it moved")
+    assert made.citations[0].startswith("src/serve.py:2@")
+    assert paths(sheaf) == [NEXT]
+    sheaf.undo()
+    assert paths(sheaf) == [PATH]
+
+
+def test_a_chain_of_corrections_stays_one_fact(sheaf: Sheaf, facts: Facts) -> None:
+    path = facts.add(PORT).path
+    for port in range(9000, 9005):
+        path = facts.supersede(path, f"The staging service listens on port {port}.", reason="it moved").path
+
+    assert paths(sheaf) == [path]
+    assert "9004" in facts.all()[0].body
+
+
+LONG = (
+    "The nightly import of all orders from the warehouse runs on the small worker in the northern region, "
+    "and writes its report to the bucket of the finance team before the working day begins."
+)
+
+
+@pytest.mark.parametrize(("old", "new"), [("northern", "southern"), ("finance", "sales"), ("runs on", "stays on")])
+def test_a_correction_may_differ_in_one_word_from_what_it_corrects(facts: Facts, old: str, new: str) -> None:
+    path = facts.add(PORT._replace(fact=LONG)).path
+    with pytest.raises(Duplicate):
+        facts.add(PORT._replace(subject="Another", fact=LONG.replace(old, new)))
+
+    assert facts.supersede(path, LONG.replace(old, new), reason="it moved").supersedes == (path,)
+
+
+def test_a_correction_may_not_say_what_a_third_memory_says(sheaf: Sheaf, facts: Facts) -> None:
+    facts.add(PORT)
+    sheaf.remember("Import", "d", "project", LONG)
+
+    with pytest.raises(Duplicate):
+        facts.supersede(PATH, LONG, reason="it moved")
+    assert PATH in paths(sheaf)
+
+
+def test_the_same_fact_can_be_cited_anew_but_not_said_again(facts: Facts) -> None:
+    facts.add(PORT)
+
+    with pytest.raises(TextRefused, match="says this already"):
+        facts.supersede(PATH, PORT.fact, reason=PORT.reason, anyway=True)
+    made = facts.supersede(PATH, PORT.fact, reason="the code moved", citations=("src/new.py:1",))
+    assert made.citations == ("src/new.py:1",)
+
+
+def test_a_fact_on_another_subject_may_supersede(sheaf: Sheaf, facts: Facts) -> None:
+    facts.add(PORT)
+
+    made = facts.add(PORT._replace(subject="Ports", fact="All services listen on 443."), supersedes=PATH)
+
+    assert paths(sheaf) == [made.path]
+
+
+def test_only_a_fact_that_is_there_can_be_superseded(sheaf: Sheaf, facts: Facts) -> None:
+    sheaf.remember("Tabs", "d", "user", "Use tabs.")
+    (Path(sheaf.root) / "facts").mkdir()
+    (Path(sheaf.root) / "facts" / "free.md").write_text("no header\n")
+
+    for name in ("gone.md", "user_tabs.md"):
+        with pytest.raises(NotFound):
+            facts.add(PORT, supersedes=name)
+    with pytest.raises(Refused, match="no fact"):
+        facts.add(PORT, supersedes="free.md")
+    assert "user_tabs.md" in paths(sheaf)
+
+
+def test_a_correction_lacks_nothing_either(sheaf: Sheaf, facts: Facts, tree: WorkingTree) -> None:
+    facts.add(PORT, tree=tree)
+    (Path(tree.root) / "src" / "serve.py").unlink()
+
+    with WorkingTree.open(tree.root) as now, pytest.raises(TextRefused, match=r"no 'src/serve\.py'"):
+        facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved", tree=now)
+    assert paths(sheaf) == [PATH]
+
+
+SUPERSEDER = """
+import sys
+from memsheaf import Settings, Sheaf
+from memsheaf.errors import MemsheafError
+from memsheaf.layers.facts import Fact, Facts
+home, cache, root, who = sys.argv[1:]
+settings = Settings(home, cache, embedder="none", project=root)
+with Sheaf.open("project", settings=settings, cwd=home, by=who) as sheaf:
+    facts, won = Facts(sheaf), []
+    for number in range(10):
+        fact = Fact(f"Number {number}", f"The number of {number} is {who}.", ("a.py:1",), "r", "project")
+        fact = fact._replace(subject=f"Number {number} by {who}")
+        try:
+            facts.add(fact, supersedes=f"project_number-{number}.md")
+            won.append(number)
+        except MemsheafError as error:
+            print(type(error).__name__, error, file=sys.stderr)
+print(*won)
+"""
+
+
+def test_of_two_who_supersede_a_fact_at_once_one_is_told(sheaf: Sheaf, facts: Facts, settings: Settings) -> None:
+    for number in range(10):
+        facts.add(Fact(f"Number {number}", f"The number of {number} is unknown.", ("a.py:1",), "r", "project"))
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", SUPERSEDER, settings.home, settings.cache, sheaf.root, who],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for who in ("kim", "lee")
+    ]
+    said = [racer.communicate(timeout=60) for racer in racers]
+
+    won = [int(word) for out, _ in said for word in out.split()]
+    assert sorted(won) == list(range(10)), said
+    assert len(facts.all()) == 10
+
+
+# never edited, whichever door
+
+EDIT = {"name": PORT.subject, "description": PORT.fact, "type": "project"}
+Door = Callable[[Sheaf, Path], object]
+
+
+def rewritten(sheaf: Sheaf) -> str:
+    return sheaf.read(PATH).text.replace("8080", "9090")
+
+
+def by_put(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.put(PATH, rewritten(sheaf), expect=sheaf.read(PATH).version, anyway=True)
+
+
+def by_putting_free_text(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.put(PATH, "Anything.\n", expect=sheaf.read(PATH).version, free=True)
+
+
+def by_revise(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.revise(PATH, "8080", "9090", count=2)
+
+
+def by_revising_the_header(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.revise(PATH, PORT.reason, "somebody said so")
+
+
+def by_insert(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.insert(PATH, 0, "Not true:")
+
+
+def by_remember(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.remember(PORT.subject, "d", "project", "Port 9090.", replace=True)
+
+
+def by_remember_with_its_path(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.remember("Port", "d", "project", "Port 9090.", path=PATH, replace=True)
+
+
+def by_another_case(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.remember("Port", "d", "project", "Port 9090.", path=PATH.upper().replace(".MD", ".md"), replace=True)
+
+
+def by_many(sheaf: Sheaf, _: Path) -> object:
+    change = Change(PATH, rewritten(sheaf).encode(), sheaf.read(PATH).version)
+    return sheaf.change_many([change], "edit", by="extraction", anyway=True)
+
+
+def by_removing_it_among_many(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.change_many([Change(PATH, None, sheaf.read(PATH).version)], "tidy", by="consolidation")
+
+
+def by_forget(sheaf: Sheaf, _: Path) -> object:
+    return sheaf.forget(PATH)
+
+
+LIBRARY: list[Door] = [
+    by_put, by_putting_free_text, by_revise, by_revising_the_header, by_insert, by_remember,
+    by_remember_with_its_path, by_another_case, by_many, by_removing_it_among_many, by_forget,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("door", LIBRARY)
+def test_no_method_edits_a_fact(sheaf: Sheaf, facts: Facts, tmp_path: Path, door: Door) -> None:
+    before = facts.add(PORT)
+
+    with pytest.raises((CreateOnly, Exists)) as caught:
+        door(sheaf, tmp_path)
+
+    assert "supersede" in f"{caught.value}{caught.value.hint}" or isinstance(caught.value, Exists)
+    assert sheaf.read(PATH) == before
+    assert len(list(sheaf.log(PATH))) == 1
+
+
+TOOLS: list[tuple[str, dict[str, object]]] = [
+    ("memory_update", {"filename": PATH, "old_text": "8080", "new_text": "9090", "count": 2}),
+    ("memory_insert", {"filename": PATH, "line": 0, "text": "Not true:"}),
+    ("memory_delete", {"filename": PATH}),
+    ("memory_write", {**EDIT, "content": "Port 9090."}),
+    ("memory_write", {**EDIT, "content": "Port 9090.", "filename": PATH}),
+    ("memory_write", {"content": "Port 9090.", "filename": PATH}),
+]
+
+
+def test_no_tool_makes_a_fact_without_its_evidence_or_retires_one_with_it(sheaf: Sheaf, facts: Facts) -> None:
+    old = facts.add(PORT)
+    tools = Tools(sheaf)
+    header = f"---\nname: Port\ndescription: d\ntype: project\nsupersedes:\n  - {old.path}\n---\nPort 9090.\n"
+
+    for content in (header, "Port 9090.\n"):
+        answer = tools.call("memory_write", {"filename": "facts/x.md", "content": content})
+        assert answer.startswith("Error: 'facts/x.md' is no fact yet: it lacks citations, a reason")
+
+    assert [row.path for row in sheaf.list()] == [old.path]
+
+
+@pytest.mark.parametrize(("name", "arguments"), TOOLS)
+def test_no_tool_edits_a_fact(sheaf: Sheaf, facts: Facts, name: str, arguments: dict[str, object]) -> None:
+    before = facts.add(PORT)
+    tools = Tools(sheaf)
+    tools.call("memory_read", {"filename": PATH})
+
+    answer = tools.call(name, arguments)
+
+    assert answer.startswith("Error: ")
+    assert "supersede" in answer
+    assert paths(sheaf) == [PATH]
+    assert sheaf.read(PATH) == before
+
+
+EDITOR = "import sys; text = open(sys.argv[1]).read(); open(sys.argv[1], 'w').write(text.replace('8080', '9090'))"
+LINES = [
+    ["update", PATH, "--old", "8080", "--new", "9090", "--count", "2", "--anyway"],
+    ["insert", PATH, "--line", "0", "--text", "Not true:"],
+    ["edit", PATH],
+    ["add", PORT.subject, "Port 9090.", "--description", "d", "--type", "project", "--replace"],
+    ["add", "Port", "Port 9090.", "--description", "d", "--type", "project", "--replace", "--file", PATH],
+    ["cite", "cited.py:1", "--memory", PATH],
+]
+
+
+@pytest.mark.parametrize("words", LINES, ids=lambda words: words[0])
+def test_no_command_edits_a_fact(
+    sheaf: Sheaf,
+    facts: Facts,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    before = facts.add(PORT)
+    (tmp_path / "cited.py").write_text("x\n")
+    monkeypatch.chdir(tmp_path)
+    environment = {
+        "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache, "MEMSHEAF_STATE": settings.state,
+        "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_PROJECT": settings.project, "MEMSHEAF_SCOPE": "project",
+        "EDITOR": f"'{sys.executable}' -c \"{EDITOR}\"", "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path),
+    }  # fmt: skip
+    errors = io.StringIO()
+
+    code = main(words, environment=environment, stdin=io.StringIO(), stdout=io.StringIO(), stderr=errors)
+
+    assert code == 1
+    assert "supersedes" in errors.getvalue()
+    assert sheaf.read(PATH) == before
+
+
+def test_an_import_replaces_no_fact_and_brings_the_rest(sheaf: Sheaf, facts: Facts, tmp_path: Path) -> None:
+    before = facts.add(PORT)
+    (tmp_path / "in" / "facts").mkdir(parents=True)
+    (tmp_path / "in" / PATH).write_text(rewritten(sheaf))
+    (tmp_path / "in" / "user_tabs.md").write_text("---\nname: Tabs\ndescription: d\ntype: user\n---\nUse tabs.\n")
+
+    done = sheaf.take_in(str(tmp_path / "in"), replace=True)
+
+    assert [path for path, _ in done.refused] == [PATH]
+    assert done.added == ("user_tabs.md",)
+    assert sheaf.read(PATH) == before
+
+
+def test_an_imported_fact_retires_what_it_supersedes(sheaf: Sheaf, facts: Facts, tmp_path: Path) -> None:
+    facts.add(PORT)
+    (tmp_path / "in" / "facts").mkdir(parents=True)
+    text = rewritten(sheaf).replace("\n---\n", f"\nsupersedes:\n  - {PATH}\n---\n")
+    (tmp_path / "in" / NEXT).write_text(text)
+
+    assert sheaf.take_in(str(tmp_path / "in")).added == (NEXT,)
+    assert paths(sheaf) == [NEXT]
+
+
+def turn(text: str) -> Turn:
+    return Turn("conversation-1", (Message("user", text), Message("assistant", "Noted.")))
+
+
+CORRECTION = "Remember that the staging service listens on port 9090."
+UPDATE = {
+    "action": "update", "file": PATH, "name": PORT.subject, "description": "Port 9090", "type": "project",
+    "content": "The staging service listens on port 9090.", "scope": "persistent", "messages": [1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [None, Scripted([{"memories": [UPDATE]}])], ids=["rules", "model"])
+def test_extraction_asks_a_person_who_supersedes_by_approving(
+    sheaf: Sheaf, facts: Facts, model: Scripted | None
+) -> None:
+    facts.add(PORT)
+    sheaf.learn(turn(CORRECTION))
+
+    done = sheaf.distil(model or "none")
+
+    assert [one.why for one in done.of("queued")] == ["it would supersede a fact"]
+    assert done.of("saved") == ()
+    assert paths(sheaf) == [PATH]
+    (waiting,) = sheaf.learning.queue.all()
+    made = sheaf.learning.approve(waiting.id)
+    assert made.path.startswith("facts/")
+    assert made.supersedes == (PATH,)
+    assert "9090" in made.body
+    assert made.citations == PORT.citations
+    assert paths(sheaf) == [made.path]
+    sheaf.undo()
+    assert paths(sheaf) == [PATH]
+
+
+def test_consolidation_leaves_facts_alone(sheaf: Sheaf, facts: Facts) -> None:
+    facts.add(PORT)
+    facts.add(PORT._replace(subject="Port again"), anyway=True)
+    sheaf.remember("Port", "d", "project", PORT.fact, anyway=True)
+    before = [memory.version for memory in facts.all()]
+
+    report = sheaf.consolidate("none", apply=True)
+
+    for group in (*report.groups, *(one.group for one in report.dropped)):
+        assert not [path for path in group.retired if path.startswith("facts/")]
+        assert not (group.text and group.keeper.startswith("facts/"))
+    assert [memory.version for memory in facts.all()] == before
+
+
+def test_a_person_may_forget_restore_and_erase_a_fact(opened: Callable[..., Sheaf], settings: Settings) -> None:
+    with opened(by="user") as sheaf:
+        facts = Facts(sheaf)
+        version = facts.add(PORT).version
+        sheaf.forget(PATH)
+        assert paths(sheaf) == []
+        sheaf.undo()
+        assert facts.find(PATH).version == version
+        made = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
+        sheaf.restore(PATH, version)
+        assert paths(sheaf) == [NEXT, PATH]
+        assert sheaf.erase(made.path).gone
+        assert paths(sheaf) == [PATH]
+
+
+def test_what_a_person_edits_outside_counts_and_is_journalled(sheaf: Sheaf, facts: Facts) -> None:
+    facts.add(PORT)
+    (Path(sheaf.root) / PATH).write_text(rewritten(sheaf))
+
+    assert [commit.by for commit in sheaf.log(PATH)] == ["outside", "agent"]
+    assert "9090" in facts.all()[0].body
+    with pytest.raises(CreateOnly):
+        sheaf.revise(PATH, "9090", "8080", count=2)
+
+
+def test_a_fact_can_be_confirmed_and_counted_as_used(opened: Callable[..., Sheaf]) -> None:
+    with opened(by="user") as sheaf:
+        facts = Facts(sheaf)
+        made = facts.add(PORT)
+        (Path(sheaf.root) / PATH).write_text(made.text.replace("type:", "trust: unconfirmed\ntype:"))
+        assert sheaf.confirm(PATH).trust == "confirmed"
+
+
+def test_what_is_no_fact_in_the_folder_is_passed_over(sheaf: Sheaf, facts: Facts) -> None:
+    facts.add(PORT)
+    folder = Path(sheaf.root) / "facts"
+    (folder / "free.md").write_text("words\n")
+    (folder / "bad.md").write_bytes(b"\xff\xfe")
+
+    assert [memory.path for memory in facts.all()] == [PATH]
+    with pytest.raises((Refused, BadHeader)):
+        facts.find("bad.md")
+
+
+def test_a_sheaf_for_reading_shows_facts_and_takes_none(opened: Callable[..., Sheaf], facts: Facts) -> None:
+    facts.add(PORT)
+    with opened(read_only=True) as other:
+        reader = Facts(other)
+        assert [memory.path for memory in reader.all()] == [PATH]
+        with pytest.raises(ReadOnly):
+            reader.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")

@@ -1,0 +1,563 @@
+"""NOTES.md: short and present, whoever writes; what is over goes to the archive, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf import Settings, Sheaf
+from memsheaf.errors import BadHeader, Exists, MemsheafError, ReadOnly, Refused, SecretFound, TextRefused
+from memsheaf.layers.notes import (
+    ARCHIVE,
+    ARCHIVE_BYTES,
+    ENTRY_BYTES,
+    Moved,
+    Notes,
+    blockers_of,
+    objective_of,
+    pending_of,
+    phase_of,
+    problems,
+    pruned,
+)
+from memsheaf.layers.tidy import LINES, REVIEW, archived
+
+CLOCK = 1_794_744_000.0  # 2026-11-15
+TODAY = "2026-11-15"
+GOOD = """# Notes
+
+## Active objective
+Ship the importer
+
+## Phase
+2 of 6: the parser
+
+## Blockers and risks
+- 2026-11-01: The vendor has not sent the key
+
+## Pending
+- 2026-11-10: Which queue do we take?
+"""
+CASES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent.parent / "corpora" / "secrets.json").read_text(encoding="utf-8")
+)["cases"]
+SECRETS = [
+    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
+    for case in CASES
+    if case["expect"] in ("flag", "flag_best_effort")
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
+    return Settings(home, cache, state=state, embedder="none")
+
+
+@pytest.fixture
+def sheaf(settings: Settings, tmp_path: Path) -> Iterator[Sheaf]:
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK) as sheaf:
+        yield sheaf
+
+
+@pytest.fixture
+def notes(sheaf: Sheaf) -> Notes:
+    return Notes(sheaf)
+
+
+def write(sheaf: Sheaf, text: str, name: str = "NOTES.md") -> None:
+    """Write a file as a person does, in an editor."""
+    root = Path(sheaf.root)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(text.encode())
+
+
+def rules(text: str, **options: int) -> list[tuple[int, str]]:
+    return [(one.line, one.rule) for one in problems(text, TODAY, **options)]
+
+
+# reading
+
+
+def test_what_notes_say_is_read_under_its_heading() -> None:
+    assert objective_of(GOOD) == "Ship the importer"
+    assert phase_of(GOOD) == "2 of 6: the parser"
+    assert blockers_of(GOOD) == ["2026-11-01: The vendor has not sent the key"]
+    assert pending_of(GOOD) == ["2026-11-10: Which queue do we take?"]
+    for read in (objective_of, phase_of, blockers_of, pending_of):
+        assert not read("")
+        assert not read("# Notes\n")
+
+
+def test_a_blocker_that_is_over_blocks_no_more() -> None:
+    text = "## Blockers & risks\n- one DONE 2026-11-01\n* two\n  in two lines\n1. three SUPERSEDED\n- DEFERRED four\n"
+
+    assert blockers_of(text) == ["two\n  in two lines"]
+
+
+@pytest.mark.parametrize("heading", ["Blockers", "Risks", "BLOCKERS AND RISKS", "Blockers & Risks"])
+def test_a_heading_may_be_spelt_as_people_do(heading: str) -> None:
+    assert blockers_of(f"### {heading}\r\n- a key\r\n") == ["a key"]
+
+
+# judging
+
+
+def test_good_notes_have_no_problem() -> None:
+    assert problems(GOOD, TODAY) == []
+    assert problems("", TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# Notes\n" + "word\n" * 19, []),
+        ("# Notes\n" + "word\n" * 20, [(0, "length")]),
+        ("# Notes\n" + "word\n" * 19 + "\n\n\n", []),
+        ("## Phase\nIteration 3\n", [(2, "history")]),
+        ("## Phase\nthe VERDICTS are in\n", [(2, "history")]),
+        ("## Phase\nreiterations\n", []),
+        ("## Phase\nphase-3-review\n", [(2, "history")]),
+        ("## Phase\nphase 3, and a 3-phase plan\n", []),
+        ("## A\n- 1\n- 2\n- 3\n## B\n- 4\n", []),
+        ("## A\n- 1\n- 2\n- 3\n\n- 4\n  - 5\n", [(6, "bullets"), (7, "bullets")]),
+        ("## A\n- 1\n- 2\n- 3\nwords between\n- 4\n", []),
+        ("## A\n1. 1\n2. 2\n3) 3\n4. 4\n", [(5, "bullets")]),
+        ("## A\n```\n# no heading\n```\n~~~py\nx\n~~~\n", [(2, "code"), (5, "code")]),
+        ("## Pending\n- one\n- two\n- three\n", [(3, "pending"), (4, "pending")]),
+        ("## Pending\n- one\n## pending\nand another\n", [(4, "pending")]),
+        ("## A\n- 2026-10-31: DONE it\n", [(2, "stale")]),
+        ("## A\n- 2026-11-01: DONE it\n", []),
+        ("## A\n- 2026-01-01: DONE 2026-11-10\n", []),
+        ("## A\n- 2026-01-01: DEFERRED until 2026-12-24\n", []),
+        ("## A\n- SUPERSEDED\n", [(2, "ambiguous")]),
+        ("## A\n- DONE on 2026-13-45\n", [(2, "ambiguous")]),
+        ("## A\n- 完成DONE了\n", [(2, "ambiguous")]),
+        ("## A\n- it is done, abandoned and UNDONE\n", []),
+    ],
+)
+def test_each_rule_tells_its_line(text: str, expected: list[tuple[int, str]]) -> None:
+    assert rules(text) == expected
+    assert rules(text.replace("\n", "\r\n")) == expected
+
+
+def test_how_long_something_is_over_is_a_choice() -> None:
+    text = "## A\n- 2026-11-08: DONE it\n"
+
+    assert rules(text, days=6) == [(2, "stale")]
+    assert rules(text, days=7) == []
+
+
+def test_every_problem_says_what_to_do() -> None:
+    text = "## Pending\n- DONE\n- verdict\n- x 2026-01-01 DONE\n- y\n```\n" + "z\n" * 20
+
+    found = problems(text, TODAY)
+
+    assert {one.rule for one in found} == {"length", "history", "bullets", "code", "pending", "stale", "ambiguous"}
+    assert all(one.what and one.advice for one in found)
+
+
+# pruning
+
+FULL = """Written by hand.
+
+# Notes
+
+An introduction.
+
+## Active objective
+
+Ship the importer
+
+## Blockers and risks
+- 2026-10-01: the licence, DONE 2026-10-02
+  which took long
+- 2026-11-01: the vendor's key
+- the proxy, DEFERRED
+
+```sh
+make
+```
+- 2026-11-14: DONE lately
+
+## Pending
+- first
+- second
+
+## History
+- did this
+- did that
+"""
+
+
+def test_what_is_active_stays_and_all_else_is_moved() -> None:
+    done = pruned(FULL, TODAY)
+
+    assert done.text == (
+        "# Notes\n\n## Active objective\n\nShip the importer\n\n## Blockers and risks\n"
+        f"- 2026-11-01: the vendor's key\n- the proxy, DEFERRED {REVIEW}\n\n- 2026-11-14: DONE lately\n\n"
+        "## Pending\n- first\n"
+    )
+    assert done.moved == (
+        Moved("", "Written by hand."),
+        Moved("Notes", "An introduction."),
+        Moved("Blockers and risks", "2026-10-01: the licence, DONE 2026-10-02\n  which took long"),
+        Moved("Blockers and risks", "```sh\nmake\n```"),
+        Moved("Pending", "second"),
+        Moved("History", "- did this\n- did that"),
+    )
+    assert done.review == ("the proxy, DEFERRED",)
+
+
+def test_good_notes_are_left_byte_for_byte() -> None:
+    for text in (GOOD, GOOD.replace("\n", "\r\n"), GOOD.rstrip(), "", "\ufeff" + GOOD, "# Notes\n\n\n## Phase\n1\n"):
+        assert pruned(text, TODAY) == (text, (), ())
+
+
+def test_a_header_is_no_entry() -> None:
+    text = "---\nname: Notes\n---\n# Notes\nwords\n"
+
+    assert pruned(text, TODAY) == ("---\nname: Notes\n---\n# Notes\n", (Moved("Notes", "words"),), ())
+
+
+def test_notes_that_are_nothing_but_history_become_blank_ones() -> None:
+    assert pruned("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
+
+
+def test_blank_lines_go_when_there_are_too_many_lines() -> None:
+    text = "# Notes\n" + "\n" * 20 + "## Phase\n1\n"
+
+    assert pruned(text, TODAY) == ("# Notes\n\n## Phase\n1\n", (), ())
+
+
+PIECES = [
+    "# Notes", "## Active objective", "## Phase", "## Blockers", "### Pending", "## Log", "#", "", "", "words", "- a",
+    "- DONE", "- 2026-10-01: DONE", "- DEFERRED 2026-11-14", "  more", "\tDONE", "* b", "1. c", "```", "~~~", "---",
+    "SUPERSEDED 2026-02-30", f"- DONE {REVIEW}", "- 完成 DONE", "> DONE", "\ufeff", "-", "- ", "    code DONE", "## ",
+]  # fmt: skip
+
+
+def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
+    chance = random.Random(5)
+    for _ in range(2000):
+        end = chance.choice(["\n", "\r\n"])
+        lines = chance.choices(PIECES, k=chance.randrange(30))
+        text = end.join(lines) + chance.choice(["", end])
+        if text.startswith("---"):
+            continue  # that is a header
+
+        done = pruned(text, TODAY)
+
+        assert pruned(done.text, TODAY)[:2] == (done.text, ()), text
+        left = done.text + archived("", TODAY, done.moved)
+        assert all(word in left for line in lines for word in re.findall(r"\w\w+", line)), text
+        assert not {"stale", "pending"} & {one.rule for one in problems(done.text, TODAY)}, text
+
+
+def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
+    text = archived("", "2026-11-14", [Moved("Pending", "one")])
+    text = archived(text, TODAY, [Moved("Pending", "two")])
+    text = archived(text, TODAY, [Moved("Log", "- three\n- four"), Moved("", "five")])
+
+    assert text == (
+        "# Notes, archived\n\n## 2026-11-14\n\n- Pending: one\n\n## 2026-11-15\n\n- Pending: two\n"
+        "- Log\n  - three\n  - four\n- five\n"
+    )
+
+
+# changing
+
+
+def test_notes_begin_with_what_is_said_and_keep_their_order(notes: Notes) -> None:
+    assert notes.text == ""
+    notes.pend("Which queue?")
+    notes.block("No key")
+    notes.set(phase="1 of 2", objective="Ship it")
+
+    assert notes.text == (
+        "# Notes\n\n## Active objective\nShip it\n\n## Phase\n1 of 2\n\n"
+        "## Blockers and risks\n- 2026-11-15: No key\n\n## Pending\n- 2026-11-15: Which queue?\n"
+    )
+    assert notes.problems() == []
+
+
+def test_full_notes_are_within_the_limit(notes: Notes) -> None:
+    notes.set(objective="o", phase="p")
+    for text in ("a", "b", "c"):
+        notes.block(text)
+    notes.pend("d")
+
+    assert len(notes.text.splitlines()) <= LINES
+
+
+def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
+    text = GOOD.replace("\n", "\r\n")
+    write(sheaf, text)
+
+    assert notes.set(objective="Ship the exporter") == text.replace("importer", "exporter")
+    assert notes.set(phase="3 of 6") == text.replace("importer", "exporter").replace("2 of 6: the parser", "3 of 6")
+
+
+def test_a_blank_line_below_a_heading_stays(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "# Notes\n\n## Phase\n\n1\n\n## Blockers\n\n- 2026-11-01: a\n")
+
+    notes.set(phase="2")
+    assert notes.block("b") == "# Notes\n\n## Phase\n\n2\n\n## Blockers\n\n- 2026-11-01: a\n- 2026-11-15: b\n"
+
+
+def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:
+    notes.block("2026-11-01: the key")
+    assert notes.block("the demo is tomorrow").endswith(
+        "- 2026-11-01: the key\n- 2026-11-15: the demo is tomorrow (2026-11-16)\n"
+    )
+
+
+def test_to_say_the_same_again_changes_nothing(sheaf: Sheaf, notes: Notes) -> None:
+    notes.set(objective="Ship it")
+    notes.block("No key")
+    before = len(list(sheaf.log()))
+
+    notes.set(objective="Ship it")
+    notes.block("no key!")
+    notes.set()
+
+    assert len(list(sheaf.log())) == before
+
+
+@pytest.mark.parametrize(
+    "which", [1, "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"]
+)
+def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: Notes, which: str | int) -> None:
+    write(sheaf, GOOD)
+    list(sheaf.log())
+
+    assert notes.unblock(which) == "2026-11-01: The vendor has not sent the key"
+
+    assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
+    assert sheaf.read(ARCHIVE).text.endswith(
+        "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
+    )
+    sheaf.undo()
+    assert notes.text == GOOD
+    assert ARCHIVE not in [row.path for row in sheaf.list()]
+
+
+def test_numbers_count_blockers_and_then_what_is_pending(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, GOOD)
+
+    assert notes.unblock(2) == "2026-11-10: Which queue do we take?"
+
+
+@pytest.mark.parametrize("which", [0, 3, -1, "zebra", "", "?!", "e"])
+def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(
+    sheaf: Sheaf, notes: Notes, which: str | int
+) -> None:
+    write(sheaf, GOOD)
+
+    with pytest.raises(Refused) as caught:
+        notes.unblock(which)
+    assert "1 2026-11-01: The vendor" in caught.value.hint
+    assert notes.text == GOOD
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("iteration 3 passed", "history"),
+        ("the verdict is in", "history"),
+        ("see phase-3-report", "history"),
+        ("", "says nothing"),
+        (" \n ", "says nothing"),
+        ("x" * (ENTRY_BYTES + 1), "300"),
+        ("好" * 101, "300"),
+        ("two\nlines", "line break"),
+        ("hid\u202eden", "invisible"),
+        ("\x1b[31m", "control"),
+        ("half \ud800", "invisible"),
+    ],
+)
+def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes, text: str, word: str) -> None:
+    for change in (notes.block, notes.pend):
+        with pytest.raises(TextRefused, match=word) as caught:
+            change(text)
+        assert caught.value.hint
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize(
+    "objective", ["# Title", "## Phase", "- a bullet", "```", "1. first", "iteration 2", "\u200b"]
+)
+def test_an_objective_cannot_break_the_layout(sheaf: Sheaf, notes: Notes, objective: str) -> None:
+    with pytest.raises(TextRefused):
+        notes.set(objective=objective)
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize(
+    "objective", ["中文目标", "הדגמה", "🚀 ship", "<!-- x -->", "*emphasis*", "a | b", "---", "> q"]
+)
+def test_any_other_line_can_be_an_objective(notes: Notes, objective: str) -> None:
+    notes.set(objective=objective)
+
+    assert objective_of(notes.text) == objective
+
+
+def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> None:
+    for text in ("a", "b", "c"):
+        notes.block(text)
+    notes.pend("d")
+    before = notes.text
+
+    for change in (notes.block, notes.pend):
+        with pytest.raises(TextRefused, match="more than") as caught:
+            change("e")
+        assert "notes done" in caught.value.hint
+    assert notes.text == before
+
+
+def test_notes_that_a_person_let_grow_can_be_made_shorter_but_not_longer(sheaf: Sheaf, notes: Notes) -> None:
+    grown = GOOD + "\n## Log\n- iteration 1\n- 2\n- 3\n- 4\n- 5\n- 6\n- 7\n"
+    write(sheaf, grown)
+
+    with pytest.raises(TextRefused, match="lines"):
+        notes.block("one more")
+    notes.set(objective="Ship the exporter")
+    notes.unblock(1)
+    notes.prune(apply=True)
+
+    assert notes.problems() == []
+    assert "- iteration 1" in sheaf.read(ARCHIVE).text
+    notes.block("one more")
+
+
+def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, FULL)
+    list(sheaf.log())
+
+    planned = notes.prune()
+    assert notes.text == FULL
+    assert notes.prune(apply=True) == planned
+    assert notes.text == planned.text
+    for one in planned.moved:
+        assert one.text.split("\n")[0] in sheaf.read(ARCHIVE).text
+    commits = [commit.why for commit in sheaf.log()]
+    assert commits[0] == "notes: prune"
+
+    assert notes.prune(apply=True).moved == ()
+    assert [commit.why for commit in sheaf.log()] == commits
+    sheaf.undo()
+    assert notes.text == FULL
+
+
+def test_there_is_nothing_to_prune_without_notes(sheaf: Sheaf, notes: Notes) -> None:
+    assert notes.prune(apply=True) == ("", (), ())
+    assert sheaf.list() == []
+
+
+def test_a_full_archive_is_put_aside_and_another_begun(sheaf: Sheaf, notes: Notes) -> None:
+    old = "# Notes, archived\n" + "- x\n" * (ARCHIVE_BYTES // 4)
+    write(sheaf, old, ARCHIVE)
+    notes.block("No key")
+    notes.unblock(1)
+
+    assert sheaf.read("NOTES-archive-2026-11-15.md").text == old
+    assert sheaf.read(ARCHIVE).text.count("\n- ") == 1
+    notes.block("No key")
+    notes.unblock(1)
+    assert sheaf.read(ARCHIVE).text.count("\n- ") == 2
+
+
+def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: Notes) -> None:
+    notes.block("No key")
+    (Path(sheaf.root) / "NOTES.md").write_bytes(b"# Notes\n\xff\xfe\n")
+
+    for change in (lambda: notes.block("x"), lambda: notes.set(phase="x"), lambda: notes.prune(apply=True)):
+        with pytest.raises(BadHeader):
+            change()
+    assert (Path(sheaf.root) / "NOTES.md").read_bytes() == b"# Notes\n\xff\xfe\n"
+
+
+def test_an_empty_file_is_as_good_as_none(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "")
+
+    assert notes.set(phase="1") == "# Notes\n\n## Phase\n1\n"
+
+
+def test_notes_under_a_name_in_small_letters_are_named_and_left_alone(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, GOOD, "notes.md")
+
+    with pytest.raises(Exists, match=r"notes\.md"):
+        notes.set(phase="1")
+    assert [row.path for row in sheaf.list()] == ["notes.md"]
+
+
+def test_a_block_of_code_that_does_not_end_takes_no_heading_in(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "# Notes\n```\nx\n")
+
+    with pytest.raises(TextRefused, match="does not end"):
+        notes.set(phase="1")
+    notes.prune(apply=True)
+    assert phase_of(notes.set(phase="1")) == "1"
+
+
+def test_a_heading_that_is_there_twice_has_to_be_seen_to(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "## Phase\n1\n## Current phase\n2\n")
+
+    with pytest.raises(TextRefused) as caught:
+        notes.set(phase="3")
+    assert "one heading" in caught.value.hint
+
+
+def test_a_sheaf_for_reading_shows_notes_and_changes_none(settings: Settings, sheaf: Sheaf, tmp_path: Path) -> None:
+    write(sheaf, FULL)
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path), read_only=True, clock=lambda: CLOCK) as other:
+        reader = Notes(other)
+        assert reader.text == FULL
+        assert reader.prune().moved
+        for change in (
+            lambda: reader.set(objective="x"),
+            lambda: reader.unblock(1),
+            lambda: reader.prune(apply=True),
+        ):
+            with pytest.raises(ReadOnly):
+                change()
+    assert (Path(sheaf.root) / "NOTES.md").read_text() == FULL
+
+
+def test_two_who_note_something_at_once_both_find_it_there(settings: Settings, tmp_path: Path) -> None:
+    def opened() -> Sheaf:
+        return Sheaf.open("project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK)
+
+    with opened() as first, opened() as second:
+        Notes(first).block("one")
+        Notes(second).block("two")
+        Notes(first).pend("three")
+
+        assert blockers_of(Notes(second).text) == ["2026-11-15: one", "2026-11-15: two"]
+        assert pending_of(Notes(second).text) == ["2026-11-15: three"]
+
+
+@pytest.mark.parametrize(("text", "value"), SECRETS)
+def test_no_secret_gets_into_the_notes(sheaf: Sheaf, notes: Notes, tmp_path: Path, text: str, value: str) -> None:
+    changes = [partial(notes.block, text), partial(notes.pend, text), partial(notes.set, objective=text)]
+    for change in [*changes, partial(notes.set, phase=text)]:
+        with pytest.raises(MemsheafError) as caught:
+            change()
+        assert value not in f"{caught.value} {caught.value.hint}"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or value.encode() not in path.read_bytes()
+
+
+def test_a_secret_that_a_person_wrote_is_not_copied_to_the_archive(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "## Log\nThe password is Corr3ct-H0rse-Fake\n")
+
+    with pytest.raises(SecretFound):
+        notes.prune(apply=True)
+    assert not (Path(sheaf.root) / ARCHIVE).exists()

@@ -1,0 +1,751 @@
+"""Promotion: what a session or a task found, the checklist, and the way up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
+from memsheaf.layers import Layers, sessions, tasks
+from memsheaf.layers.checklist import UNDECIDED, Choice, Examination, Item, examine
+from memsheaf.layers.promotion import items, promote, sources, task_names, usual_target
+from memsheaf.layers.signs import is_procedure, kind_of, of_one_task
+from memsheaf.memory import Memory
+from memsheaf.tree import WorkingTree
+
+CORPORA = Path(__file__).parent.parent / "corpora"
+PUSH = "Test command: `make check` runs before each push, see Makefile:2\nWhy: CI runs the same"
+FRIDAY = "Releases: they go out on Fridays, as docs/release.md:1 says\nWhy: the customer tests on weekends"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working tree with two files that can be cited."""
+    (tmp_path / "work" / "docs").mkdir(parents=True)
+    (tmp_path / "work" / "Makefile").write_text("check:\n\tpytest\n")
+    (tmp_path / "work" / "docs" / "release.md").write_text("Fridays.\n")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def layers(settings: Settings, work: Path) -> Iterator[Layers]:
+    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
+        sessions.start(layers, "Work", id="s1")
+        tasks.start(layers, "Feature X", phases=6)
+        yield layers
+
+
+@pytest.fixture
+def tree(work: Path) -> Iterator[WorkingTree]:
+    with WorkingTree.open(str(work)) as tree:
+        yield tree
+
+
+def noted(layers: Layers, text: str, section: str = "Key Results") -> Item:
+    """The item that a note in the session makes."""
+    sessions.of(layers, "s1").note(text, section=section)
+    return items(layers.sheaf("session/s1"))[-1 if section == "Key Results" else 0]
+
+
+def verdicts(found: Examination) -> dict[str, str]:
+    return {step.name: step.verdict for step in found.steps}
+
+
+def said(found: Examination, name: str) -> str:
+    return next(step.said for step in found.steps if step.name == name)
+
+
+def up(layers: Layers, item: Item, to: str = "project", choice: Choice = UNDECIDED) -> Memory:
+    return promote(item, layers.sheaf(item.scope), layers.sheaf(to), choice=choice, names=task_names(layers))
+
+
+# what is offered
+
+
+def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_offered(layers: Layers) -> None:
+    session = sessions.of(layers, "s1")
+    session.note("a key result", section="Key Results")
+    session.note("an error", section="Errors")
+    session.note("some work")
+    session.note("where it stands", section="Current", replace=True)
+    tasks.of(layers).note("what the task found")
+    layers.sheaf("task/feature-x").remember("Redis", "Where sessions live", "project", "Sessions live in Redis.")
+    tasks.of(layers).deliver("plan", "---\nname: n\ndescription: d\ntype: project\n---\nThe plan.\n")
+    tasks.of(layers).report("The schema is there.")
+
+    found = [(item.origin, item.text) for scope in sources(layers) for item in items(layers.sheaf(scope))]
+
+    assert found == [
+        ("session/s1 session.md Errors & Corrections", "an error"),
+        ("session/s1 session.md Key Results", "a key result"),
+        ("task/feature-x TASK.md Notes", "what the task found"),
+        ("task/feature-x project_redis.md", "Sessions live in Redis."),
+    ]
+
+
+def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Layers) -> None:
+    item = noted(layers, PUSH)
+
+    assert (item.subject, item.text) == ("Test command", "`make check` runs before each push, see Makefile:2")
+    assert (item.citations, item.reason) == (("Makefile:2",), "CI runs the same")
+    assert len(item.id) == 6
+
+
+@pytest.mark.parametrize(
+    ("note", "subject", "text"),
+    [
+        ("2026-11-15: Port: it is 8080", "Port", "it is 8080"),
+        ("14:32 the proxy listens on db.internal:5432", "", "the proxy listens on db.internal:5432"),
+        ("**Port**: 8080", "Port", "8080"),
+        ("see https://example.com/a", "", "see https://example.com/a"),
+        ("端口：网关监听 8080", "端口", "网关监听 8080"),
+        ("at src/app.py:12 it starts", "", "at src/app.py:12 it starts"),
+        ("One. Two: three", "", "One. Two: three"),
+    ],
+)
+def test_a_subject_is_what_stands_before_a_colon(layers: Layers, note: str, subject: str, text: str) -> None:
+    item = noted(layers, note)
+
+    assert (item.subject, item.text) == (subject, text)
+    assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
+
+
+def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
+    sessions.of(layers, "s1").note("All of it.\nTwo lines.", section="Key Results", replace=True)
+
+    (item,) = items(layers.sheaf("session/s1"))
+    assert item.text == "All of it.\nTwo lines."
+
+    up(layers, item, "user")
+    assert "All of it. (promoted: user user_all-of-it-two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
+    assert items(layers.sheaf("session/s1")) == []
+
+
+def test_a_session_that_ended_still_offers_what_it_found(layers: Layers) -> None:
+    item = noted(layers, PUSH)
+    sessions.of(layers, "s1").end()
+
+    assert sources(layers) == ["task/feature-x"]
+    assert sources(layers, session="s1") == ["session/s1"]
+    (archived,) = items(layers.sheaf("session/s1"))
+    assert (archived.id, archived.path) == (item.id, "archive/session.md")
+    up(layers, archived)
+    assert items(layers.sheaf("session/s1")) == []
+
+
+def test_which_notes_are_meant_is_said_by_name_by_the_settings_or_by_what_is_open(
+    layers: Layers, settings: Settings, work: Path
+) -> None:
+    sessions.start(layers, "More", id="s2")
+
+    assert sources(layers) == ["session/s1", "session/s2", "task/feature-x"]
+    assert sources(layers, task="feature-x") == ["task/feature-x"]
+    with Layers.open(settings=settings._replace(session="s2"), cwd=str(work)) as narrow:
+        assert sources(narrow) == ["session/s2"]
+    for name in ("nobody", "../s1"):
+        with pytest.raises((NotFound, ScopeRefused)):
+            sources(layers, session=name)
+
+
+# the checklist
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "kind"),
+    [
+        ("Mock nothing", "Errors & Corrections", "feedback"),
+        ("Run `make check` before each push", "Key Results", "reference"),
+        ("The error budget is on https://grafana.example.com/d/1", "Key Results", "reference"),
+        ("The on-call runbook is with the ops team", "Notes", "reference"),
+        ("监控看板在内网", "Notes", "reference"),
+        ("The user prefers short answers", "Key Results", "user"),
+        ("Ich mag kurze Antworten", "Key Results", "user"),
+        ("Je préfère des réponses courtes", "Key Results", "user"),
+        ("Prefiero respuestas cortas", "Key Results", "user"),
+        ("用户更喜欢深色主题", "Key Results", "user"),
+        ("ユーザーは短い答えを好む", "Key Results", "user"),
+        ("The user wants a cart before login", "Key Results", "project"),
+        ("Releases go out on Fridays", "Key Results", "project"),
+    ],
+)
+def test_a_note_is_classified_by_where_it_stands_and_what_it_says(text: str, section: str, kind: str) -> None:
+    found, why = kind_of(text, section)
+
+    assert found == kind
+    assert why
+
+
+def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Layers) -> None:
+    item = noted(layers, "I prefer short answers")
+
+    assert usual_target(item) == "user"
+    assert verdicts(examine(item, layers.project))["classify"] == "stop"
+    assert examine(item, layers.user).recommend == "yes"
+    assert examine(item._replace(kind="project"), layers.project).item.kind == "project"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use the old endpoint for now",
+        "PR #12 was merged",
+        "The function parse is defined in src/parse.py",
+        "暂时关闭登录校验。",
+    ],
+)
+def test_what_can_be_looked_up_or_is_of_the_moment_is_excluded_even_with_a_citation(
+    layers: Layers, text: str
+) -> None:
+    item = noted(layers, text)._replace(citations=("src/parse.py:1",))
+
+    assert verdicts(examine(item, layers.project))["exclude"] == "stop"
+    insisted = examine(item, layers.project, choice=Choice(anyway="it is the only hint"))
+    assert verdicts(insisted)["exclude"] == "pass"
+    assert "it is the only hint" in said(insisted, "exclude")
+
+
+BOUND = [
+    "In this task the parser stays",
+    "Phase 2 moved the parser",
+    "phase-3 needs the flag",
+    "Iteration 4 broke it",
+    "PR #12 needs a rebase",
+    "On branch feature/x the tests are slow",
+    "On branch `feature/x` the tests are slow",
+    "login was VERIFIED, and is REGRESSED: One can log in",
+    "In dieser Aufgabe bleibt der Parser",
+    "Cette branche garde npm",
+    "Esta tarea usa npm",
+    "本任务只改前端",
+    "第二阶段不改接口",
+    "このタスクでは npm を使う",
+    "Feature X hides behind a flag",
+    "The folder feature-x holds it",
+]
+FREE = [
+    "Payments use two-phase commit",
+    "Each phase of the compiler is a class",
+    "Branch protection asks for two reviews",
+    "On branch main the hooks run",
+    "On branch `main` the hooks run",
+    "Branches are called feature/NAME",
+    "The task queue is Celery",
+    'The banner says "this task" in all languages',
+    "The header `X-Phase 2` is dropped by the proxy",
+    "Issue #12 says why numpy is pinned",
+    "任务队列用 Celery",
+    "feature flags live in Redis",
+]
+
+
+@pytest.mark.parametrize("text", BOUND)
+def test_what_is_tied_to_one_task_stays_there(layers: Layers, text: str) -> None:
+    found = examine(noted(layers, text), layers.project, names=task_names(layers))
+
+    assert verdicts(found)["task-specific"] == "stop"
+    assert found.recommend == "no"
+    assert verdicts(examine(found.item, layers.sheaf("task/feature-x")))["task-specific"] == "pass"
+
+
+@pytest.mark.parametrize("text", FREE)
+def test_what_only_sounds_like_a_task_is_let_through(text: str) -> None:
+    assert of_one_task(text, ["feature-x", "Feature X", "auth"]) == ""
+
+
+def test_a_task_with_a_common_name_does_not_tie_down_every_text_with_that_word() -> None:
+    assert of_one_task("auth is by token", ["auth", "Auth"]) == ""
+    assert of_one_task("登录页面重写用了三天", ["登录页面重写"]) == "登录页面重写"
+
+
+def test_what_is_there_already_is_skipped(layers: Layers) -> None:
+    up(layers, noted(layers, PUSH))
+
+    for same in (
+        "Test command: `make check` runs before each push, see Makefile:2!",
+        "Test command: `make check` runs before each push",
+        "How to test: before each push, `make check` runs, see Makefile:2",
+    ):
+        found = examine(noted(layers, same), layers.project)
+        assert found.supersedes == "facts/reference_test-command.md", same
+        assert verdicts(found)["duplicate"] in ("stop", "ask")
+    found = examine(noted(layers, "Test command: `make check` runs before each push."), layers.project)
+    assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Test command: `make test` runs before each push, see Makefile:2",
+        "Test command: `make check` does not run before each push, see Makefile:2",
+        "Test command: `make check` runs not before each push, see Makefile:2",
+        "Test command: `make check` runs before each push and each merge to main, see Makefile:2",
+        "Test command: each push runs before `make check`, see Makefile:2",
+    ],
+)
+def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Layers, other: str) -> None:
+    up(layers, noted(layers, PUSH))
+
+    item = noted(layers, f"{other}\nWhy: it changed")
+    found = examine(item, layers.project)
+
+    assert (verdicts(found)["duplicate"], found.recommend) == ("ask", "defer")
+    assert found.supersedes == "facts/reference_test-command.md"
+    assert "-`make check` runs before each push" in found.diff
+    with pytest.raises(Blocked):
+        up(layers, item)
+    new = up(layers, item, choice=Choice(supersedes=found.supersedes))
+    assert new.supersedes == ("facts/reference_test-command.md",)
+    assert [row.path for row in layers.project.list()] == [new.path]
+
+
+def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Layers) -> None:
+    up(layers, noted(layers, PUSH))
+    item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
+    item = item._replace(reason="asked")
+
+    assert verdicts(examine(item, layers.project, choice=Choice(anyway="two readers")))["duplicate"] == "ask"
+    other = item._replace(subject="How releases are tested")
+    memory = up(layers, other, choice=Choice(anyway="two readers"))
+
+    assert memory.reason == "asked (two readers)"
+    assert len(layers.project.list()) == 2
+
+
+def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Layers) -> None:
+    layers.project.remember("Releases", "When", "project", "They go out on Mondays.")
+    item = noted(layers, FRIDAY)
+
+    found = examine(item, layers.project)
+
+    assert verdicts(found)["duplicate"] == "ask"
+    assert "no fact" in said(found, "duplicate")
+    for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
+        assert verdicts(examine(item, layers.project, choice=Choice(supersedes=path)))["duplicate"] == "stop"
+
+
+def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tree: WorkingTree) -> None:
+    bare = noted(layers, "Releases go out on Fridays")
+
+    found = examine(bare, layers.project)
+    assert (verdicts(found)["five fields"], found.recommend) == ("ask", "defer")
+    for word in ("subject", "citation", "reason"):
+        assert word in said(found, "five fields")
+    whole = bare._replace(subject="Releases", citations=("docs/release.md:1",), reason="customers ask")
+    assert examine(whole, layers.project, tree=tree).recommend == "yes"
+    gone = whole._replace(citations=("docs/gone.md:1",))
+    assert examine(gone, layers.project, tree=tree).recommend == "defer"
+    guess = whole._replace(text="Releases probably go out on Fridays")
+    assert examine(guess, layers.project, tree=tree).recommend == "defer"
+    with pytest.raises(Blocked, match="five fields"):
+        up(layers, bare, choice=Choice(anyway="I insist"))
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("1. stop\n2. migrate\n3. start", True),
+        ("1) stop 2) migrate 3) start", True),
+        ("First stop the workers, then migrate, finally start them", True),
+        ("Zuerst anhalten, dann migrieren, danach starten", True),
+        ("D'abord arrêter, puis migrer, enfin relancer", True),
+        ("Primero parar, luego migrar, finalmente arrancar", True),
+        ("首先停服务，然后迁移，最后启动", True),
+        ("まず止め、次に移行し、最後に起動する", True),
+        ("Version 1.2 is first", False),
+        ("Stop the workers first, then migrate", False),
+    ],
+)
+def test_three_steps_in_order_are_advised_to_become_a_skill(layers: Layers, text: str, steps: bool) -> None:
+    assert is_procedure(text) is steps
+    found = examine(noted(layers, "x")._replace(text=text), layers.user)
+    assert verdicts(found)["skill"] == "pass"
+    assert ("advice" in said(found, "skill")) is steps
+
+
+# the way up
+
+
+def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
+    layers: Layers, tree: WorkingTree
+) -> None:
+    item = noted(layers, PUSH)
+    before = sessions.of(layers, "s1").text
+
+    memory = promote(item, layers.sheaf("session/s1"), layers.project, tree=tree)
+
+    assert (memory.path, memory.name) == ("facts/reference_test-command.md", "Test command")
+    assert memory.body == "`make check` runs before each push, see Makefile:2\n"
+    assert memory.citations[0].startswith("Makefile:2@")
+    assert memory.reason == "CI runs the same"
+    first = "- Test command: `make check` runs before each push, see Makefile:2"
+    after = before.replace(first, f"{first} (promoted: facts/reference_test-command.md)")
+    assert sessions.of(layers, "s1").text == after
+    assert items(layers.sheaf("session/s1")) == []
+
+
+def test_it_climbs_from_session_to_task_to_project(layers: Layers) -> None:
+    memory = up(layers, noted(layers, FRIDAY), "task/feature-x")
+    assert (memory.kind, memory.citations) == ("project", ("docs/release.md:1",))
+    assert items(layers.sheaf("session/s1")) == []
+
+    (item,) = items(layers.sheaf("task/feature-x"))
+    fact = up(layers, item)
+
+    assert fact.path == "facts/project_releases.md"
+    assert layers.sheaf("task/feature-x").read(memory.path).page.get("promoted") == fact.path
+    assert items(layers.sheaf("task/feature-x")) == []
+
+
+def test_a_note_of_a_task_is_marked_in_its_file(layers: Layers) -> None:
+    tasks.of(layers).note(FRIDAY)
+    (item,) = items(layers.sheaf("task/feature-x"))
+
+    up(layers, item)
+
+    assert "says (promoted: facts/project_releases.md)\n" in layers.sheaf("task/feature-x").read("TASK.md").text
+    assert items(layers.sheaf("task/feature-x")) == []
+    assert tasks.of(layers).title == "Feature X"
+
+
+def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Layers) -> None:
+    old = layers.user.remember("Answers", "How long", "user", "I prefer long answers")
+    item = noted(layers, "Answers: I prefer short answers")
+    assert examine(item, layers.user).supersedes == old.path
+
+    new = up(layers, item, "user", Choice(supersedes=old.path))
+
+    assert (new.path, new.body) == (old.path, "I prefer short answers\n")
+    assert len(layers.user.list()) == 1
+    layers.user.undo()
+    assert layers.user.read(old.path).body == "I prefer long answers\n"
+
+
+def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Layers) -> None:
+    noted(layers, FRIDAY)
+    noted(layers, PUSH)
+    path = Path(layers.sheaf("session/s1").root, "session.md")
+    text = path.read_text().replace("- Test", "---\n* not mine\n\n- Test") + "\n## Mine\n- kept\n"
+    path.write_bytes(text.replace("\n", "\r\n").encode())
+    item = next(one for one in items(layers.sheaf("session/s1")) if one.subject == "Test command")
+
+    up(layers, item)
+
+    marked = "see Makefile:2 (promoted: facts/reference_test-command.md)"
+    assert path.read_bytes() == text.replace("see Makefile:2", marked).replace("\n", "\r\n").encode()
+
+
+def test_a_note_that_is_gone_meanwhile_is_promoted_and_nothing_is_marked(layers: Layers) -> None:
+    item = noted(layers, PUSH)
+    sessions.of(layers, "s1").note("something else", section="Key Results", replace=True)
+    before = list(layers.sheaf("session/s1").log())
+
+    assert up(layers, item).path == "facts/reference_test-command.md"
+    assert list(layers.sheaf("session/s1").log()) == before
+
+
+def test_both_sides_can_be_taken_back(layers: Layers) -> None:
+    item = noted(layers, PUSH)
+    up(layers, item)
+
+    layers.project.undo()
+    layers.sheaf("session/s1").undo()
+
+    assert list(layers.project.list()) == []
+    assert items(layers.sheaf("session/s1")) == [item]
+
+
+KILLED = """
+import os, signal, sys
+from memsheaf.config import Settings
+from memsheaf.layers import Layers
+from memsheaf.layers.promotion import items, promote
+
+home, cache, state, cwd = sys.argv[1:]
+with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:
+    (item,) = items(layers.sheaf("session/s1"))
+    fact = os.path.join(layers.project.root, "facts", "reference_test-command.md")
+
+    def strike(event, given):
+        if event == "open" and "session.md" in str(given[0]) and os.path.exists(fact):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(strike)
+    promote(item, layers.sheaf("session/s1"), layers.project)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
+def test_a_crash_between_fact_and_mark_offers_it_again_and_the_checklist_finds_it_there(
+    layers: Layers, settings: Settings, work: Path
+) -> None:
+    item = noted(layers, PUSH)
+    places = [settings.home, settings.cache, settings.state, str(work)]
+
+    done = subprocess.run([sys.executable, "-c", KILLED, *places], check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
+    assert items(layers.sheaf("session/s1")) == [item]
+    found = examine(item, layers.project)
+    assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
+    with pytest.raises(Blocked):
+        up(layers, item)
+
+
+CROWD = """
+import sys
+from memsheaf.config import Settings
+from memsheaf.errors import MemsheafError
+from memsheaf.layers import Layers
+from memsheaf.layers.promotion import items, promote
+
+home, cache, state, cwd = sys.argv[1:]
+with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:
+    source = layers.sheaf("session/s1")
+    (item,) = items(source)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        print(promote(item, source, layers.project).path)
+    except MemsheafError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_of_several_who_promote_the_same_note_at_once_one_does(
+    layers: Layers, settings: Settings, work: Path
+) -> None:
+    noted(layers, PUSH)
+    words = [sys.executable, "-c", CROWD, settings.home, settings.cache, settings.state, str(work)]
+    crowd = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for one in crowd:
+        assert one.stdout
+        assert one.stdout.readline() == "ready\n"
+
+    for one in crowd:
+        assert one.stdin
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    answers = sorted(one.communicate()[0].strip() for one in crowd)
+
+    assert [answer for answer in answers if answer.endswith(".md")] == ["facts/reference_test-command.md"]
+    assert set(answers[:3]) <= {"Blocked", "Duplicate", "Exists", "Changed"}
+    assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
+    assert sessions.of(layers, "s1").text.count("(promoted:") == 1
+
+
+def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: Layers) -> None:
+    item = noted(layers, PUSH)
+    path = Path(layers.sheaf("session/s1").root, "session.md")
+    path.write_text(path.read_text().replace("name: Work", "name: &x Work"))
+
+    with pytest.raises(MemsheafError) as told:
+        up(layers, item)
+
+    assert told.value.__notes__ == [
+        "It was promoted to facts/reference_test-command.md, and could not be marked in "
+        "session/s1 session.md Key Results."
+    ]
+    assert len(layers.project.list()) == 1
+
+
+# what may not move
+
+
+def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Layers) -> None:
+    item = noted(layers, FRIDAY)
+    before = sessions.of(layers, "s1").text
+
+    with pytest.raises(NotFound):
+        up(layers, item, "task/nothing")
+    for to in ("session/s1", "agent/researcher"):
+        with pytest.raises(ScopeRefused):
+            up(layers, item, to)
+    tasks.start(layers, "Feature Y")
+    with pytest.raises(ScopeRefused):
+        promote(item, layers.sheaf("task/feature-x"), layers.sheaf("task/feature-y"))
+    with pytest.raises(ScopeRefused):
+        promote(item, layers.project, layers.user)
+    assert sessions.of(layers, "s1").text == before
+    assert not Path(layers.project.root, "tasks", "nothing").exists()
+
+
+def test_a_source_that_is_open_for_reading_is_refused_before_anything_is_written(
+    layers: Layers, settings: Settings, work: Path
+) -> None:
+    item = noted(layers, PUSH)
+
+    with (
+        Layers.open(settings=settings, cwd=str(work), by="user", read_only=True) as looking,
+        pytest.raises(ReadOnly),
+    ):
+        promote(item, looking.sheaf("session/s1"), layers.project)
+    assert list(layers.project.list()) == []
+
+
+def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers: Layers) -> None:
+    task = layers.sheaf("task/feature-x")
+    task.remember("Page", "From a page", "project", "The gateway listens on 8080.", trust="unconfirmed")
+    task.remember("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
+
+    for item in items(task):
+        found = examine(item, layers.user, choice=Choice(anyway="I insist"))
+        assert verdicts(found)["exclude"] == "stop", item
+    task.confirm("project_page.md")
+    assert examine(items(task)[1], layers.user).recommend == "yes"
+
+
+def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Layers, settings: Settings, work: Path) -> None:
+    item = noted(layers, FRIDAY)
+    said_yes = Choice(confirmed=True)
+
+    with pytest.raises(Refused, match="a person has to say yes"):
+        up(layers, item, "team/core")
+    for by in ("agent", "extraction", "mcp"):
+        with Layers.open(settings=settings, cwd=str(work), by=by) as machine, pytest.raises(Refused, match="person"):
+            up(machine, item, "team/core", said_yes)
+    assert not Path(settings.home, "team").exists()
+
+    memory = up(layers, item, "team/core", said_yes)
+
+    assert layers.sheaf("team/core").read(memory.path).body == "they go out on Fridays, as docs/release.md:1 says\n"
+    assert "(promoted: team/core project_releases.md)" in sessions.of(layers, "s1").text
+
+
+def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Layers) -> None:
+    yes = Choice(confirmed=True)
+
+    with pytest.raises(Refused, match="stays private"):
+        up(layers, noted(layers, "I prefer short answers"), "team/core", yes)
+    with pytest.raises(Refused, match="convention"):
+        up(layers, noted(layers, "Mock nothing in tests", "Errors"), "team/core", yes)
+    item = items(layers.sheaf("session/s1"))[0]
+    assert up(layers, item, "team/core", yes._replace(convention=True)).kind == "feedback"
+    layers.sheaf("task/feature-x").remember("Kim", "Who is who", "user", "Kim works from Lisbon.")
+    (own,) = items(layers.sheaf("task/feature-x"))
+    with pytest.raises(Refused, match="stays private"):
+        up(layers, own._replace(kind="project"), "team/core", yes)
+
+
+def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Layers) -> None:
+    task, yes = layers.sheaf("task/feature-x"), Choice(confirmed=True)
+    task.remember(
+        "Gateway",
+        "password: Corr3ct-H0rse-Fake",
+        "project",
+        "The gateway listens on 8080.",
+        path="a.md",
+        allow_secret=True,
+    )
+    task.remember("Long", "Much", "project", "word \n" * 42_000, path="b.md")
+    secret, long = items(task)
+
+    with pytest.raises(SecretFound):
+        up(layers, secret, "team/core", yes)
+    with pytest.raises(Refused, match="250 KB"):
+        up(layers, long, "team/core", yes)
+    assert list(layers.sheaf("team/core").list()) == []
+
+
+SECRETS = [
+    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
+    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
+    if case["expect"] == "flag"
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS, ids=range(len(SECRETS)))
+def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers, text: str, secret: str) -> None:
+    item = noted(layers, FRIDAY)._replace(subject="", text=text)
+
+    for to in ("project", "user", "task/feature-x", "team/core"):
+        assert secret not in str(examine(item, layers.sheaf(to)).steps)
+        with pytest.raises(Refused) as refused:
+            up(layers, item, to, Choice(anyway="I insist", confirmed=True, convention=True))
+        assert secret not in str(refused.value)
+    assert secret not in on_disk(layers)
+
+
+def test_a_secret_is_stopped_in_every_field(layers: Layers) -> None:
+    item, secret = noted(layers, FRIDAY), "password: Corr3ct-H0rse-Fake"
+
+    for one in (item._replace(subject=secret), item._replace(reason=secret), item._replace(citations=(secret,))):
+        stopped_everywhere(layers, one)
+
+
+def stopped_everywhere(layers: Layers, item: Item) -> None:
+    assert verdicts(examine(item, layers.user, choice=Choice(anyway="I insist")))["exclude"] == "stop"
+    for to in ("project", "user", "task/feature-x"):
+        with pytest.raises(Refused):
+            up(layers, item, to, Choice(anyway="I insist"))
+        assert "Corr3ct" not in on_disk(layers)
+
+
+def on_disk(layers: Layers) -> str:
+    home = Path(layers.settings.home)
+    return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "\u200b\u202e hidden: text",
+        "🧵" * 80,
+        "一" * 300,
+        "a" * 20_000,
+        "(promoted: facts/x.md) is not at the end",
+        "- - - - -",
+        "# heading: text",
+        "```\ncode: yes\n```",
+        ": : :",
+        "../../etc/passwd:1",
+        "**" * 500,
+        "1. " * 5_000,
+        "first " * 3_000 + "then",
+    ],
+)
+def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers, text: str) -> None:
+    item = noted(layers, "x")._replace(text=text, subject="")
+
+    for to in ("user", "project", "task/feature-x"):
+        found = examine(item, layers.sheaf(to), names=["feature-x"])
+        assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
+        with suppress(MemsheafError):
+            up(layers, item, to)
+
+
+def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: Layers) -> None:
+    noted(layers, FRIDAY)
+    noted(layers, FRIDAY)
+
+    (item,) = items(layers.sheaf("session/s1"))
+    up(layers, item)
+
+    assert sessions.of(layers, "s1").text.count("(promoted: facts/project_releases.md)") == 2
+
+
+def names_of(found: Sequence[Item]) -> list[str]:
+    return [item.title for item in found]
+
+
+def test_a_note_marked_by_hand_is_not_offered(layers: Layers) -> None:
+    noted(layers, "one")
+    noted(layers, "two (promoted: by hand)")
+
+    assert names_of(items(layers.sheaf("session/s1"))) == ["one"]

@@ -1,0 +1,676 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.errors import (
+    BadHeader,
+    Blocked,
+    Exists,
+    MemsheafError,
+    NotFound,
+    ScopeRefused,
+    SecretFound,
+    TextRefused,
+)
+from memsheaf.flow.inject import words
+from memsheaf.layers import Layers
+from memsheaf.layers.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
+from memsheaf.layers.promotion import items
+from memsheaf.layers.sections import section, titles
+from memsheaf.layers.sessions import (
+    ARCHIVE,
+    FILE,
+    PROMOTABLE,
+    SessionNotes,
+    ended_sessions,
+    of,
+    open_sessions,
+    start,
+    template_of,
+)
+
+CORPORA = Path(__file__).parent.parent / "corpora"
+NOON = 1_795_003_200.0  # 2026-11-18 12:00:00 UTC
+SHORT = ["Current State", "Files and Functions", "Errors & Corrections", "Key Results", "Worklog"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "work").mkdir()
+    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
+
+
+@pytest.fixture
+def now() -> list[float]:
+    """What time it is; a test may change it."""
+    return [NOON]
+
+
+@pytest.fixture
+def layers(settings: Settings, tmp_path: Path, now: list[float]) -> Iterator[Layers]:
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user", clock=lambda: now[0]) as layers:
+        yield layers
+
+
+@pytest.fixture
+def notes(layers: Layers) -> SessionNotes:
+    return start(layers, "Move the login", id="one")
+
+
+def file_of(notes: SessionNotes) -> Path:
+    return Path(notes.sheaf.root, FILE)
+
+
+def under(notes: SessionNotes, title: str) -> str:
+    """What stands below a heading and its guide."""
+    found = section(notes.body, title)
+    assert found is not None
+    return found.text.partition("\n")[2].strip()
+
+
+def local(form: str, seconds: float = NOON) -> str:
+    return time.strftime(form, time.localtime(seconds))
+
+
+def bytes_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts
+    }
+
+
+# beginning
+
+
+def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNotes) -> None:
+    page = notes.memory.page
+
+    assert titles(notes.body) == SHORT
+    assert notes.body == words("session")
+    assert notes.is_blank
+    assert (page.get("name"), page.get("type"), page.get("pinned")) == ("Move the login", "project", "true")
+    assert page.get("started") == "2026-11-18T12:00:00Z"
+    assert page.get("created") == page.get("updated") == local("%Y-%m-%d")
+    assert page.get("source") == "user"
+    state = notes.state()
+    assert (state.id, state.title, state.started) == ("one", "Move the login", "2026-11-18T12:00:00Z")
+    assert (state.is_open, state.is_blank, state.tokens) == (True, True, tokens(words("session")))
+
+
+def test_each_heading_of_ours_has_one_line_in_italics_and_all_are_known_to_promotion() -> None:
+    long = template_of(Settings("nowhere", "nowhere"), long=True)
+
+    assert len(titles(long)) == 10
+    for text in (words("session"), long):
+        for title in titles(text):
+            found = section(text, title)
+            assert found is not None
+            assert found.text.startswith("_")
+            assert found.text.endswith("_")
+            assert "\n" not in found.text
+    assert all(section(long, title) for title in PROMOTABLE)
+
+
+def test_an_id_is_the_day_and_chance_and_never_one_that_was_taken(layers: Layers) -> None:
+    chances = iter([b"\xab\x12", b"\xab\x12", b"\x00\x01", b"\xab\x12", b"\x00\x01", b"\x00\x02"])
+    first, second = (start(layers, random=lambda count: next(chances)) for _ in range(2))
+    second.end()  # blank, so that it leaves no notes
+
+    third = start(layers, random=lambda count: next(chances))
+
+    day = local("%Y-%m-%d")
+    assert [one.id for one in (first, second, third)] == [f"{day}-ab12", f"{day}-0001", f"{day}-0002"]
+    assert first.state().title == f"Session of {day}"
+
+
+def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Layers, notes: SessionNotes) -> None:
+    notes.note("first")
+    before = notes.text
+
+    with pytest.raises(Exists, match="it is open"):
+        start(layers, id="ONE")
+    assert notes.text == before
+    notes.end()
+    with pytest.raises(Exists, match="it has ended"):
+        start(layers, id="one")
+    assert notes.text == before
+
+
+def test_the_users_own_template_is_taken_if_there_is_one(layers: Layers, settings: Settings) -> None:
+    Path(settings.home).mkdir()
+    Path(settings.home, FILE).write_bytes(
+        "\ufeff# Notizen\r\n\r\n## Stand\r\n_Wo wir sind._\r\n\r\n## 日志\r\n".encode()
+    )
+
+    notes = start(layers, id="own")
+
+    assert notes.body == "# Notizen\n\n## Stand\n_Wo wir sind._\n\n## 日志\n"
+    assert notes.note("läuft 🎉", section="日") == "日志"
+    assert notes.body.endswith("## 日志\n\n- läuft 🎉\n")
+    with pytest.raises(TextRefused, match="no section 'Worklog'; there are: Stand, 日志"):
+        notes.note("there is no worklog")
+    assert titles(start(layers, template=template_of(settings, long=True)).body)[0] == "Title"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no heading at all\n",
+        b"# Only the first level\n",
+        b"## Same\n## same!\n",
+        "## 🚀\n".encode(),
+        b"## A\n\xff\n",
+        b"## A\n" + b"x\n" * 30_000,
+        b"## A\n" + "一".encode() * 16_001,
+        b"```\n## in a fence\n```\n",
+    ],
+)
+def test_a_file_that_is_no_template_is_refused_by_name(settings: Settings, tmp_path: Path, data: bytes) -> None:
+    place = tmp_path / "template.md"
+    place.write_bytes(data)
+
+    with pytest.raises(TextRefused, match=r"template\.md"):
+        template_of(settings, str(place))
+
+
+@pytest.mark.parametrize("place", ["missing.md", ".", "zero\0byte"])
+def test_a_template_that_cannot_be_read_is_refused(settings: Settings, tmp_path: Path, place: str) -> None:
+    with pytest.raises(TextRefused):
+        template_of(settings, str(tmp_path / place))
+
+
+@pytest.mark.parametrize("template", ["## Log\npassword: Corr3ct-H0rse-Fake\n", "## Log\nbell\x07\n", "nothing"])
+def test_a_template_that_may_not_be_stored_makes_no_session(layers: Layers, tmp_path: Path, template: str) -> None:
+    with pytest.raises(TextRefused):
+        start(layers, id="one", template=template)
+
+    assert bytes_below(tmp_path) == {}
+    assert open_sessions(layers) == []
+
+
+# noting
+
+
+def test_a_note_without_a_section_goes_to_the_worklog_with_its_time(notes: SessionNotes, now: list[float]) -> None:
+    assert notes.note("built it") == "Worklog"
+    now[0] += 86_400
+    notes.note("shipped it tomorrow")
+
+    day, next_day = local("%Y-%m-%d", now[0]), local("%Y-%m-%d", now[0] + 86_400)
+    assert under(notes, "Worklog").split("\n") == [
+        f"- {local('%H:%M')} built it",
+        f"- {day} {local('%H:%M', now[0])} shipped it tomorrow ({next_day})",
+    ]
+    assert notes.memory.updated == day
+    assert not notes.is_blank
+
+
+@pytest.mark.parametrize("name", ["err", "Errors & Corrections", "ERRORS and corr", "errors, and: corrections"])
+def test_a_section_is_named_by_its_words_or_how_it_begins(notes: SessionNotes, name: str) -> None:
+    assert notes.note("The clock was wrong\nby an hour", section=name) == "Errors & Corrections"
+
+    assert under(notes, "errors and corrections") == "- The clock was wrong\n  by an hour"
+
+
+@pytest.mark.parametrize("name", ["nonsense", "!!!", "current state of things", "## Worklog ##x", "e" * 10_000])
+def test_a_section_that_is_not_there_is_refused_with_those_that_are(notes: SessionNotes, name: str) -> None:
+    before = notes.text
+
+    with pytest.raises(TextRefused, match=r"there is no section .*; there are: Current State, Files"):
+        notes.note("x", section=name)
+    assert notes.text == before
+
+
+def test_a_beginning_that_two_sections_share_is_refused(layers: Layers) -> None:
+    notes = start(layers, template="## Key Results\n## Key People\n")
+
+    with pytest.raises(TextRefused, match="several sections could be 'key'; there are: Key Results, Key People"):
+        notes.note("x", section="key")
+    assert notes.note("x", section="key r") == "Key Results"
+
+
+def test_replacing_keeps_heading_and_guide_and_nothing_else_of_a_section(notes: SessionNotes) -> None:
+    notes.note("old", section="current")
+    notes.note("stays", section="files")
+
+    assert notes.note("Phase 2\n\n- next: tests  ", section="current", replace=True) == "Current State"
+
+    assert under(notes, "Current State") == "Phase 2\n\n- next: tests"
+    assert under(notes, "Files and Functions") == "- stays"
+    assert notes.body.startswith("## Current State\n_Where the work stands:")
+    assert titles(notes.body) == SHORT
+    notes.note("no time in front", replace=True)
+    assert under(notes, "Worklog") == "no time in front"
+
+
+def test_taking_back_a_note_brings_the_blank_notes_back(notes: SessionNotes) -> None:
+    blank = notes.text
+    notes.note("oh no")
+
+    notes.sheaf.undo()
+
+    assert notes.text == blank
+    assert notes.is_blank
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\r\n"])
+def test_an_empty_note_is_refused(notes: SessionNotes, text: str) -> None:
+    with pytest.raises(TextRefused, match="nothing to note"):
+        notes.note(text, replace=True)
+    assert notes.is_blank
+
+
+@pytest.mark.parametrize(
+    "text", ["## Worklog", "a\n## New", "# T\nx", "```\nnever closed", "a\n~~~\nb", "- ```", "x\r## Old Mac"]
+)
+def test_a_text_that_would_change_the_headings_is_refused_instead_of_a_section(
+    notes: SessionNotes, text: str
+) -> None:
+    for name in ("current", "worklog"):
+        with pytest.raises(TextRefused, match="headings stay as they are"):
+            notes.note(text, section=name, replace=True)
+    assert notes.is_blank
+
+
+@pytest.mark.parametrize(
+    "text", ["## Worklog", "a\n## New\n# T", "a\r\n## New", "---\nname: x\n---", "a\n```\n## b\n```"]
+)
+def test_a_bullet_holds_any_text_and_the_headings_stay(notes: SessionNotes, text: str) -> None:
+    for name in SHORT:
+        notes.note(text, section=name)
+
+    assert titles(notes.body) == SHORT
+    assert notes.memory.name == "Move the login"
+    found = section(notes.body, "Key Results")
+    assert found is not None
+    assert len(found.bullets) == 1
+
+
+def test_code_can_be_noted_and_a_fence_that_is_left_open_cannot(notes: SessionNotes) -> None:
+    for name in ("key", "worklog"):
+        notes.note("```sh\n## not a heading\nmake\n```", section=name)
+        with pytest.raises(TextRefused, match="headings stay"):
+            notes.note("see\n```sh\nmake", section=name)
+
+    assert titles(notes.body) == SHORT
+    assert under(notes, "Key Results") == "- ```sh\n  ## not a heading\n  make\n  ```"
+    assert under(notes, "Worklog") == f"- {local('%H:%M')}\n  ```sh\n  ## not a heading\n  make\n  ```"
+
+
+def test_a_full_section_says_so_and_takes_what_still_matters_instead(notes: SessionNotes) -> None:
+    notes.note("一" * (SECTION_TOKENS * 4 // 3 - 40), section="key")
+
+    with pytest.raises(TextRefused, match=r"'Key Results' would have .* tokens; 2,000 is the most") as caught:
+        notes.note("x" * 200, section="key")
+    assert "--section 'Key Results' --replace" in caught.value.hint
+    notes.note("short", section="key", replace=True)
+    notes.note("x" * 200, section="key")
+    assert under(notes, "Key Results") == f"short\n- {'x' * 200}"
+
+
+def test_all_sections_together_have_a_limit_and_the_largest_is_named(layers: Layers) -> None:
+    notes = start(layers, template="".join(f"## Part {letter}\n" for letter in "abcdefg"))
+    full = "x" * (SECTION_TOKENS * 4 - 10)
+    for letter in "abcde":
+        notes.note(full, section=f"part {letter}", replace=True)
+    notes.note(full[:6_000], section="part f", replace=True)
+
+    with pytest.raises(TextRefused, match=f"the notes would have .* {TOTAL_TOKENS:,} is the most") as caught:
+        notes.note(full[:3_000], section="part g")
+    assert "'Part a'" in caught.value.hint
+
+
+def test_notes_that_a_person_made_too_long_can_be_shortened_and_not_grow(notes: SessionNotes) -> None:
+    file_of(notes).write_text(notes.text + "- long\n" * 20_000)
+
+    with pytest.raises(TextRefused, match="'Worklog' would have"):
+        notes.note("x")
+    with pytest.raises(TextRefused, match="the notes would have"):
+        notes.note("x", section="key")
+    for lines in (7_500, 1_500):  # more than all may have, more than one section may have
+        notes.note("- long\n" * lines, replace=True)
+    notes.note("x", section="key")
+
+
+@pytest.mark.parametrize("text", ["bell\x07", "zero\0", "half \ud800 of a pair"])
+def test_what_is_not_text_is_refused(notes: SessionNotes, text: str) -> None:
+    for replace in (False, True):
+        with pytest.raises(TextRefused):
+            notes.note(text, replace=replace)
+    assert notes.is_blank
+
+
+# what people do to the file
+
+
+def test_line_ends_of_the_file_stay_as_they_are(notes: SessionNotes) -> None:
+    file_of(notes).write_bytes(notes.text.replace("\n", "\r\n").encode())
+    assert notes.is_blank
+
+    notes.note("one\ntwo")
+    notes.note("new state", section="current", replace=True)
+
+    data = file_of(notes).read_bytes()
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert under(notes, "Worklog").split("\r\n") == [f"- {local('%H:%M')} one", "  two"]
+    assert titles(notes.body) == SHORT
+
+
+def test_a_heading_that_somebody_removed_is_missed_and_nothing_is_lost(notes: SessionNotes) -> None:
+    notes.note("kept")
+    file_of(notes).write_text(notes.text.replace("## Worklog\n", "") + "\n## Extra\n\nmine\n")
+    before = notes.text
+
+    with pytest.raises(TextRefused, match=r"no section 'Worklog'; there are: .*, Extra") as caught:
+        notes.note("more")
+    assert "memsheaf edit" in caught.value.hint
+    assert notes.text == before
+    notes.note("more", section="extra")
+    assert notes.text == f"{before}- more\n"
+
+
+def test_notes_whose_header_somebody_removed_are_notes_still(notes: SessionNotes) -> None:
+    file_of(notes).write_text(notes.body)
+
+    notes.note("x", section="key")
+
+    assert notes.text.startswith("## Current State\n")
+    assert under(notes, "Key Results") == "- x"
+    assert not notes.is_blank
+    assert notes.state().started == ""
+
+
+@pytest.mark.parametrize(
+    "data", [b"---\nname: [\n---\n## Worklog\n", b"## Worklog\n\xff\n", b"---\nname: x\n## Worklog\n"]
+)
+def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(notes: SessionNotes, data: bytes) -> None:
+    file_of(notes).write_bytes(data)
+
+    with pytest.raises(BadHeader):
+        notes.note("x")
+    assert file_of(notes).read_bytes() == data
+    notes.end()
+    assert Path(notes.sheaf.root, ARCHIVE, FILE).read_bytes() == data
+
+
+# which one
+
+
+def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
+    layers: Layers, settings: Settings, tmp_path: Path, notes: SessionNotes
+) -> None:
+    assert of(layers).id == "one"
+    start(layers, id="two")
+    with pytest.raises(ScopeRefused, match="several could be meant: one, two"):
+        of(layers)
+    assert of(layers, "TWO").id == "two"
+    with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
+        assert of(chosen).id == "one"
+        assert of(chosen, "two").id == "two"
+    of(layers, "two").end()
+    assert of(layers).id == "one"
+
+
+def test_without_a_session_there_is_none_and_looking_makes_none(layers: Layers, tmp_path: Path) -> None:
+    for act in (
+        lambda: of(layers),
+        lambda: of(layers, "nobody"),
+        lambda: SessionNotes(layers.sheaf("session/x")).end(),
+    ):
+        with pytest.raises(NotFound):
+            act()
+
+    assert (open_sessions(layers), ended_sessions(layers)) == ([], [])
+    assert bytes_below(tmp_path) == {}
+
+
+def test_no_prompt_holds_anything_of_a_session(layers: Layers, notes: SessionNotes) -> None:
+    notes.note("quetzalcoatl")
+
+    for prompt in (layers.prompt(), layers.project.prompt(), notes.sheaf.prompt()):
+        assert "quetzalcoatl" not in prompt
+    assert "login" not in layers.prompt()
+    assert [row.path for row in layers.project.list()] == []
+
+
+# ending
+
+
+def test_the_end_moves_everything_to_the_archive_and_one_undo_brings_it_back(
+    layers: Layers, notes: SessionNotes
+) -> None:
+    notes.note("Tests need Redis", section="key")
+    notes.sheaf.remember("Port", "Where it listens", "project", "The proxy listens on 8443.", path="deep/port.md")
+    texts = {row.path: notes.sheaf.read(row.path).text for row in notes.sheaf.list()}
+
+    ended = notes.end()
+
+    assert ended.archived == ("archive/session.md", "archive/deep/port.md")
+    assert ended.left == ()
+    assert {f"{ARCHIVE}{path}": text for path, text in texts.items()} == {
+        row.path: notes.sheaf.read(row.path).text for row in notes.sheaf.list()
+    }
+    assert (open_sessions(layers), ended_sessions(layers)) == ([], ["one"])
+    assert of(layers, "one").text == texts[FILE]
+    assert not notes.state().is_open
+    assert [item.text for item in items(notes.sheaf)] == ["Tests need Redis", "The proxy listens on 8443."]
+
+    assert notes.sheaf.undo().undoes == ended.commit
+    assert {row.path: notes.sheaf.read(row.path).text for row in notes.sheaf.list()} == texts
+    assert (open_sessions(layers), ended_sessions(layers)) == (["one"], [])
+
+
+def test_what_has_ended_is_not_ended_again_nor_noted_in(notes: SessionNotes) -> None:
+    notes.note("x")
+    notes.end()
+    before = bytes_below(Path(notes.sheaf.root))
+
+    for act in (notes.end, lambda: notes.note("y"), lambda: notes.note("y", replace=True)):
+        with pytest.raises(Blocked, match="the session 'one' has ended") as caught:
+            act()
+        assert "memsheaf undo --scope session/one" in caught.value.hint
+    assert bytes_below(Path(notes.sheaf.root)) == before
+
+
+def test_a_blank_session_leaves_nothing_but_the_journal(layers: Layers, notes: SessionNotes) -> None:
+    assert notes.end().archived == ()
+
+    assert [row.path for row in notes.sheaf.list()] == []
+    assert (open_sessions(layers), ended_sessions(layers)) == ([], [])
+    with pytest.raises(Blocked, match="has ended"):
+        of(layers, "one")
+    notes.sheaf.undo()
+    assert notes.is_blank
+    notes.end()
+    assert start(layers, "again", id="one").state().title == "again"
+
+
+def test_what_cannot_be_moved_stays_and_is_named(notes: SessionNotes) -> None:
+    root, fact = Path(notes.sheaf.root), "---\nname: N\ndescription: d\ntype: project\n---\nText.\n"
+    for path in ("a/b/c/d/deep.md", "facts/project_x.md", "plain.md", "archive/old.md"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(fact)
+    (root / "link.md").symlink_to("plain.md")
+    notes.note("x")
+
+    ended = notes.end()
+
+    assert ended.archived == ("archive/session.md", "archive/plain.md")
+    assert ended.left == ("a/b/c/d/deep.md", "facts/project_x.md", "link.md")
+    assert (root / "archive/old.md").read_text() == fact
+
+
+def test_a_secret_that_a_person_wrote_does_not_keep_a_session_from_ending(notes: SessionNotes) -> None:
+    file_of(notes).write_text(notes.text + "password: Corr3ct-H0rse-Fake\n")
+
+    assert notes.end().archived == ("archive/session.md",)
+
+
+def test_items_for_promotion_are_the_bullets_of_three_sections_or_their_prose(
+    layers: Layers, settings: Settings
+) -> None:
+    notes = start(layers, template=template_of(settings, long=True))
+    assert items(notes.sheaf) == []
+    notes.note("not this", section="workflow")
+    notes.note("Do not mock\nthe clock", section="errors")
+    notes.note("Measure first", section="learnings")
+    notes.note("It works.\nApproved on Monday.", section="key", replace=True)
+
+    assert [(one.section, one.text) for one in items(notes.sheaf)] == [
+        ("Errors & Corrections", "Do not mock\nthe clock"),
+        ("Learnings", "Measure first"),
+        ("Key results", "It works.\nApproved on Monday."),
+    ]
+
+
+# hostile input
+
+CASES: list[dict[str, Any]] = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
+NAMES = [case["input"] for case in CASES if isinstance(case.get("input"), str)]
+SECRETS = [
+    "".join(case["parts"])
+    for case in json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
+    if case["expect"] == "flag"
+]
+
+
+def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers: Layers, tmp_path: Path) -> None:
+    assert len(NAMES) > 60
+    for name in NAMES:
+        before = bytes_below(tmp_path)
+        with pytest.raises((ScopeRefused, NotFound)):
+            of(layers, name)
+        if name:
+            with pytest.raises(ScopeRefused):
+                start(layers, id=name)
+        assert bytes_below(tmp_path) == before, name
+        with suppress(TextRefused):
+            made = start(layers, name)
+            assert made.id.startswith("20")
+            assert bytes_below(tmp_path).keys() - before.keys() == bytes_below(Path(made.sheaf.root)).keys()
+            made.end()
+
+
+def test_a_session_folder_that_is_a_link_is_refused(layers: Layers, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / FILE).write_text("## Worklog\n")
+    sessions = Path(layers.project.root, "sessions")
+    sessions.mkdir(parents=True)
+    (sessions / "one").symlink_to(elsewhere)
+
+    assert open_sessions(layers) == []
+    with pytest.raises(ScopeRefused):
+        of(layers, "one")
+    with pytest.raises(ScopeRefused):
+        start(layers, id="one")
+    assert os.listdir(elsewhere) == [FILE]
+
+
+def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_path: Path) -> None:
+    before = bytes_below(tmp_path)
+    acts: list[Callable[[str], object]] = [
+        notes.note,
+        lambda text: notes.note(text, section="key", replace=True),
+        lambda text: start(layers, text),
+        lambda text: start(layers, template=f"## Log\n{text}\n"),
+    ]
+    for secret in SECRETS:
+        for number, act in enumerate(acts):
+            # a title is one line, and a template has headings of its own
+            with pytest.raises(SecretFound if number < 2 else TextRefused):
+                act(secret)
+    assert bytes_below(tmp_path) == before
+
+
+# many at once
+
+NOTER = """
+import sys
+from memsheaf.config import Settings
+from memsheaf.layers import Layers
+from memsheaf.layers.promotion import items
+from memsheaf.layers.sessions import of
+folder, who, count = sys.argv[1:]
+settings = Settings(f"{folder}/home", f"{folder}/cache", state=f"{folder}/state", embedder="none")
+with Layers.open(settings=settings, cwd=f"{folder}/work", by=who) as layers:
+    notes = of(layers, "one")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(int(count)):
+        notes.note(f"{who} {number}", section="key")
+        print(number, flush=True)
+"""
+
+
+def noter(folder: Path, who: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", NOTER, str(folder), who, str(count)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_processes_that_note_at_once_lose_nothing(notes: SessionNotes, tmp_path: Path) -> None:
+    crowd = [noter(tmp_path, who, 15) for who in ("ant", "bee", "cat")]
+    for one in crowd:
+        assert one.stdout
+        assert one.stdout.readline() == "ready\n"
+    for one in crowd:
+        assert one.stdin
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    for one in crowd:
+        one.communicate()
+        assert one.returncode == 0
+
+    found = section(notes.body, "Key Results")
+    assert found is not None
+    assert sorted(found.bullets) == sorted(f"{who} {number}" for who in ("ant", "bee", "cat") for number in range(15))
+    for who in ("ant", "bee", "cat"):
+        own = [line for line in found.bullets if line.startswith(who)]
+        assert own == [f"{who} {number}" for number in range(15)]
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_process_that_is_killed_leaves_the_old_or_the_new_text(
+    notes: SessionNotes, tmp_path: Path, after: int
+) -> None:
+    with noter(tmp_path, "ant", 1_000) as victim:
+        assert victim.stdin
+        assert victim.stdout
+        victim.stdin.write("go\n")
+        victim.stdin.flush()
+        for _ in range(after + 1):
+            victim.stdout.readline()
+        victim.kill()
+        told = after + len(victim.stdout.read().splitlines())
+
+    notes.note("still here")
+
+    found = section(notes.body, "Key Results")
+    assert found is not None
+    assert list(found.bullets) == [f"ant {number}" for number in range(len(found.bullets))]
+    assert told <= len(found.bullets) <= told + 1
+    assert titles(notes.body) == SHORT
+
+
+def test_of_two_who_end_it_at_once_one_does(notes: SessionNotes, settings: Settings, tmp_path: Path) -> None:
+    notes.note("x")
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
+        other = of(layers, "one")
+        notes.end()
+
+        with pytest.raises(MemsheafError, match="has ended"):
+            other.end()
+        with pytest.raises(Blocked):
+            other.note("too late")
+    assert notes.sheaf.read(ARCHIVE + FILE).body.endswith(" x\n")

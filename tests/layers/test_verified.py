@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from memsheaf.errors import TextRefused
+from memsheaf.layers.verified import Item, checked_id, items, with_item
+
+LOGIN = Item("login", "One can log in", 1, 3, "VERIFIED")
+TABLE = """# Verified
+
+| id | description | first | last | status |
+|---|---|---|---|---|
+| login | One can log in | 1 | 3 | VERIFIED |
+"""
+
+
+def test_a_table_is_what_its_items_say() -> None:
+    assert items("") == []
+    assert with_item("", LOGIN) == TABLE
+    assert items(TABLE) == [LOGIN]
+    assert with_item(TABLE, LOGIN) == TABLE
+
+
+@pytest.mark.parametrize(
+    "description", ["a | b", "|", "\\", "\\|", "a \\\\| b|", "C:\\", "`x|y`", "登录 🎉", "a  b", "---", "| - |"]
+)
+def test_a_description_comes_back_as_it_was(description: str) -> None:
+    item = Item("x", description, 1, 1, "REGRESSED")
+
+    text = with_item(with_item(TABLE, item), Item("last", "d", 2, 2, "VERIFIED"))
+
+    assert items(text) == [LOGIN, item, Item("last", "d", 2, 2, "VERIFIED")]
+
+
+def test_only_the_row_of_an_item_changes() -> None:
+    text = (
+        "Anna looks after this.\r\n\r\n# Verified\r\n\r\n| ID | Description | First | Last | Status |\r\n"
+        "| :-- | --- | --: | :-: | - |\r\n"
+        "|  a|what  holds| 1 |1 | VERIFIED |\r\n\r\n"
+        "| b | more | 1 | 2 | REGRESSED |\r\n"
+    )
+
+    changed = with_item(text, Item("b", "more", 1, 4, "VERIFIED"))
+
+    assert changed == text.replace("| 2 | REGRESSED", "| 4 | VERIFIED")
+    assert with_item(changed, LOGIN) == changed + "| login | One can log in | 1 | 3 | VERIFIED |\r\n"
+
+
+def test_a_table_is_put_below_what_somebody_wrote() -> None:
+    text = with_item("Anna looks after this.", LOGIN)
+
+    assert text == "Anna looks after this.\n\n" + TABLE.partition("\n\n")[2]
+    assert items(text) == [LOGIN]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("| x | d | 1 | 1 |", "4 cells"),
+        ("| x | a | b | 1 | 1 | VERIFIED |", "6 cells"),
+        ("| x | d | 1 | 1 | VERIFIED", "begins and ends"),
+        ("x | d | 1 | 1 | VERIFIED |", "begins and ends"),
+        ("x is VERIFIED", "begins and ends"),
+        ("|", "begins and ends"),
+        ("| x | d | 1 | 1 | verified |", "status"),
+        ("| x | d | 1 | 1 | FIXED |", "status"),
+        ("| x | d | 1 | 1 |  |", "status"),
+        ("| x |  | 1 | 1 | VERIFIED |", "description"),
+        ("| | d | 1 | 1 | VERIFIED |", "the id is"),
+        ("| a b | d | 1 | 1 | VERIFIED |", "the id is"),
+        ("| x | d | 2 | 1 | VERIFIED |", "first and last"),
+        ("| x | d | 0 | 1 | VERIFIED |", "first and last"),
+        ("| x | d | one | 1 | VERIFIED |", "first and last"),
+        ("| x | d | 1 | ² | VERIFIED |", "first and last"),
+        ("| login | again | 1 | 1 | VERIFIED |", "twice"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_an_error_that_names_its_line(row: str, said: str) -> None:
+    for text in (TABLE + row, TABLE + row + "\n| z | d | 1 | 1 | VERIFIED |\n"):
+        with pytest.raises(TextRefused, match=said) as caught:
+            items(text)
+        assert "verified.md, line 6: " in str(caught.value)
+        with pytest.raises(TextRefused):
+            with_item(text, LOGIN)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "| login | One can log in | 1 | 3 | VERIFIED |",
+        "| id | description | first | last |\n|---|---|---|---|",
+        "| id | description | first | last | status |",
+        "| id | description | first | last | status |\n| login | d | 1 | 1 | VERIFIED |",
+    ],
+)
+def test_a_table_without_its_head_is_refused(head: str) -> None:
+    with pytest.raises(TextRefused):
+        items(head)
+
+
+def test_an_id_is_a_word_in_any_script() -> None:
+    for good in ("login", "AC-1.2", "#12", "验收_1", "हिन्दी", "x" * 64):
+        item = Item(good, "d", 1, 1, "VERIFIED")
+        assert checked_id(good) == good
+        assert items(with_item("", item)) == [item]
+    assert checked_id("cafe\u0301") == "caf\u00e9"
+    assert [item.id for item in items(TABLE.replace("login", "cafe\u0301"))] == ["caf\u00e9"]
+    for bad in ("", "a b", "a|b", "a\\", "x" * 65, "a\nb", "a\u200bb", "\u3164"):
+        with pytest.raises(TextRefused):
+            checked_id(bad)

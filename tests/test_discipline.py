@@ -1,0 +1,156 @@
+"""How memory is to be used: checked before it is relied on, and not at all in a turn in which the user says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Message, Settings, Sheaf, Tools, Turn
+from memsheaf.flow.inject import words
+from memsheaf.flow.session import Session
+
+ASKED = "Ignore memory for this one: how do we deploy the web shop?"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
+    )
+
+
+@pytest.fixture
+def sheaf(settings: Settings) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.remember("Deploy", "How we deploy the web shop", "project", "Deploy the web shop with `make ship`.")
+        yield sheaf
+
+
+@pytest.fixture
+def session(sheaf: Sheaf) -> Session:
+    return sheaf.session()
+
+
+def everything(folder: str) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+def turn(text: str) -> Turn:
+    return Turn("c1", (Message("user", text), Message("assistant", "Done.")))
+
+
+# ignoring, for one turn
+
+
+def test_in_a_turn_that_ignores_memory_nothing_is_read_injected_or_written(
+    sheaf: Sheaf, session: Session, settings: Settings, tmp_path: Path
+) -> None:
+    tools = Tools(sheaf, session=session)
+    assert "Deploy" in session.prompt()
+    before = everything(str(tmp_path))
+
+    recalled = session.recall(ASKED)
+
+    assert (recalled.text, recalled.memories, session.prompt()) == ("", (), "")
+    session.prefetch(ASKED)
+    assert session.collect(wait=5.0) is None
+    for name in tools.names:
+        assert tools.call(name, {}) == ("Error: the user asked to ignore memory in this turn; answer without it.")
+    assert tools.call("memory_write", {"filename": "x.md", "content": "kept"}).startswith("Error: the user asked")
+    assert not session.learn(turn("Remember that I like tea."))
+    assert everything(str(tmp_path)) == before
+
+
+def test_a_turn_that_ignores_memory_is_not_learned_from_whoever_hands_it_in(sheaf: Sheaf, tmp_path: Path) -> None:
+    before = everything(str(tmp_path))
+
+    assert not sheaf.learn(turn(f"{ASKED} Remember that Quentin likes tea."))
+
+    new = {path: data for path, data in everything(str(tmp_path)).items() if before.get(path) != data}
+    assert not any(b"Quentin" in data for data in new.values())
+    assert sheaf.distil().turns == 0
+
+
+def test_the_next_turn_is_like_any_other(sheaf: Sheaf, session: Session) -> None:
+    tools = Tools(sheaf, session=session)
+    session.recall(ASKED)
+
+    found = session.recall("how do we deploy the web shop?")
+
+    assert [one.memory.name for one in found.memories] == ["Deploy"]
+    assert "Deploy" in session.prompt()
+    assert "make ship" in tools.call("memory_read", {"filename": "project_deploy.md"})
+    assert session.learn(turn("Remember that I like tea."))
+
+
+def test_a_program_can_ask_for_it_where_the_user_did_not_say_so(sheaf: Sheaf, session: Session) -> None:
+    tools = Tools(sheaf, session=session)
+
+    assert session.recall("how do we deploy the web shop?", ignore=True).text == ""
+
+    assert session.prompt() == ""
+    assert tools.call("memory_list", {}).startswith("Error: the user asked to ignore memory")
+    assert not session.learn(turn("how do we deploy the web shop?"))
+
+
+def test_two_conversations_do_not_ignore_for_each_other(sheaf: Sheaf) -> None:
+    one, other = sheaf.session(), sheaf.session()
+
+    one.recall(ASKED)
+
+    assert one.prompt() == ""
+    assert "Deploy" in other.prompt()
+
+
+def test_the_command_line_recalls_nothing_when_asked_to_ignore_memory(sheaf: Sheaf, settings: Settings) -> None:
+    sheaf.close()
+
+    def memsheaf(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "MEMSHEAF_HOME": settings.home,
+            "MEMSHEAF_CACHE": settings.cache,
+            "MEMSHEAF_STATE": settings.state,
+            "MEMSHEAF_EMBEDDER": "none",
+        }
+        command = [sys.executable, "-m", "memsheaf", *words, "--scope", "user"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert "make ship" in memsheaf("recall", "how do we deploy the web shop?").stdout
+    before = everything(settings.home)
+    ignored = memsheaf("recall", ASKED)
+
+    assert ignored.stdout == ""
+    assert "the user asked to ignore memory in this turn" in ignored.stderr
+    assert "nothing was looked for: the user asked to ignore memory" in memsheaf("why", ASKED).stdout
+    assert everything(settings.home) == before
+    assert "make ship" in memsheaf("recall", "how do we deploy the web shop?").stdout
+
+
+# verified before it is used
+
+
+def test_what_a_memory_names_is_looked_up_before_it_is_shown(sheaf: Sheaf, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "ship.py").write_text("def ship():\n    pass\n")
+    sheaf.remember(
+        "Ship", "How to ship an order", "project", "Orders ship by `ship_all()` in ship.py.", citations=["ship.py:1"]
+    )
+    (tree / "ship.py").write_text("\n" * 400)
+
+    text = sheaf.recall("how do orders ship?", tree=str(tree)).text
+
+    assert "(citation " in text
+    assert "not in the working tree any more: ship_all" in text
+
+
+@pytest.mark.parametrize("name", ["protocol", "reading", "passive"])
+def test_every_prompt_says_to_check_first_and_to_ignore_memory_on_request(name: str) -> None:
+    said = " ".join(words(name).split())
+
+    assert "before you rely on it" in said
+    assert "If the user asks you to ignore memory, act in that turn as if it were empty." in said
