@@ -42,6 +42,7 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
     assert run("task", "verify", "login", "One can log in")[1] == "login: VERIFIED in iteration 1\n"
     assert run("task", "phase", "--report", "-", stdin="# Schema\nis there\n")[1] == (
         "Wrote the report on phase 1: phases/phase-1.md\nfeature-x is in phase 2 of 6\n"
+        "1 note could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
     )
     assert run("task", "revise", "--reason", "rate limits", "Ask in batches.")[1] == (
         "Revised feature-x: iteration 2 begins\n"
@@ -61,7 +62,9 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
     assert run("task", "deliver", "design", "-", stdin="# Design\n")[1] == (
         "Delivered deliverables/design.md of feature-x\n"
     )
-    assert run("task", "done", "--summary", "Users can log in.")[1] == "Done: Feature X\n"
+    assert run("task", "done", "--summary", "Users can log in.")[1] == (
+        "Done: Feature X\n2 notes could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
+    )
     assert run("task", "list")[1] == "feature-x  done  phase 3  Feature X\n"
     assert "there is no active task" in run("task", "status")[2]
     assert run("task", "status", "--task", begun)[1].startswith(
@@ -96,6 +99,7 @@ def test_each_answer_is_one_json_document(run: Run, begun: str) -> None:
     assert asked(run, "verify", "login")["changed"] is True
     assert asked(run, "phase") == {
         "task": begun, "commit": "", "phase": 1, "phases": 7, "report": "", "regressed": [],
+        "notes": "", "waiting": 0,
     }  # fmt: skip
     assert without_commit(run, "phase", "3")["phase"] == 3
     assert asked(run, "phase", "1", "--report", "late")["phase"] == 3
@@ -230,3 +234,30 @@ def test_the_real_program_goes_on_with_a_task_in_another_process(environment: di
 
     assert (state["task"], state["goal"]) == ("x", "用户可以登录")
     assert state["notes"][0]["text"] == "会话保存在 Redis 中 🎉"
+
+
+def test_the_notes_follow_the_phases_of_the_task(run: Run, begun: str) -> None:
+    run("task", "phase", "2")
+    run("notes", "set", "--objective", "Ship it", "--phase", "2 of 6")
+
+    assert "NOTES.md says so: 3 of 6 (feature-x)\n" in run("task", "phase", "--report", "Done with two.")[1]
+    assert "\n3 of 6 (feature-x)\n" in run("notes")[1]
+    assert asked(run, "phase", "4")["notes"] == "4 of 6 (feature-x)"
+    assert "NOTES.md says so: DONE 20" in run("task", "done")[1]
+    assert ": feature-x\n" in run("notes")[1]
+
+
+@pytest.mark.parametrize("phase", ["waiting for legal", "2 of 3 (other-task)"])
+def test_a_phase_in_somebodys_own_words_or_of_other_work_is_left_alone(run: Run, begun: str, phase: str) -> None:
+    run("task", "start", "Other task")
+    run("notes", "set", "--phase", phase)
+
+    assert asked(run, "phase", "3", "--task", begun)["notes"] == ""
+
+    assert f"\n{phase}\n" in run("notes")[1]
+
+
+def test_no_notes_are_begun_for_a_phase(run: Run, begun: str, tree: Tree) -> None:
+    run("task", "phase", "3")
+
+    assert not any(name.endswith("NOTES.md") for name in tree())

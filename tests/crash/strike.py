@@ -308,7 +308,7 @@ class Witness:
         yield from _goes_on(root, files)
         if self.work == "erase":
             yield from self._erased(root, outcome)
-        if self.work == "remember":
+        if self.work in ("remember", "report", "supersede", "end"):
             yield from _index_heals(root, files)
         if self.work == "tidy":
             yield from _consolidates(root, files)

@@ -56,6 +56,13 @@ def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
     assert hit == aimed > 40
 
 
+@pytest.mark.parametrize("fault", ["kill", "full"])
+def test_a_step_of_a_layer_is_whole_or_absent_whatever_happens(fault: str) -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", fault, "--every", "25", "report", "supersede", "end")
+
+    assert hit == aimed > 30
+
+
 def test_killed_anywhere_a_consolidation_is_whole_or_absent_and_the_next_one_completes_it() -> None:
     aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "25", "tidy")
 

@@ -25,6 +25,9 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.flow import dream, rehearse
 from memsheaf.flow.consolidate import run
+from memsheaf.layers import card
+from memsheaf.layers.sessions import SessionNotes
+from memsheaf.layers.task import Task
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
@@ -137,8 +140,9 @@ def _published(root: str) -> None:
     store_at(root).publish("MEMORY.md", b"# Memory\n\n(empty)\n")
 
 
-def _sheaf(root: str, cache: str) -> Sheaf:
-    return Sheaf.open("user", settings=Settings(home=os.path.dirname(root), cache=cache, embedder="none"))
+def _sheaf(root: str, cache: str, *, clock: Callable[[], float] = time.time) -> Sheaf:
+    settings = Settings(home=os.path.dirname(root), cache=cache, embedder="none")
+    return Sheaf.open("user", settings=settings, clock=clock)
 
 
 def _some_memories(root: str) -> None:
@@ -172,6 +176,40 @@ def _put(root: str, cache: str) -> Callable[[], object]:
             sheaf.put("user_three.md", THREE.decode(), expect=ABSENT)
 
     return put
+
+
+def _report(sheaf: Sheaf) -> None:
+    Task(sheaf).report("The schema is there.")
+
+
+def _supersede(sheaf: Sheaf) -> None:
+    sheaf.put("facts/project_port-2.md", NEW_FACT.decode())
+
+
+def _end_session(sheaf: Sheaf) -> None:
+    SessionNotes(sheaf).end()
+
+
+def _in_layer(work: Callable[[Sheaf], None]) -> Callable[[str, str], Callable[[], object]]:
+    """A step of a layer, in a scope that is as good as any."""
+
+    def begin(root: str, cache: str) -> Callable[[], object]:
+        def do() -> None:
+            with closing(_sheaf(root, cache, clock=lambda: NOON)) as sheaf:
+                work(sheaf)
+
+        return do
+
+    return begin
+
+
+def _layer(files: Files) -> Callable[[str], None]:
+    def lay_out(root: str) -> None:
+        change_to(root, dict(files))
+        with _sheaf(root, os.path.join(os.path.dirname(root), "cache"), clock=lambda: NOON) as sheaf:
+            sheaf.list()
+
+    return lay_out
 
 
 def _settle(root: str, cache: str) -> Callable[[], object]:
@@ -224,6 +262,20 @@ def changed(files: Files, changes: dict[str, bytes | None]) -> Files:
     return {path: data for path, data in {**files, **changes}.items() if data is not None}
 
 
+TASK = card.new(
+    "Port", "A goal.", phases=3, trace_id="5f0c9a52-2b1e-4d6a-9c3f-0a1b2c3d4e5f", today="2026-11-01", by="agent"
+).encode()
+REPORTED = {
+    "TASK.md": TASK.replace(b"updated: 2026-11-01", b"updated: 2026-11-15").replace(b'phase: "1"', b'phase: "2"'),
+    "phases/phase-1.md": b"# Phase 1\n\n## Report, 2026-11-15\n\nThe schema is there.\n",
+}
+_EVIDENCE = "citations:\n  - app.py:1\nreason: asked often\n"
+OLD_FACT = _fact("It listens on port 80.\n", "2026-11-01", "agent", _EVIDENCE)
+NEW_FACT = _fact(
+    "It listens on port 81.\n", "2026-11-15", "agent", f"{_EVIDENCE}supersedes:\n  - facts/project_port.md\n"
+)
+SESSION = {"session.md": _fact("## Worklog\n- 12:00 began\n", "2026-11-01", "agent"), **TWO}
+
 WORKS = {
     "first": Work(_commit({"a.md": b"a\n"}), {"a.md": b"a\n"}, _nothing),
     "create": Work(_commit({"deep/er/new.md": b"new\n"}), {**START, "deep/er/new.md": b"new\n"}, _some_files),
@@ -250,6 +302,15 @@ WORKS = {
     ),
     "tidy": Work(lambda root, cache: lambda: consolidate(root, cache), TIDY, _untidy, failing=WRITING),
     "remember": Work(_put, {**TWO, "user_three.md": THREE}, _some_memories),
+    "report": Work(_in_layer(_report), REPORTED, _layer({"TASK.md": TASK}), repeatable=False),
+    "supersede": Work(
+        _in_layer(_supersede), {"facts/project_port-2.md": NEW_FACT}, _layer({"facts/project_port.md": OLD_FACT}),
+        repeatable=False,
+    ),
+    "end": Work(
+        _in_layer(_end_session), {f"archive/{path}": data for path, data in SESSION.items()}, _layer(SESSION),
+        repeatable=False, failing=WRITING,
+    ),
 }  # fmt: skip
 
 

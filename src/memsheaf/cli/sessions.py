@@ -119,7 +119,7 @@ def _end(call: Call) -> int:
     options, console = call.options, call.console
     with call.layers(session=options.session) as layers:
         notes = sessions.of(layers)
-        waiting = len(promotion.items(notes.sheaf)) if notes.state().is_open else 0
+        waiting = len(promotion.promising(layers, notes.sheaf)) if notes.state().is_open else 0
         if waiting:
             told = (
                 f"{plural(waiting, 'item')} could be promoted: `memsheaf promote --session {notes.id}` offers them."

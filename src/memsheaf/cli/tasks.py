@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import Argument, Usage, filled, positive, takes
+from memsheaf.errors import MemsheafError
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -163,8 +164,12 @@ def _phase(call: Call, layers: Layers) -> int:
     elif number:
         found.go_to(number)
     said += [f"{found.slug} is in phase {found.phase}{f' of {found.phases}' if found.phases else ''}", *_warning(bad)]
+    noted = _told_in_notes(call, layers, found) if options.report or number else ""
+    said += [f"NOTES.md says so: {noted}"] * bool(noted)
+    waiting, offer = _offered(layers, found) if options.report else (0, [])
+    said += offer
     value = {"phase": found.phase, "phases": found.phases or None, "report": path, "regressed": _ids(bad)}
-    return call.console.answer(_made(found) | value, said)
+    return call.console.answer(_made(found) | value | {"notes": noted, "waiting": waiting}, said)
 
 
 def _deliver(call: Call, layers: Layers) -> int:
@@ -225,7 +230,11 @@ def _list(call: Call, layers: Layers) -> int:
 def _done(call: Call, layers: Layers) -> int:
     found = _of(layers)
     found.done(call.options.summary or "")
-    return call.console.answer(_made(found) | {"status": found.status}, [f"Done: {found.title}"])
+    noted = _told_in_notes(call, layers, found)
+    waiting, offer = _offered(layers, found)
+    said = [f"Done: {found.title}", *[f"NOTES.md says so: {noted}"] * bool(noted), *offer]
+    value = {"status": found.status, "notes": noted, "waiting": waiting}
+    return call.console.answer(_made(found) | value, said)
 
 
 def _drop(call: Call, layers: Layers) -> int:
@@ -234,6 +243,26 @@ def _drop(call: Call, layers: Layers) -> int:
     found = _of(layers)
     found.drop(call.options.reason)
     return call.console.answer(_made(found) | {"status": found.status}, [f"Dropped: {found.title}"])
+
+
+def _told_in_notes(call: Call, layers: Layers, found: Task) -> str:
+    """The phase as NOTES.md has it now. That it could not be said there undoes nothing."""
+    from memsheaf.layers import tasks
+
+    try:
+        return tasks.told_in_notes(layers, found)
+    except MemsheafError as error:
+        call.console.note(f"NOTES.md was left as it is: {error}", style="yellow")
+        return ""
+
+
+def _offered(layers: Layers, found: Task) -> tuple[int, list[str]]:
+    """How many notes of a task may be of use beyond it, and what to say of them."""
+    from memsheaf.layers import promotion
+
+    count = len(promotion.promising(layers, found.sheaf))
+    said = f"{plural(count, 'note')} could be promoted: `memsheaf promote --task {found.slug}` shows the checklist"
+    return count, [said] * bool(count)
 
 
 def _always(options: Namespace) -> bool:

@@ -94,6 +94,11 @@ class Layers:
             clock=clock,
         )
 
+    def looking(self) -> Layers:
+        """The same layers once more, to look and nothing else."""
+        chosen = self._chosen
+        return Layers(self.settings, self._cwd, by=self.by, **chosen, read_only=True, clock=self.clock)
+
     def close(self) -> None:
         """Make everything safe on disk and let go."""
         self._open.clear()

@@ -87,6 +87,14 @@ def items(sheaf: Sheaf) -> list[Item]:
     return [*found.values(), *memories.values()]
 
 
+def promising(layers: Layers, source: Sheaf) -> list[Item]:
+    """What a session or a task has to offer: the items that no step of the checklist stops."""
+    with layers.looking() as seen:
+        names = task_names(seen)
+        found = [(item, examine(item, seen.sheaf(usual_target(item)), names=names)) for item in items(source)]
+    return [item for item, walked in found if walked.recommend != "no"]
+
+
 def task_names(layers: Layers) -> list[str]:
     """What the tasks of a project are called: their slugs and titles."""
     return [

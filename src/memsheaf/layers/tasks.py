@@ -17,13 +17,13 @@ from typing import NamedTuple
 from memsheaf.editing import dated
 from memsheaf.errors import Exists, MemsheafError, NotFound
 from memsheaf.layers import Layers, card
-from memsheaf.layers.card import ACTIVE, Card
+from memsheaf.layers.card import ACTIVE, DONE, Card
 from memsheaf.layers.task import Task, checked_phase, hinted, refuse_secrets_in
 from memsheaf.layers.writing import Look, commit
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
 
-__all__ = ["Listed", "Task", "active_tasks", "every_task", "of", "slug_of", "start"]
+__all__ = ["Listed", "Task", "active_tasks", "every_task", "of", "slug_of", "start", "told_in_notes"]
 
 SLUG_LIMIT = 60
 
@@ -92,6 +92,30 @@ def of(layers: Layers, slug: str = "") -> Task:
     )
     missing.args = (why,)
     raise missing
+
+
+def told_in_notes(layers: Layers, task: Task) -> str:
+    """Say in NOTES.md how far a task is, where its phase is said there; gives the line, "" when nothing is changed.
+
+    NOTES.md is not begun for it, and a phase in somebody's own words, or of other work, is left alone.
+
+    Raises:
+        TextRefused: the notes would be out of order.
+    """
+    from memsheaf.layers.notes import Notes, phase_of
+
+    notes = Notes(layers.project)
+    was = phase_of(text) if (text := notes.text).strip() else "none"
+    is_ours = re.search(rf"(?<![\w-]){re.escape(task.slug)}(?![\w-])", was)
+    if not is_ours and (not re.fullmatch(r"(?:[0-9].*)?", was) or len(active_tasks(layers)) > 1):
+        return ""
+    of = f" of {task.phases}" if task.phases else ""
+    over = "" if task.status == DONE else f" was {task.status}"
+    line = (
+        f"{task.phase}{of} ({task.slug})" if task.status == ACTIVE else f"DONE {task.sheaf.today}: {task.slug}{over}"
+    )
+    notes.set(phase=line)
+    return line
 
 
 def every_task(layers: Layers) -> list[Listed]:

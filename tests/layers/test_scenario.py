@@ -1,0 +1,186 @@
+"""A piece of work, lived from end to end: every step is a process of its own, and knows nothing but the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Memsheaf = Callable[..., str]
+CONVENTION = "API handlers answer every error with problem+json."
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "the app"
+    (folder / "api").mkdir(parents=True)
+    (folder / "api" / "handlers.py").write_text("def failed(error):\n    return problem_json(error)\n")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def memsheaf(tmp_path: Path, project: Path) -> Memsheaf:
+    """Run the command in a process of its own; it must end as it should."""
+
+    def memsheaf(*words: str, ends: int = 0) -> str:
+        environment = {
+            "MEMSHEAF_HOME": str(tmp_path / "home"),
+            "MEMSHEAF_CACHE": str(tmp_path / "cache"),
+            "MEMSHEAF_STATE": str(tmp_path / "state"),
+            "MEMSHEAF_EMBEDDER": "none",
+            "PATH": os.environ["PATH"],
+        }
+        command = [sys.executable, "-m", "memsheaf", *words]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == ends, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout if ends == 0 else done.stdout + done.stderr
+
+    return memsheaf
+
+
+def asked(memsheaf: Memsheaf, *words: str) -> Any:
+    return json.loads(memsheaf(*words, "--json"))
+
+
+def test_a_task_of_six_phases_outlives_a_reset_and_leaves_a_fact(memsheaf: Memsheaf, tmp_path: Path) -> None:
+    # the objective is set, the planner reads it, the task is created
+    memsheaf("notes", "set", "--objective", "Ship feature X", "--phase", "1 of 6")
+    assert "Ship feature X" in memsheaf("prompt")
+    memsheaf("task", "start", "Feature X", "--phases", "6", "--goal", "Reports can be exported")
+    session = asked(memsheaf, "session", "start", "Work on feature X")["id"]
+
+    # phase 1 is completed, with items that were verified
+    memsheaf("task", "verify", "csv", "A report comes out as CSV")
+    memsheaf("task", "verify", "auth", "Only its owner can export a report")
+    trace = asked(memsheaf, "task", "status")["trace_id"]
+    memsheaf("task", "event", json.dumps(gate(trace)))
+    memsheaf("task", "phase", "--report", "The export format is agreed: CSV first.")
+    memsheaf("task", "phase", "--report", "The schema is migrated.")
+    memsheaf("notes", "block", "The staging database is read-only")
+    memsheaf("session", "note", "--section", "current", "--replace", "Phase 3; next: the handler")
+    memsheaf("session", "note", "--section", "key", CONVENTION)
+    memsheaf("session", "note", "--section", "key", "In phase 3 the export button stays hidden.")
+
+    # the context is reset in phase 3 of 6: what is known comes from the layers alone
+    told = memsheaf("brief")
+    for line in (
+        "Ship feature X",
+        "3 of 6 (feature-x)",
+        "The staging database is read-only",
+        "active, phase 3 of 6, iteration 1",
+        "- csv: A report comes out as CSV",
+        "- phase 2: The schema is migrated. (phases/phase-2.md)",
+        "Phase 3; next: the handler",
+    ):
+        assert line in told
+    state = asked(memsheaf, "brief")
+    assert (state["task"]["phase"], state["task"]["phases"]) == (3, 6)
+    assert [item["id"] for item in state["task"]["verified"]] == ["csv", "auth"]
+    assert (state["active_tasks"], state["open_sessions"]) == (["feature-x"], [session])
+
+    # an item that regressed blocks the end of the task
+    memsheaf("task", "verify", "auth", "--regressed")
+    assert "auth REGRESSED" in memsheaf("task", "done", ends=1)
+    memsheaf("task", "verify", "auth")
+
+    # the convention is promoted; what belongs to the task is not
+    items = {item["text"]: item for item in asked(memsheaf, "promote", "--session", session)["items"]}
+    bound = items["In phase 3 the export button stays hidden."]
+    assert bound["recommend_promote"] == "no"
+    found = items[CONVENTION]
+    assert (found["recommend_promote"], found["proposed_classification"]) == ("defer", "project")
+    assert "no citation" in memsheaf("promote", found["id"], "--subject", "Errors of the API", ends=1)
+    place = ("--cite", "api/handlers.py:1-2", "--reason", "Clients parse one format")
+    memsheaf("promote", found["id"], "--subject", "Errors of the API", *place)
+    assert "'phase 3' ties it to one task" in memsheaf("promote", bound["id"], "--subject", "Button", *place, ends=1)
+
+    # the remaining phases, the end of the task, the session is cleared
+    for phase in range(3, 7):
+        memsheaf("task", "phase", str(phase), "--report", f"Phase {phase} is through.")
+    assert asked(memsheaf, "task", "done", "--summary", "Reports are exported.")["status"] == "done"
+    memsheaf("session", "end")
+    assert asked(memsheaf, "session", "list") == {"sessions": []}
+    assert "DONE" in memsheaf("notes")
+
+    # a new conversation knows the fact, and that its citation holds
+    later = asked(memsheaf, "recall", "--layers", "what do API handlers answer to an error?")
+    assert [(one["scope"], one["name"]) for one in later["memories"]] == [("project", "Errors of the API")]
+    assert later["memories"][0]["notes"] == ["citation verified: api/handlers.py:1-2 is as it was cited."]
+    layers = [one["layer"] for one in asked(memsheaf, "search", "--layers", "problem+json errors")["memories"]]
+    assert layers[0] == "project"
+
+
+def gate(trace: str) -> dict[str, object]:
+    payload = {
+        "schema_version": "1.1.0",
+        "agent": "orchestrator",
+        "event_type": "PLAN_GATE",
+        "workflow_state": "PLANNING",
+        "phase_id": 1,
+        "decision": "GO",
+        "confidence": 0.9,
+        "requires_human_approval": False,
+        "reason": "the plan is complete",
+        "next_action": "start phase 1",
+        "trace_id": trace,
+        "iteration_index": 0,
+        "max_iterations": 3,
+    }
+    return {"agent": "orchestrator", "event_type": "gate_event", "payload": payload}
+
+
+def test_a_fact_drifts_and_is_served_with_its_mark_until_it_is_superseded(memsheaf: Memsheaf, project: Path) -> None:
+    cited = ("--cite", "api/handlers.py:1-2", "--reason", "Clients parse it", "--category", "project")
+    old = asked(memsheaf, "fact", "add", "Errors of the API", CONVENTION, *cited)["path"]
+    (project / "api" / "handlers.py").write_text("def failed(error):\n    return plain_text(error)\n")
+
+    recalled = memsheaf("recall", "what do API handlers answer to an error?")
+    assert "(citation drifted: " in recalled
+    assert "candidate for a superseding fact" in memsheaf("audit")
+
+    new = asked(
+        memsheaf, "fact", "supersede", old, "API handlers answer every error with plain text.",
+        "--reason", "problem+json was dropped", "--cite", "api/handlers.py:1-2",
+    )["path"]  # fmt: skip
+    recalled = memsheaf("recall", "what do API handlers answer to an error?")
+    assert "plain text" in recalled
+    assert "problem+json." not in recalled
+    assert "(citation verified: " in recalled
+    assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [new]
+    memsheaf("undo")
+    assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [old]
+
+
+SIX = (
+    "The test command is `cd evals && npm test`.",
+    "Run the tests with `cd evals && npm test`.",
+    "To run all tests, use `cd evals && npm test` from the root of the repository.",
+    "Tests: `cd evals && npm test`.",
+    "The evals are tested with `cd evals && npm test`.",
+    "Use `cd evals && npm test` to run the test suite.",
+)
+
+
+def test_the_audit_finds_six_entries_on_one_test_command_and_names_the_keeper(memsheaf: Memsheaf) -> None:
+    paths = []
+    for number, text in enumerate(SIX):
+        more = ("--description", "How to run the tests", "--type", "reference", "--anyway")
+        paths.append(asked(memsheaf, "add", f"Test command {number}", text, *more)["path"])
+    memsheaf("add", "Lint", "Lint with `npm run lint`.", "--description", "How to lint", "--type", "reference")
+
+    found = asked(memsheaf, "audit")
+
+    (group,) = [one for one in found["duplicates"] if one["kind"] == "duplicate"]
+    assert group["path"] == paths[2]  # it says most
+    assert sorted(group["others"]) == sorted(set(paths) - {paths[2]})
+    said = memsheaf("audit")
+    assert f"  {paths[2]}: keeper, the most specific and recent\n" in said
+    assert said.count(": candidate for natural decay\n") == 5
+    assert memsheaf("lint", ends=1).count(f": duplicate: says the same as {paths[2]}") == 5
