@@ -27,7 +27,7 @@ from memsheaf.errors import (
 from memsheaf.flow.turns import Proposal
 from memsheaf.frontmatter import edited
 from memsheaf.guard.duplicates import LIKE, alike, fact
-from memsheaf.guard.names import FACTS, check_path, file_name, fold, is_fact
+from memsheaf.guard.names import FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
@@ -78,7 +78,7 @@ class Keeper:
 
     def spelled(self, path: str) -> str:
         """The path as the folder spells it, whether or not it is still there."""
-        path = check_path(path)
+        path = check_stored(path)
         others = self.index.same_file(path)
         return others[0] if len(others) == 1 else path
 

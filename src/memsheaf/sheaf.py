@@ -721,7 +721,8 @@ class Sheaf:
         unfit = [row for row in rows if row.version == UNUSABLE or row.size > READ_LIMIT]
         fit = (row.path for row in rows if row not in unfit)
         count = archive.write(target, ((path, self.store.read(path).data) for path in fit))
-        return Exported(count, tuple((row.path, row.problem) for row in unfit))
+        events = [(path, "events are not memories; copy the file") for path in self.store.events()]
+        return Exported(count, (*((row.path, row.problem) for row in unfit), *events))
 
     def take_in(
         self,

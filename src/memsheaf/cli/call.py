@@ -85,6 +85,19 @@ class Call:
             read_only=read_only,
         )
 
+    def file_text(self, source: str, most: int) -> str:
+        """The text of a file of this machine, or with - of standard input; refused when it is longer than that."""
+        if source == "-":
+            return self.console.read_all(most=most)
+        try:
+            with open(source, encoding="utf-8", errors="replace") as file:
+                text = file.read(most + 1)
+        except OSError as error:
+            raise Usage(f"{source!r} cannot be read: {error.strerror}") from None
+        if len(text) > most:
+            raise Usage(f"{source!r} is longer than {most >> 20} MiB; split it")
+        return text
+
     def given_text(self, *texts: str | None) -> str:
         """The text that the line gives, or that comes on standard input."""
         given = [text for text in texts if text is not None]

@@ -133,8 +133,16 @@ ANYWAY = Argument("--anyway", "store it even if another memory says it already, 
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 
 LAYERS = Argument("--layers", "ask task, session, project and user, in this order, instead of one scope")
-TASK = Argument("--task", "which task, if it is not the only active one", "SLUG", complete="tasks")
-SESSION = Argument("--session", "which session, if it is not the only open one", "ID", complete="sessions")
+TASK = Argument(
+    "--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG", convert=filled, complete="tasks"
+)
+SESSION = Argument(
+    "--session",
+    "which session; else MEMSHEAF_SESSION, else the only open one",
+    "ID",
+    convert=filled,
+    complete="sessions",
+)
 
 EVERYWHERE = (
     Argument(

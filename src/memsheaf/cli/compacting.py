@@ -61,7 +61,7 @@ def compact(call: Call) -> int:
     if options.approve and options.dry_run:
         raise Usage("--approve writes something, and --dry-run nothing")
     said, name = _conversation(call, options.source)
-    notes = _text(options.notes, NOTES) if options.notes else ""
+    notes = call.file_text(options.notes, NOTES) if options.notes else ""
     with (
         call.layers(task=options.task, session=options.session) as layers,
         call.console.waiting("compacting"),
@@ -130,22 +130,10 @@ def _conversation(call: Call, source: str) -> tuple[list[Message], str]:
     """The messages of a conversation, and what it calls itself."""
     from memsheaf.flow.transcripts import read
 
-    text = call.console.read_all(most=TRANSCRIPT) if source == "-" else _text(source, TRANSCRIPT)
-    found = read(text)
+    found = read(call.file_text(source, TRANSCRIPT))
     if found.skipped:
         call.console.note(f"{plural(found.skipped, 'line')} could not be understood")
     if not found.turns:
         hint = "Give a transcript: Claude Code's JSONL, messages in JSON, or plain text with User: and Assistant:."
         raise hinted(TextRefused("there is no message in it"), hint)
     return [message for turn in found for message in turn.messages], found.turns[-1].conversation
-
-
-def _text(source: str, most: int) -> str:
-    try:
-        with open(source, encoding="utf-8", errors="replace") as file:
-            text = file.read(most + 1)
-    except OSError as error:
-        raise Usage(f"{source!r} cannot be read: {error.strerror}") from None
-    if len(text) > most:
-        raise Usage(f"{source!r} is longer than {most >> 20} MiB; split it")
-    return text

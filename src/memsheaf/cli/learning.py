@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import Argument, Usage, filled, place, takes
+from memsheaf.cli.command import Argument, filled, place, takes
 from memsheaf.errors import MemsheafError, NotFound
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -112,17 +112,7 @@ def _turns(call: Call, source: str, folder: str) -> list[Turn]:
 
     from memsheaf.flow.transcripts import read
 
-    if source == "-":
-        text, name = call.console.read_all(most=TRANSCRIPT), "stdin"
-    else:
-        name = basename(source)
-        try:
-            with open(source, encoding="utf-8", errors="replace") as file:
-                text = file.read(TRANSCRIPT + 1)
-        except OSError as error:
-            raise Usage(f"{source!r} cannot be read: {error.strerror}") from None
-        if len(text) > TRANSCRIPT:
-            raise Usage(f"{source!r} is longer than {TRANSCRIPT >> 20} MiB; split it")
+    text, name = call.file_text(source, TRANSCRIPT), "stdin" if source == "-" else basename(source)
     found = read(text, conversation=name, folders=[folder])
     if found.skipped:
         call.console.note(f"{plural(found.skipped, 'line')} could not be understood")

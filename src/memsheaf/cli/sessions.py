@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from memsheaf.cli.call import plural
-from memsheaf.cli.command import Argument, Usage, filled, place, takes
+from memsheaf.cli.command import SESSION, Argument, Usage, filled, place, takes
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ BELONGS = {
 @takes(
     Argument("action", "what to do", "ACTION", required=True, choices=NAMES),
     Argument("text", "start: a title; note: what to note, - reads it from standard input", "TEXT", convert=filled),
-    Argument("--session", "which session; else MEMSHEAF_SESSION, else the only open one", "ID", convert=filled),
+    SESSION,
     Argument("--id", "start: a name for it, instead of the day and a random number", "ID", convert=filled),
     Argument("--template", "start: a Markdown file with the headings", "PATH", convert=place, complete="paths"),
     Argument("--long", "start: with ten sections instead of five"),

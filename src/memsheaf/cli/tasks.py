@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import Argument, Usage, filled, positive, takes
+from memsheaf.cli.command import TASK, Argument, Usage, filled, positive, takes
 from memsheaf.errors import MemsheafError
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -34,13 +34,7 @@ LIMIT = 20
         convert=filled,
     ),
     Argument("second", "a description (verify), or a text (deliver); - reads standard input", "TEXT"),
-    Argument(
-        "--task",
-        "which task; else MEMSHEAF_TASK, else the only active one",
-        "SLUG",
-        convert=filled,
-        complete="tasks",
-    ),
+    TASK,
     Argument("--goal", "start: what shall be so when it is done", "TEXT", convert=filled),
     Argument("--phases", "start, revise: how many phases there are", "N", convert=positive),
     Argument("--slug", "start: the name of its folder, instead of one made from the title", "SLUG", convert=filled),

@@ -114,6 +114,12 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
 
+    def events(self) -> list[str]:
+        """The files of events that are kept beside the Markdown, which `scan` does not list."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder("observability") as folder:
+            return sorted(f"observability/{one.name}" for one in folder.scan() if one.name.endswith(".ndjson"))
+        return []
+
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there."""
         if paths == ROOT_ALONE:
