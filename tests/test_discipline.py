@@ -153,4 +153,57 @@ def test_every_prompt_says_to_check_first_and_to_ignore_memory_on_request(name: 
     said = " ".join(words(name).split())
 
     assert "before you rely on it" in said
-    assert "If the user asks you to ignore memory, act in that turn as if it were empty." in said
+    assert "If the user asks you to ignore memory, act in that turn as if it were empty, and save nothing." in said
+
+
+def test_a_turn_that_was_ignored_is_not_learned_when_it_is_handed_in_late(session: Session) -> None:
+    session.recall("how do we deploy the web shop?", ignore=True)
+    session.recall("and what else?")
+
+    assert not session.learn(turn("how do we deploy the web shop?"))
+    assert session.learn(turn("and what else? Remember that I like tea."))
+
+
+# what a layer keeps itself
+
+
+@pytest.mark.parametrize("name", ["TASK.md", "verified.md", "Verified.md", "revisions.md"])
+def test_no_tool_changes_what_a_task_keeps_step_by_step(settings: Settings, tmp_path: Path, name: str) -> None:
+    with Sheaf.open("task/x", settings=settings, cwd=str(tmp_path), by="agent") as sheaf:
+        sheaf.put(name, "| login | x | 1 | 1 | REGRESSED |\n", free=True)
+        tools = Tools(sheaf)
+        for tool, more in (
+            ("memory_delete", {}),
+            ("memory_write", {"content": "gone"}),
+            ("memory_update", {"old_text": "REGRESSED", "new_text": "VERIFIED"}),
+            ("memory_insert", {"line": 0, "text": "x"}),
+        ):
+            answer = tools.call(tool, {"filename": name, **more})
+            assert answer.startswith(f"Error: '{name}' is kept by `memsheaf task`"), (tool, answer)
+        assert "REGRESSED" in tools.call("memory_read", {"filename": name})
+
+
+def test_a_tool_writes_notes_only_in_order(sheaf: Sheaf) -> None:
+    tools = Tools(sheaf)
+    long = "# Notes\n\n" + "- iteration 3, verdict: fine\n" * 60
+
+    assert tools.call("memory_write", {"filename": "NOTES.md", "content": long}).startswith(
+        "Error: NOTES.md would be"
+    )
+    good = "# Notes\n\n## Active objective\nShip it\n"
+    assert tools.call("memory_write", {"filename": "NOTES.md", "content": good}) == "Memory saved: NOTES.md"
+    assert tools.call("memory_insert", {"filename": "NOTES.md", "line": 0, "text": "x"}).startswith(
+        "Error: NOTES.md is"
+    )
+    assert sheaf.read("NOTES.md").text == good
+
+
+def test_the_own_files_of_a_task_are_searched_and_not_recalled(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("task/x", settings=settings, cwd=str(tmp_path)) as sheaf:
+        for name in ("TASK.md", "session.md", "notes.md"):
+            sheaf.put(name, f"The zebra service moves to Oslo, says {name}.\n", free=True, anyway=True)
+
+        assert {row.path for row in sheaf.search("zebra service")} == {"TASK.md", "session.md", "notes.md"}
+        assert [one.memory.path for one in sheaf.recall("where does the zebra service move?").memories] == [
+            "notes.md"
+        ]

@@ -263,3 +263,37 @@ def test_an_erasure_that_was_cut_short_is_finished_by_the_next(sheaf: Sheaf, set
     sheaf.index.close()
     held = [file for file in Path(settings.cache).rglob("*") if file.is_file()]
     assert not [file for file in held if any(text in file.read_bytes() for text in spellings(DESCRIPTION))]
+
+
+def test_what_tasks_and_sessions_inside_a_project_say_is_named(settings: Settings, tmp_path: Path) -> None:
+    said = "Heliotrope is the colour of the new brand."
+    with Sheaf.open("session/z", settings=settings, cwd=str(tmp_path)) as session:
+        session.put("notes.md", f"{said}\n", free=True)
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
+        path = project.remember("Brand", "Colour", "project", said).path
+
+        proof = project.erase(path)
+
+    assert proof.gone
+    assert "sessions/z/notes.md" in proof.elsewhere
+
+
+def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
+    settings: Settings, tmp_path: Path
+) -> None:
+    from memsheaf.flow.compact import run
+    from memsheaf.flow.turns import Message
+
+    said = "My passport is in the blue drawer."
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
+        talk = [Message("user", f"{said} {number}" + " x" * 900) for number in range(40)]
+        done = run(talk, 2_000, state=project.state, now=0.0)
+        assert done.spill
+        assert said.encode() in (project.state.read(done.spill.name) or b"")
+    with Sheaf.open("user", settings=settings) as user:
+        path = user.remember("Passport", "Where it is", "user", said).path
+
+        assert user.erase(path).gone
+
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
+        assert said.encode() not in (project.state.read(done.spill.name) or b"")

@@ -26,7 +26,8 @@ from memsheaf.errors import (
 )
 from memsheaf.flow.turns import Proposal
 from memsheaf.frontmatter import edited
-from memsheaf.guard.duplicates import LIKE, alike, fact
+from memsheaf.guard.citations import parse as place_of
+from memsheaf.guard.duplicates import LIKE, alike, fact, words
 from memsheaf.guard.names import FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
@@ -229,6 +230,8 @@ class Keeper:
                 _refuse_incomplete(made[change.path])
         given = {change.path for change in changes}
         replaced = {path: found for path in named - given if (found := self.find(path))}
+        for change in changes if by != "user" else ():
+            self._refuse_other_subject(made.get(change.path))
         for change in changes:
             if not is_fact(change.path) or change.expect == ABSENT:
                 continue
@@ -237,6 +240,31 @@ class Keeper:
             elif by != "user" and change.data is None and change.path not in named:
                 raise CreateOnly(change.path)
         return [*changes, *(Change(found.path, None, found.version) for found in replaced.values())]
+
+    def _refuse_other_subject(self, memory: Memory | None) -> None:
+        """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
+        for path in memory.supersedes if memory and is_fact(memory.path) else ():
+            found = self.find(path) if is_fact(path) else None
+            if found and words(found.name) != words(memory.name if memory else ""):
+                raise CreateOnly(path)
+
+    def superseded_by(self, memory: Memory) -> list[str]:
+        """The facts here that a new memory would retire."""
+        return [path for path in memory.supersedes if is_fact(memory.path) and is_fact(path) and self.find(path)]
+
+    def refuse_superseded(self, path: str) -> None:
+        """Raise Exists when a fact that is gone would come back beside the one that superseded it."""
+        for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
+            with suppress(MemsheafError):
+                if path in self.read(row.path).supersedes:
+                    error = Exists(row.path, f"it supersedes {path!r}")
+                    break
+        else:
+            return
+        error.hint = (
+            "`memsheaf undo` of the commit that superseded it brings the old one back and takes the new away."
+        )
+        raise error
 
     def refuse_rewriting(self, memory: Memory, found: Memory) -> None:
         """Raise CreateOnly when a fact would say something else than it does."""
@@ -319,7 +347,7 @@ class Keeper:
         was = self.read(proposal.replaces) if proposal.replaces else None
         supersedes = bool(was and is_fact(was.path))
         fresh = compose(
-            name=proposal.name,
+            name=was.name if was and supersedes else proposal.name,
             description=dated(proposal.description, today),
             kind=proposal.kind,
             body=dated(proposal.content, today),
@@ -329,7 +357,7 @@ class Keeper:
             trust=proposal.trust,
             conversation=proposal.conversation if proposal.conversation.isprintable() else "",
             expires=proposal.expires,
-            citations=was.citations if was and supersedes else (),
+            citations=_unvouched(was) if was and supersedes else (),
             supersedes=(was.path,) if was and supersedes else (),
             reason=proposal.why if supersedes else "",
         )
@@ -375,10 +403,16 @@ def told(memory: Memory) -> tuple[object, ...]:
 
 def _refuse_incomplete(memory: Memory) -> None:
     """Raise TextRefused for a new fact that lacks what shows it to be true."""
-    lacking = [what for what, has in (("citations", memory.citations), ("a reason", memory.reason)) if not has]
+    places = [place for text in memory.citations if (place := place_of(text)) and (place.first or place.symbol)]
+    lacking = [what for what, has in (("a cited place", places), ("a reason", memory.reason)) if not has]
     if memory.state != "ok" or not memory.known:
         lacking.append("a header with name, description and type")
     if lacking:
         error = TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(lacking)}")
         error.hint = "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory."
         raise error
+
+
+def _unvouched(memory: Memory) -> list[str]:
+    """The places of a fact without their hashes: they showed what the fact said before, and not what it says now."""
+    return [str(place._replace(hash="")) if (place := place_of(text)) else text for text in memory.citations]

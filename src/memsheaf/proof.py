@@ -13,13 +13,17 @@ from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
+TITLE = 24  # nor does a shorter name or description, outside of a header
+NESTED = ("tasks", "sessions")
+"""Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""
 
 
 class Proof(NamedTuple):
     """What was erased, where we looked, and what is left. `left` is empty when it is gone.
 
     `names` are those the memory has had: the journal of former ones is erased with it.
-    `elsewhere` names other memories that say the same words: they are not this one's to erase.
+    `elsewhere` names other memories that say the same words, and files of tasks and sessions inside: they are not
+    this one's to erase.
     """
 
     path: str
@@ -66,6 +70,14 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
                 elsewhere |= set() if _is_reserved(name) else others
         elif place not in memories and _holds(data, telling):
             left.append(name)
+    for place in _nested(root):
+        try:
+            with open(place, "rb") as file:
+                found[place] = file.read()
+        except OSError:
+            continue
+        if _holds(found[place], telling):
+            elsewhere.add(os.path.relpath(place, root))
     size = sum(map(len, found.values()))
     return Proof(
         erased.path, erased.names, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere))
@@ -83,6 +95,7 @@ def _pieces(erased: Erased) -> set[bytes]:
     """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
     values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
+    values = {value for value in values if len(value) >= TITLE}
     own = {f"]({target(name)})".encode() for name in erased.names}
     return own | {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
 
@@ -117,6 +130,12 @@ def _is_memory(name: str) -> bool:
 def _is_reserved(name: str) -> bool:
     """Whether it is in a folder that holds no memories of this scope, such as the daily log."""
     return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
+
+
+def _nested(root: str) -> Iterable[str]:
+    for name in NESTED:
+        for folder, _, names in os.walk(os.path.join(root, name)):
+            yield from (os.path.join(folder, one) for one in names)
 
 
 def _files(root: str) -> Iterable[str]:

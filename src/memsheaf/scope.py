@@ -71,7 +71,9 @@ def check_label(label: str, what: str) -> str:
     'researcher'
     """
     folded = label.lower() if label.isascii() else label
-    if not _LABEL.fullmatch(folded) or _DEVICES.fullmatch(folded):
+    if _DEVICES.fullmatch(folded):
+        raise ScopeRefused(f"the {what} name {label!r} is not allowed: Windows keeps it for a device")
+    if not _LABEL.fullmatch(folded):
         raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
     return folded
 

@@ -36,7 +36,7 @@ from memsheaf.errors import (
 from memsheaf.flow.inject import CONTEXT, NOTES, stable
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.session import Session
-from memsheaf.guard.names import CATALOG, check_path
+from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import Page, listing
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
@@ -650,14 +650,14 @@ class Sheaf:
     def undo(self, commit: str = "") -> Commit:
         """Take back a commit: the one named, or the last of ours that stands. Undo an undo by its id.
 
-        What a person did outside is taken back only when it is named.
+        What a person did outside, and events of a task, are taken back only when they are named.
 
         Raises:
             NoSuchCommit, Changed, VersionGone.
         """
         self._keeper.require_writable()
         self.index.look(thorough=True)
-        target = self.store.find(commit) if commit else self.store.last_standing(except_by="outside")
+        target = self.store.find(commit) if commit else self.store.last_standing(except_by="outside", events=False)
         self._keeper.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
         return self._keeper.follow(lambda: self.store.undo(target.id, by=self.by), [CATALOG])
 
@@ -670,6 +670,8 @@ class Sheaf:
         path = self._keeper.spelled(path)
         data = self.store.version(path, version)
         found = self._keeper.find(path)
+        if found is None and is_fact(path):
+            self._keeper.refuse_superseded(path)
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
@@ -682,6 +684,7 @@ class Sheaf:
             NotFound: neither the files nor the journal know it.
         """
         from memsheaf.flow import rehearse
+        from memsheaf.flow.compact import spill
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
@@ -697,14 +700,16 @@ class Sheaf:
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
-        return examine(self.root, erased, [*self.index.files(), *learning.files()])
+        spilled = [file for state in self.state.beside() for file in spill.files(state)]
+        return examine(self.root, erased, {*self.index.files(), *learning.files(), *spilled})
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
         from memsheaf.flow.compact import spill
 
         learning.forget(texts)
-        spill.forget(self.state, texts)
+        for state in self.state.beside():  # a conversation is spilled in its project, whatever scope a memory is in
+            spill.forget(state, texts)
 
     def _texts_of(self, path: str) -> Sequence[bytes]:
         """Every text that a memory has or had, as far as the journal still holds them."""
@@ -762,6 +767,9 @@ class Sheaf:
                         raise Exists(found.path)
                     self._keeper.refuse_other_spelling(path, found)
                     self._keeper.refuse_rewriting(memory, found)
+                retired = self._keeper.superseded_by(memory) if found is None else []
+                if retired and not replace:
+                    raise Exists(retired[0], f"{memory.path!r} would retire it")
                 if not allow_secret:
                     refuse_secrets(memory, found)
                 if has_some and not (found or anyway) and memory.state == "ok":
@@ -770,6 +778,7 @@ class Sheaf:
                 refused.append((_named(path, error), str(error)))
                 continue
             outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
+            outcome["replaced"] += retired
             changes.append(Change(memory.path, data, found.version if found else ABSENT))
             parsed[memory.path] = memory
         if changes and not dry_run:

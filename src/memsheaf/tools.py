@@ -25,8 +25,10 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
+from memsheaf.flow.inject import NOTES
+from memsheaf.flow.recall import LAYER_FILES
 from memsheaf.flow.session import IGNORED, Session
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.names import CATALOG, fold
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.index.table import Row
@@ -202,11 +204,29 @@ class Tools:
         if not isinstance(arguments, Mapping):
             return f"Error: the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
         try:
-            return tool(self._desk, **_arguments(tool, arguments))
+            given = _arguments(tool, arguments)
+            if name not in READING:
+                self._refuse_kept(str(given.get("filename", "")), given)
+            return tool(self._desk, **given)
         except Changed as error:
             return f"Error: {self._shown_anew(error.path)}"
         except MemsheafError as error:
             return f"Error: {without_secrets(self._explained(error))}"
+
+    def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
+        """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
+        sheaf = self._desk.sheaf
+        if sheaf.scope.layer in ("task", "session") and fold(filename) in map(fold, LAYER_FILES):
+            raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
+        if fold(filename) != fold(NOTES):
+            return
+        from memsheaf.layers.tidy import problems
+
+        content = given.get("content")
+        if not isinstance(content, str):
+            raise TextRefused(f"{NOTES} is short: read it, and write all of it with memory_write")
+        if found := problems(content, sheaf.today):
+            raise TextRefused(f"{NOTES} would be out of order: {found[0].what}; {found[0].advice}")
 
     def _explained(self, error: MemsheafError) -> str:
         """An error in the words a model can act on."""

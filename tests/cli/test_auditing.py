@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -35,13 +36,30 @@ def times(folder: Path) -> dict[str, int]:
     return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*") if "cache" not in path.parts}
 
 
-def test_a_scope_that_is_not_there_is_clean_and_is_not_made(run: Run, work: Path, tree: Tree) -> None:
+@pytest.mark.parametrize("words", [[], ["--scope", "task/typo"], ["--scope", "user"], ["--agent", "typo"]])
+def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
+    run: Run, work: Path, tree: Tree, words: list[str]
+) -> None:
     before = tree()
+
+    code, out, err = run("audit", *words)
+    assert (code, out.startswith("Duplicate groups\n  none\n")) == (0, True)
+    assert err.startswith("there is nothing there: ")
+    report = json.loads(run("audit", *words, "--json")[1])
+    assert (report["exists"], report["clean"], report["files"]) == (False, True, 0)
+    for more in ([], ["--json"]):
+        code, out, err = run("lint", *words, *more)
+        assert code == 1
+        assert "there is nothing there: " in (out if more else err)
+        assert "memsheaf scopes" in (out if more else err)
+    assert tree() == before
+
+
+def test_a_scope_that_is_there_and_empty_is_clean(run: Run, work: Path) -> None:
+    run("forget", add(run, "Tests", f"Tests run via {TEST}."))
 
     assert run("audit") == (0, EMPTY, "looked at 0 files of the scope project; nothing was changed\n")
     assert run("lint", "--strict") == (0, "", "")
-    assert json.loads(run("audit", "--json")[1])["clean"] is True
-    assert tree() == before
 
 
 def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run, work: Path) -> None:
@@ -88,7 +106,17 @@ def test_json_has_all_of_it(run: Run, work: Path) -> None:
     report = json.loads(run("audit", "--json")[1])
     lines = json.loads(run("lint", "--json")[1])
 
-    assert list(report) == ["scope", "tree", "files", "clean", "duplicates", "citations", "pollution", "waiting"]
+    assert list(report) == [
+        "scope",
+        "exists",
+        "tree",
+        "files",
+        "clean",
+        "duplicates",
+        "citations",
+        "pollution",
+        "waiting",
+    ]
     assert (report["scope"], report["tree"], report["files"], report["clean"]) == ("project", str(work), 2, False)
     (group,) = report["duplicates"]
     assert (group["kind"], group["level"], group["path"], group["others"]) == (
@@ -99,6 +127,25 @@ def test_json_has_all_of_it(run: Run, work: Path) -> None:
     )
     assert lines["failed"] is True
     assert [(one["path"], one["others"]) for one in lines["findings"]] == [(other, [keeper])]
+    assert lines["findings"][0]["advice"] == f"keep {keeper}, the most specific and recent, and let this one go"
+    assert group["advice"].startswith(f"keep {keeper}, ")
+
+
+def test_what_is_advised_can_be_typed(run: Run, work: Path) -> None:
+    fact = ("--cite", "app.py:1", "--reason", "asked", "--category", "project")
+    assert run("fact", "add", "Limit", "The limit is 3.", *fact)[0] == 0
+    (work / "app.py").write_text("LIMIT = 4\n")
+    add(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01", "--scope", "user")
+
+    (stale,) = json.loads(run("audit", "--json")[1])["citations"]
+    (ended,) = json.loads(run("audit", "--scope", "user", "--json")[1])["waiting"]
+
+    assert stale["advice"] == "`memsheaf fact supersede facts/project_limit.md FACT --reason TEXT`"
+    line = stale["advice"].strip("`").replace("FACT", "'The limit is 4.'").replace("TEXT", "raised")
+    assert run(*shlex.split(line)[1:])[0] == 0
+    line = ended["advice"].partition("`")[2].partition("`")[0]
+    assert line == "memsheaf forget project_freeze.md --scope user"
+    assert run(*shlex.split(line)[1:])[0] == 0
 
 
 def test_notes_fail_a_build_only_when_it_is_strict(run: Run, work: Path) -> None:

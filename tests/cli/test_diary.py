@@ -28,7 +28,8 @@ def test_a_note_is_taken_and_shown(run: Run) -> None:
     today = time.strftime("%Y-%m-%d")
     page = f"logs/{today[:4]}/{today[5:7]}/{today}.md"
 
-    assert run("diary", "Releases go out on Fridays.") == (0, f"Noted in {page}\n", "")
+    said = f"Noted in {page}; `memsheaf diary --undo` takes it back\n"
+    assert run("diary", "Releases go out on Fridays.") == (0, said, "")
     assert json.loads(run("diary", "-", "--json", stdin="two\nlines\n")[1]) == {"path": page}
 
     code, out, _ = run("diary", "--show")
@@ -117,3 +118,18 @@ def test_a_terminal_is_not_driven_by_what_somebody_wrote_into_a_page(run: Run, l
     (logs / "2026" / "10" / "2026-10-05.md").write_text("- 10:00 user: \x1b[31mred\n")
 
     assert "\x1b" not in run("diary", "--show", "2026-10-05")[1]
+
+
+def test_the_last_note_can_be_taken_back_and_no_memory_is_touched(run: Run, tabs: str) -> None:
+    run("diary", "kept")
+    before = run("diary", "--show")[1]
+    run("diary", "a slip")
+
+    assert run("diary", "--undo")[1].startswith("Took back what was logged last, in logs/")
+
+    assert run("diary", "--show")[1] == before
+    assert run("show", tabs)[0] == 0
+    run("diary", "--undo")
+    code, _, err = run("diary", "--undo")
+    assert code == 1
+    assert "nothing is left to undo" in err

@@ -145,6 +145,20 @@ def test_a_free_file_stays_free_and_may_become_a_memory(
     assert "NOTES.md" in run("list", "--type", "user")[1]
 
 
+@pytest.mark.parametrize("name", ["CONTEXT.md", "NOTES.md"])
+def test_what_stands_in_every_prompt_need_not_be_there_to_be_edited(
+    run: Run, editor: Callable[[str], dict[str, str]], tree: Callable[[], dict[str, bytes]], name: str
+) -> None:
+    agent = ("--agent", "researcher")
+    assert run("edit", name, *agent, more=editor("pass"))[:2] == (0, f"{name} is as it was\n")
+    assert not [path for path in tree() if path.endswith(".md")]
+
+    assert run("edit", name, *agent, more=editor("path.write_text('Look twice.\\n')"))[0] == 0
+
+    assert "Look twice." in run("prompt", *agent)[1]
+    assert run("edit", "other.md", *agent, more=editor("pass"))[0] == 1
+
+
 def test_the_draft_can_be_read_by_its_owner_alone(
     run: Run, tabs: str, editor: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:

@@ -61,7 +61,9 @@ def test_notes_are_set_shown_and_stand_in_the_prompt(run: Run) -> None:
 
     assert (code, out) == (0, "# Notes\n\n## Active objective\nShip it\n\n## Phase\n2 of 6\n")
     assert run("notes") == run("notes", "show") == (0, out, "")
-    assert "# Where the work stands\n\n# Notes\n" in run("prompt")[1]
+    shown = run("prompt")[1]
+    assert "# Where the work stands\n\n" in shown
+    assert "\n\n# Notes\n\n## Active objective\nShip it\n" in shown
     found = value(run, "notes")
     assert (found["path"], found["objective"], found["phase"]) == ("NOTES.md", "Ship it", "2 of 6")
     assert (found["blockers"], found["pending"], found["text"]) == ([], [], out)
@@ -147,6 +149,50 @@ def test_notes_cannot_drive_the_terminal(run: Run, environment: dict[str, str]) 
         assert "\x1b[31m" not in out
 
 
+def test_an_objective_that_is_over_is_cleared(run: Run, environment: dict[str, str]) -> None:
+    run("notes", "set", "--objective", "Ship it", "--phase", "2 of 6")
+
+    found = value(run, "notes", "clear", "objective")
+    assert (found["cleared"], found["objective"], found["phase"]) == ("Ship it", "", "2 of 6")
+    assert "Ship it" in (root(environment) / "NOTES-archive.md").read_text()
+    assert run("undo")[0] == 0
+    assert value(run, "notes")["objective"] == "Ship it"
+    assert run("notes", "clear", "pending")[0] == 2
+    assert run("notes", "clear", "phase")[:2] == (0, "Cleared: 2 of 6\n")
+    assert run("notes", "clear", "phase")[0] == 1
+
+
+def test_each_change_of_the_notes_names_its_commit(run: Run) -> None:
+    for words in (
+        ["set", "--phase", "1"],
+        ["block", "No key"],
+        ["pending", "Which queue?"],
+        ["done", "1"],
+        ["clear", "phase"],
+    ):
+        made = value(run, "notes", *words)["commit"]
+        assert made == value(run, "log", "--limit", "1")["commits"][0]["id"]
+    assert value(run, "notes", "pending", "Which queue?")["commit"] == ""
+    assert value(run, "notes", "prune", "--apply")["commit"] == ""
+    assert "commit" not in value(run, "notes")
+
+
+@pytest.mark.parametrize("action", ["block", "pending", "done"])
+def test_what_lacks_its_text_is_told_what_to_type(run: Run, action: str) -> None:
+    code, _, err = run("notes", action)
+
+    assert code == 2
+    assert "there is no text" in err
+
+
+def test_two_lines_are_refused_with_a_word_on_notes(run: Run) -> None:
+    code, _, err = run("notes", "block", "two\nlines")
+
+    assert code == 1
+    assert "Say it in one short line" in err
+    assert "header" not in err
+
+
 # facts
 
 
@@ -157,7 +203,8 @@ def test_a_fact_is_stored_with_the_hash_of_its_place_and_shown_with_a_verdict(ru
     (listed,) = value(run, "fact", "list")["facts"]
     assert (listed["path"], listed["subject"], listed["citations"]) == (PATH, "Test command", [CITED])
     assert (listed["reason"], listed["category"], listed["supersedes"]) == ("asked often", "project", [])
-    assert run("fact", "show", PATH) == run("fact", "show", "project_test-command.md")
+    for name in ("project_test-command.md", "Test command", "test command"):
+        assert run("fact", "show", PATH) == run("fact", "show", name)
     assert run("fact", "show", PATH)[1] == (
         "Test command: Tests run with make test.\nreason: asked often\ncategory: project\n"
         "verified: Makefile:3-4 is as it was cited.\n"
@@ -192,7 +239,9 @@ def test_superseding_takes_over_what_is_not_given(run: Run, work: Path) -> None:
     assert (listed["subject"], listed["category"], listed["citations"]) == ("Test command", "project", [CITED])
     assert (listed["reason"], listed["supersedes"]) == ("renamed", [PATH])
     assert f"supersedes: {PATH}" in run("fact", "show", after)[1]
-    assert value(run, "fact", "supersede", after, "Tests run with nox.", "--reason", "r")["supersedes"] == [after]
+    last = value(run, "fact", "supersede", "Test command", "Tests run with nox.", "--reason", "r")
+    assert last["supersedes"] == [after]
+    assert last["commit"] == value(run, "log", "--limit", "1")["commits"][0]["id"]
 
 
 def test_a_second_fact_is_refused_until_it_supersedes(run: Run, work: Path) -> None:

@@ -49,8 +49,12 @@ def test_a_session_from_its_start_to_its_end(run: Run) -> None:
     assert re.search(r"\n- \d\d:\d\d read the code\n$", shown)
 
     code, out, err = run("session", "end")
-    assert (code, err) == (0, f"1 item could be promoted: `memsheaf promote --session {began[1]}` offers them.\n")
-    assert out.startswith(f"Ended session {began[1]}: 1 file moved to its archive\n")
+    assert (code, err) == (0, "")
+    assert out == (
+        f"Ended session {began[1]}: 1 file moved to its archive\n"
+        f"  `memsheaf undo --scope session/{began[1]}` brings it back\n"
+        f"  1 item could be promoted: `memsheaf promote --session {began[1]}` offers it\n"
+    )
     assert run("session", "list")[1] == "No session is open; `memsheaf session start` begins one.\n"
     assert ", ended)" in run("session", "show", "--session", began[1])[1]
 
@@ -62,6 +66,7 @@ def test_the_list_has_open_sessions_and_on_request_the_others(run: Run, asked: C
 
     assert [line.split()[0] for line in run("session", "list")[1].splitlines()] == ["ID", "one"]
     rows = [line.split() for line in run("session", "list", "--all")[1].splitlines()]
+    assert rows[0] == ["ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE"]
     assert [(row[0], row[8]) for row in rows[1:]] == [("one", "blank"), ("two", "ended")]
     first, second = asked("session", "list", "--all")["sessions"]
     assert first["title"] == "Move the login"
@@ -72,6 +77,7 @@ def test_the_list_has_open_sessions_and_on_request_the_others(run: Run, asked: C
 def test_what_programs_get(asked: Callable[..., Any], one: str) -> None:
     noted = asked("session", "note", "Tests need Redis", "--section", "key")
     assert (noted["id"], noted["section"]) == ("one", "Key Results")
+    assert noted["commit"] == asked("log", "--scope", "session/one")["commits"][0]["id"]
     shown = asked("session", "show")
     assert shown["sections"][3]["title"] == "Key Results"
     assert shown["sections"][3]["text"].endswith("\n\n- Tests need Redis")
@@ -87,11 +93,80 @@ def test_the_session_is_named_chosen_by_the_environment_or_the_only_one(run: Run
 
     code, out, err = run("session", "note", "which?")
     assert (code, out) == (1, "")
-    assert "several could be meant: one, two" in err
+    assert err == (
+        "memsheaf: several could be meant: one, two; name one with --session NAME\n"
+        "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command.\n"
+    )
     assert run("session", "note", "to two", more={"MEMSHEAF_SESSION": "two"})[0] == 0
     assert run("session", "note", "to one", "--session", "one", more={"MEMSHEAF_SESSION": "two"})[0] == 0
     assert "to one" in run("session", "show", "--session", "one")[1]
     assert "to two" in run("session", "show", "--session", "two")[1]
+
+
+def test_show_and_end_take_the_name_as_it_comes(run: Run, asked: Callable[..., Any], one: str, tree: Tree) -> None:
+    asked("session", "start", "--id", "two")
+
+    assert asked("session", "show", "two")["id"] == "two"
+    before = tree()
+    for action in ("show", "end"):
+        code, out, err = run("session", action, "two", "--session", "one")
+        assert (code, out) == (2, "")
+        assert err.startswith("memsheaf: the session is named twice\n")
+        assert run("session", action, "../two")[0] == 1
+        assert run("session", action, "three")[2].startswith("memsheaf: there is no session 'three'\n")
+    assert tree() == before
+    assert asked("session", "end", "two")["id"] == "two"
+    assert [row["id"] for row in asked("session", "list")["sessions"]] == ["one"]
+
+
+@pytest.mark.parametrize("words", [["note"], ["note", " "], ["note", "--section", "key"]])
+def test_a_note_without_a_text_is_a_line_that_is_not_complete(
+    run: Run, one: str, tree: Tree, words: list[str]
+) -> None:
+    before = tree()
+
+    for screen in (False, True):
+        code, out, err = run("session", *words, screen=screen)
+        assert (code, out) == (2, "")
+        assert "usage: memsheaf session" in err or "memsheaf help session" in err
+    assert tree() == before
+
+
+def test_what_is_refused_is_told_in_the_words_of_sessions(run: Run) -> None:
+    assert run("session", "show")[2] == "memsheaf: no session is open\n`memsheaf session start` begins one.\n"
+    assert run("session", "start", "--id", "one")[0] == 0
+    for id, said in {"one": "memsheaf session show --session one", "a b": "--id"}.items():
+        code, out, err = run("session", "start", "--id", id)
+        assert (code, out) == (1, "")
+        assert said in err
+        assert "Scopes are" not in err
+        assert "memsheaf update" not in err
+    assert "Scopes are" not in run("session", "show", "--session", "a b")[2]
+    secret = "ghp_" + "Zx81kQpL" * 4 + "aB3d"
+    code, out, err = run("session", "note", f"the key is {secret}")
+    assert (code, out) == (1, "")
+    assert err.startswith("memsheaf: the note holds ")
+    assert " line " not in err
+
+
+def test_what_search_shows_of_a_session_is_what_it_is_about(run: Run, one: str) -> None:
+    run("session", "note", "Tests need Redis", "--section", "key")
+
+    assert run("search", "--layers", "redis")[1].endswith(" (pinned) Move the login\n")
+    assert run("search", "--layers", "confirmed facts")[1] == ""
+
+
+def test_help_shows_how_to_note_what_can_be_promoted_at_once(run: Run) -> None:
+    shown = run("session", "--help")[1]
+
+    assert "  Subject: fact, see FILE:LINE\n  Why: " in shown
+    (example,) = re.findall(r"printf '(.*)' \|", shown)
+    Path(".git").mkdir()
+    Path("Makefile").write_text("\n" * 11 + "check:\n")
+    run("session", "start", "--id", "one")
+    assert run("session", "note", "--section", "key", "-", stdin=example.replace("\\n", "\n"))[0] == 0
+    (item,) = json.loads(run("promote", "--json")[1])["items"]
+    assert item["recommend_promote"] == "yes", item["steps"]
 
 
 def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, one: str, tree: Tree) -> None:
@@ -100,7 +175,7 @@ def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, on
 
     code, out, err = run("session", "end", screen=True, stdin="\n")
     assert (code, out) == (1, "")
-    assert "1 item could be promoted: `memsheaf promote --session one`" in err
+    assert "1 item could be promoted: `memsheaf promote --session one` offers it\n" in err
     assert "Nothing was changed." in err
     assert tree() == before
     assert run("session", "end", screen=True, stdin="y\n")[0] == 0
@@ -117,6 +192,16 @@ def test_without_anything_to_promote_nobody_is_asked(run: Run, one: str) -> None
 
     assert (code, err) == (0, "")
     assert out.startswith("Ended session one: 1 file moved to its archive\n")
+    assert out.endswith("  nothing waits to be promoted; `memsheaf brief` says where the work stands\n")
+
+
+def test_several_items_are_offered_together(run: Run, one: str) -> None:
+    for number in ("8080", "9090"):
+        run("session", "note", f"The proxy listens on {number}", "--section", "key")
+
+    assert run("session", "end")[1].endswith(
+        "2 items could be promoted: `memsheaf promote --session one` offers them\n"
+    )
 
 
 def test_a_second_end_says_that_it_has_ended_and_undo_opens_it_again(run: Run, one: str) -> None:
@@ -181,7 +266,7 @@ def test_an_option_of_another_action_is_refused_by_name(run: Run, one: str, tree
         ("show", "--section", "key"): "--section goes with note, not with show",
         ("note", "x", "--id", "two"): "--id goes with start, not with note",
         ("start", "--session", "two"): "--session goes with note, show, end, not with start",
-        ("list", "x"): "TEXT goes with start, note, not with list",
+        ("list", "x"): "TEXT goes with start, note, show, end, not with list",
     }.items():
         code, out, err = run("session", *words)
         assert (code, out) == (2, "")

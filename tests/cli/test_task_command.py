@@ -63,7 +63,8 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
         "Delivered deliverables/design.md of feature-x\n"
     )
     assert run("task", "done", "--summary", "Users can log in.")[1] == (
-        "Done: Feature X\n2 notes could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
+        "Done: Feature X\n4 of 6 phases have no report; the first is phase 3\n"
+        "1 note could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
     )
     assert run("task", "list")[1] == "feature-x  done  phase 3  Feature X\n"
     assert "there is no active task" in run("task", "status")[2]
@@ -116,7 +117,10 @@ def test_each_answer_is_one_json_document(run: Run, begun: str) -> None:
 def test_which_task_is_meant(run: Run, begun: str) -> None:
     run("task", "start", "Other", "--slug", "second")
 
-    assert "feature-x, second" in run("task", "status")[2]
+    _, _, err = run("task", "status")
+    assert "feature-x, second" in err
+    assert "memsheaf task list" in err
+    assert "agent/NAME" not in err
     assert asked(run, "status", "--task", "second")["title"] == "Other"
     assert asked(run, "status", more={"MEMSHEAF_TASK": "second"})["title"] == "Other"
     assert asked(run, "status", "--task", begun, more={"MEMSHEAF_TASK": "second"})["title"] == "Feature X"
@@ -148,9 +152,10 @@ def test_undo_takes_back_a_step_and_an_event(run: Run, begun: str, tree: Tree) -
 
     before = kept()
     for words in (["note", "x"], ["event", '{"event_type": "verdict", "payload": {}}'], ["verify", "a", "b"]):
-        asked(run, *words)
+        commit = asked(run, *words)["commit"]
         assert kept() != before
-        assert run("undo", "--scope", "task/feature-x")[0] == 0
+        named = [commit] * (words[0] == "event")  # events are only added to, unless one is named
+        assert run("undo", *named, "--scope", "task/feature-x")[0] == 0
         assert kept() == before
         assert run("doctor", "--scope", "task/feature-x")[0] == 0
 
@@ -190,6 +195,8 @@ def test_a_hostile_name_is_refused_wherever_it_is_given(run: Run, begun: str, tr
 
     for words in (
         ["status", f"--task={name}"],
+        ["status", "--", name],
+        ["drop", "--reason", "x", "--", name],
         ["note", "x", f"--task={name}"],
         ["start", "Title", f"--slug={name}"],
         ["deliver", "--", f"../{name}", "text"],
@@ -247,14 +254,88 @@ def test_the_notes_follow_the_phases_of_the_task(run: Run, begun: str) -> None:
     assert ": feature-x\n" in run("notes")[1]
 
 
-@pytest.mark.parametrize("phase", ["waiting for legal", "2 of 3 (other-task)"])
+@pytest.mark.parametrize("phase", ["waiting for legal", "2 of 3 (other-task)", "1 of 6: plan the schema", "2: x"])
 def test_a_phase_in_somebodys_own_words_or_of_other_work_is_left_alone(run: Run, begun: str, phase: str) -> None:
-    run("task", "start", "Other task")
+    if "other" in phase:
+        run("task", "start", "Other task")
     run("notes", "set", "--phase", phase)
 
     assert asked(run, "phase", "3", "--task", begun)["notes"] == ""
 
     assert f"\n{phase}\n" in run("notes")[1]
+
+
+def test_what_was_decided_is_told_wherever_the_task_is(run: Run, begun: str) -> None:
+    run("task", "revise", "--reason", "Anna approved it", "Use batches of 50.")
+
+    for words in (["task", "status"], ["brief"]):
+        assert "Anna approved it: Use batches of 50." in run(*words)[1]
+    (revision,) = asked(run, "status")["revisions"]
+    assert (revision["first_line"], revision["path"]) == ("Use batches of 50.", "revisions.md")
+
+
+def test_a_task_that_only_ended_has_nothing_to_promote(run: Run) -> None:
+    run("task", "start", "Feature X")
+
+    assert run("task", "done", "--summary", "All of it.")[1] == (
+        "Done: Feature X\n`memsheaf task start TITLE` begins the next\n"
+    )
+    assert json.loads(run("promote", "--task", "feature-x", "--json")[1])["items"] == []
+
+
+def test_the_slug_may_stand_behind_the_action(run: Run, begun: str) -> None:
+    run("task", "start", "Other")
+
+    assert asked(run, "status", begun) == asked(run, "status", "--task", begun)
+    assert asked(run, "status", begun, "--task", "Feature-X")["task"] == begun
+    code, _, err = run("task", "done", "other", "--task", begun)
+    assert code == 2
+    assert "--task" in err
+    assert asked(run, "drop", "other", "--reason", "no time")["task"] == "other"
+    assert asked(run, "done", begun)["task"] == begun
+    assert asked(run, "status", begun, more={"MEMSHEAF_TASK": "other"})["task"] == begun
+    assert "there is no task 'nobody'" in run("task", "status", "nobody")[2]
+
+
+def test_the_end_of_a_task_tells_what_is_next(run: Run, begun: str) -> None:
+    run("notes", "set", "--objective", "Ship it")
+    code, _, err = run("task", "start", "Other")
+    assert (code, err) == (0, "1 other task is active: name this one with --task, or in MEMSHEAF_TASK\n")
+
+    assert run("task", "drop", "other", "--reason", "no time")[1] == (
+        "Dropped: Other\n`memsheaf task status feature-x` tells how the other active task stands\n"
+    )
+    run("task", "phase", "1", "--report", "The schema is there.")
+    ended = run("task", "done")[1]
+    assert "5 of 6 phases have no report; the first is phase 2\n" in ended
+    assert "NOTES.md still has the objective: Ship it\n" in ended
+    assert "`memsheaf notes set --objective TEXT`" in ended
+    assert run("notes", "clear", "objective")[1] == "Cleared: Ship it\n"
+
+
+def test_the_end_of_one_task_says_nothing_in_the_notes_of_another_and_gives_way_to_the_next(
+    run: Run, begun: str
+) -> None:
+    run("task", "start", "Other")
+    run("notes", "set", "--phase", "2 of 6")
+
+    assert asked(run, "drop", "other", "--reason", "no time")["notes"] == ""
+    assert asked(run, "drop", "--reason", "no time")["notes"].endswith(": feature-x was dropped")
+    run("task", "start", "Third", "--phases", "4")
+    assert asked(run, "phase", "2")["notes"] == "2 of 4 (third)"
+
+
+def test_a_task_with_all_its_reports_ends_without_a_word_on_them(run: Run) -> None:
+    run("task", "start", "Small", "--phases", "2")
+    for _ in range(2):
+        run("task", "phase", "--report", "There.")
+
+    assert "report" not in run("task", "done")[1]
+    run("task", "start", "Open", "--slug", "open")
+    assert asked(run, "done")["unreported"] == []
+    run("task", "start", "Three", "--phases", "3")
+    run("task", "phase", "2", "--report", "There.")
+    assert asked(run, "done")["unreported"] == [1, 3]
 
 
 def test_no_notes_are_begun_for_a_phase(run: Run, begun: str, tree: Tree) -> None:

@@ -121,5 +121,5 @@ def test_standard_input_that_is_not_text_or_has_no_end_is_refused(run: Run, tree
     before = tree()
 
     assert run(*TABS, stdin="x" * 2_000_000)[0] == 1
-    assert run(*TABS, stdin="")[0] == 1
+    assert run(*TABS, stdin="")[0] == 2
     assert tree() == before

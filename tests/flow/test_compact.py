@@ -609,7 +609,7 @@ def test_a_turn_off_the_record_is_not_written_down(state: State, words: str) -> 
     assert "Step 1 is done." in kept
 
 
-def test_old_files_go_and_an_erased_text_takes_its_file_along(state: State, tmp_path: Path) -> None:
+def test_old_files_go_and_an_erased_text_is_taken_out_of_the_others(state: State, tmp_path: Path) -> None:
     first = run(talk(40, 300), 700, state=state, now=NOW).spill
     assert first is not None
     path = Path(state.folder, first.name)
@@ -624,8 +624,14 @@ def test_old_files_go_and_an_erased_text_takes_its_file_along(state: State, tmp_
 
     spill.forget(state, [b"---\nname: x\n---\nSomething else entirely.\n"])
     assert second.name in state.names()
-    spill.forget(state, [b"---\nname: x\n---\nGO ON with step 3.\n"])
-    assert state.names(drafts=True) == ["other.json"]
+    before = (state.read(second.name) or b"").decode()
+    spill.forget(state, [b"---\nname: x\ntype: project\n---\nGO ON with step 3.\n"])
+    assert state.names(drafts=True) == ["other.json", second.name]
+    after = (state.read(second.name) or b"").decode()
+    assert "go on with step 3" not in after.lower()
+    gone = [line for line in before.splitlines() if line not in after.splitlines()]
+    assert {line.lower()[:17] for line in gone} == {"go on with step 3"}
+    assert after.count("(erased: it said what an erased memory said)") == len(gone)
 
 
 def test_nothing_is_written_when_nothing_has_to_be_done(state: State) -> None:

@@ -55,7 +55,26 @@ def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_sta
     assert group.keeper == "a3.md"
     assert group.others == ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md")
     assert result.opposed == ()
-    assert [(crowd.about, len(crowd.paths)) for crowd in result.crowds] == [("cd evals && npm test", 6)]
+    assert result.crowds == ()  # the group tells of all of them
+
+
+@pytest.mark.parametrize(
+    "subject", ["npm tests", "npm commands", "npm test suite", "Tests here", "pytest or npm test"]
+)
+def test_what_a_memory_is_called_does_not_keep_it_from_those_that_say_the_same(subject: str) -> None:
+    sixth = memory(subject, "Tests are run with cd evals && npm test in this repository.")
+
+    (group,) = found(*(memory(f"a{n}", text) for n, text in enumerate(SIX[:5])), sixth).groups
+
+    assert (group.keeper, len(group.others)) == ("a3.md", 5)
+
+
+def test_a_crowd_that_is_more_than_one_group_is_told() -> None:
+    more = [f"{TEST} needs the key of the staging vault, a proxy and much patience on Mondays."]
+
+    result = said(*SIX, *more)
+
+    assert [(crowd.about, len(crowd.paths)) for crowd in result.crowds] == [("cd evals && npm test", 7)]
 
 
 def test_the_order_in_which_memories_come_makes_no_difference() -> None:

@@ -379,7 +379,11 @@ def test_events_are_no_memories_and_undo_takes_one_back(task: Task) -> None:
     before = [row.path for row in task.sheaf.list()]
     first, second = (commit.id for commit in list(task.sheaf.log(limit=2))[::-1])
 
-    task.sheaf.undo()
+    task.note("a slip")
+    task.sheaf.undo()  # events are only added to, unless one is named
+    assert "a slip" not in task.sheaf.read("TASK.md").text
+    assert len(list(events.lines(task.sheaf))) == 2
+    task.sheaf.undo(second)
     assert len(list(events.lines(task.sheaf))) == 1
     task.sheaf.undo(first)
     assert files(task) == {}

@@ -368,10 +368,15 @@ def test_the_same_fact_can_be_cited_anew_but_not_said_again(facts: Facts) -> Non
     assert made.citations == ("src/new.py:1",)
 
 
-def test_a_fact_on_another_subject_may_supersede(sheaf: Sheaf, facts: Facts) -> None:
+def test_only_for_a_person_a_fact_on_another_subject_supersedes(sheaf: Sheaf, facts: Facts) -> None:
     facts.add(PORT)
+    other = PORT._replace(subject="Ports", fact="All services listen on 443.")
 
-    made = facts.add(PORT._replace(subject="Ports", fact="All services listen on 443."), supersedes=PATH)
+    with pytest.raises(CreateOnly):
+        facts.add(other, supersedes=PATH)
+    assert paths(sheaf) == [PATH]
+    sheaf.by = "user"
+    made = facts.add(other, supersedes=PATH)
 
     assert paths(sheaf) == [made.path]
 
@@ -387,6 +392,30 @@ def test_only_a_fact_that_is_there_can_be_superseded(sheaf: Sheaf, facts: Facts)
     with pytest.raises(Refused, match="no fact"):
         facts.add(PORT, supersedes="free.md")
     assert "user_tabs.md" in paths(sheaf)
+
+
+def test_a_fact_is_found_by_its_file_or_its_subject(sheaf: Sheaf, facts: Facts) -> None:
+    made = facts.add(PORT)
+    assert facts.commit == next(iter(sheaf.log())).id
+
+    for name in (made.path, made.path.removeprefix("facts/"), PORT.subject, f" {PORT.subject.upper()}! "):
+        assert facts.find(name).path == made.path
+    for name in ("nobody", "nobody.md", ""):
+        with pytest.raises(NotFound, match="no fact") as caught:
+            facts.find(name)
+        assert "memsheaf fact" in caught.value.hint
+    again = facts.supersede(PORT.subject, "The port is 9090.", reason="moved")
+    assert again.supersedes == (made.path,)
+    assert facts.commit == next(iter(sheaf.log())).id
+
+
+def test_two_files_on_one_subject_are_named(sheaf: Sheaf, facts: Facts) -> None:
+    made = facts.add(PORT)
+    (Path(sheaf.root) / "facts" / "other.md").write_text(made.text)
+
+    with pytest.raises(Refused, match=r"facts/other\.md.*facts/"):
+        facts.find(PORT.subject)
+    assert facts.find("other.md").path == "facts/other.md"
 
 
 def test_a_correction_lacks_nothing_either(sheaf: Sheaf, facts: Facts, tree: WorkingTree) -> None:
@@ -405,7 +434,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.layers.facts import Fact, Facts
 home, cache, root, who = sys.argv[1:]
 settings = Settings(home, cache, embedder="none", project=root)
-with Sheaf.open("project", settings=settings, cwd=home, by=who) as sheaf:
+with Sheaf.open("project", settings=settings, cwd=home, by="user") as sheaf:
     facts, won = Facts(sheaf), []
     for number in range(10):
         fact = Fact(f"Number {number}", f"The number of {number} is {who}.", ("a.py:1",), "r", "project")
@@ -528,7 +557,7 @@ def test_no_tool_makes_a_fact_without_its_evidence_or_retires_one_with_it(sheaf:
 
     for content in (header, "Port 9090.\n"):
         answer = tools.call("memory_write", {"filename": "facts/x.md", "content": content})
-        assert answer.startswith("Error: 'facts/x.md' is no fact yet: it lacks citations, a reason")
+        assert answer.startswith("Error: 'facts/x.md' is no fact yet: it lacks a cited place, a reason")
 
     assert [row.path for row in sheaf.list()] == [old.path]
 
@@ -603,7 +632,13 @@ def test_an_imported_fact_retires_what_it_supersedes(sheaf: Sheaf, facts: Facts,
     text = rewritten(sheaf).replace("\n---\n", f"\nsupersedes:\n  - {PATH}\n---\n")
     (tmp_path / "in" / NEXT).write_text(text)
 
-    assert sheaf.take_in(str(tmp_path / "in")).added == (NEXT,)
+    refused = sheaf.take_in(str(tmp_path / "in"))
+    assert (refused.added, [path for path, _ in refused.refused]) == ((), [NEXT])
+    assert "would retire it" in refused.refused[0][1]
+    assert paths(sheaf) == [PATH]
+
+    done = sheaf.take_in(str(tmp_path / "in"), replace=True)
+    assert (done.added, done.replaced) == ((NEXT,), (PATH,))
     assert paths(sheaf) == [NEXT]
 
 
@@ -664,9 +699,10 @@ def test_a_person_may_forget_restore_and_erase_a_fact(opened: Callable[..., Shea
         sheaf.undo()
         assert facts.find(PATH).version == version
         made = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
-        sheaf.restore(PATH, version)
-        assert paths(sheaf) == [NEXT, PATH]
+        with pytest.raises(Exists, match="supersedes"):  # two that say the opposite would stand side by side
+            sheaf.restore(PATH, version)
         assert sheaf.erase(made.path).gone
+        sheaf.restore(PATH, version)
         assert paths(sheaf) == [PATH]
 
 
@@ -706,3 +742,37 @@ def test_a_sheaf_for_reading_shows_facts_and_takes_none(opened: Callable[..., Sh
         assert [memory.path for memory in reader.all()] == [PATH]
         with pytest.raises(ReadOnly):
             reader.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
+
+
+def test_no_tool_retires_a_fact_about_something_else(sheaf: Sheaf, facts: Facts) -> None:
+    old = facts.add(PORT)
+    more = f"citations:\n  - a.py:1\nreason: y\nsupersedes:\n  - {old.path}\n"
+    content = f"---\nname: Nonsense\ndescription: d\ntype: project\n{more}---\nNobody knows.\n"
+
+    answer = Tools(sheaf).call("memory_write", {"filename": "facts/zzz.md", "content": content})
+
+    assert answer.startswith(f"Error: '{old.path}' is a fact")
+    assert paths(sheaf) == [old.path]
+
+
+@pytest.mark.parametrize("citation", ["x", "https://example.com/x", "src/app.py"])
+def test_a_fact_needs_a_place_that_can_be_looked_up(sheaf: Sheaf, citation: str) -> None:
+    text = f"---\nname: N\ndescription: d\ntype: project\ncitations:\n  - {citation}\nreason: r\n---\nIt is so.\n"
+
+    with pytest.raises(TextRefused, match="a cited place"):
+        sheaf.put("facts/n.md", text)
+
+
+def test_a_correction_that_was_learned_does_not_borrow_the_evidence_of_the_old_text(
+    sheaf: Sheaf, facts: Facts
+) -> None:
+    old = facts.add(PORT._replace(citations=("a.py:1@" + "0" * 8,)))
+    sheaf.learn(turn(CORRECTION))
+    sheaf.distil()
+    (waiting,) = sheaf.learning.queue.all()
+
+    made = sheaf.learning.approve(waiting.id)
+
+    assert made.supersedes == (old.path,)
+    assert made.name == PORT.subject
+    assert all("@" not in place for place in made.citations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -275,6 +275,55 @@ def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
 # changing
 
 
+def test_an_objective_that_is_over_is_cleared_to_the_archive(sheaf: Sheaf, notes: Notes) -> None:
+    notes.set(objective="Ship it", phase="2 of 6")
+    notes.block("No key")
+
+    assert notes.clear("objective") == "Ship it"
+
+    assert (objective_of(notes.text), phase_of(notes.text), len(blockers_of(notes.text))) == ("", "2 of 6", 1)
+    assert "- Active objective: Ship it" in sheaf.read(ARCHIVE).text
+    assert notes.commit == next(iter(sheaf.log())).id
+    notes.set(objective="The next")
+    assert "## Active objective\nThe next\n\n## Phase\n2 of 6\n" in notes.text
+    assert notes.clear("phase") == "2 of 6"
+    with pytest.raises(Refused, match="no phase"):
+        notes.clear("phase")
+
+
+def test_clearing_takes_all_that_stands_below_the_heading_and_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "# Notes\r\n\r\nmine\r\n\r\n## Objective\r\nOne,\r\ntwo.\r\n\r\n- three\r\n\r\n## Phase\r\n2\r\n")
+
+    assert notes.clear("objective") == "One,\ntwo.\nthree"
+    assert notes.text == "# Notes\r\n\r\nmine\r\n\r\n## Phase\r\n2\r\n"
+    assert notes.clear("phase") == "2"
+    assert notes.text == "# Notes\r\n\r\nmine\r\n"
+
+
+def test_notes_that_held_nothing_else_are_blank_ones_then(sheaf: Sheaf, notes: Notes) -> None:
+    write(sheaf, "## Phase\n2")
+
+    assert notes.clear("phase") == "2"
+    assert notes.text == "# Notes\n"
+
+
+def test_the_last_commit_is_known_and_none_when_nothing_changed(sheaf: Sheaf, notes: Notes) -> None:
+    steps: list[Callable[[], object]] = [
+        partial(notes.set, phase="1"),
+        partial(notes.block, "No key"),
+        partial(notes.pend, "Which queue?"),
+        partial(notes.unblock, 1),
+        partial(notes.clear, "phase"),
+    ]
+    for step in steps:
+        step()
+        assert notes.commit == next(iter(sheaf.log())).id
+    notes.pend("Which queue?")
+    assert notes.commit == ""
+    notes.prune(apply=True)
+    assert notes.commit == ""
+
+
 def test_notes_begin_with_what_is_said_and_keep_their_order(notes: Notes) -> None:
     assert notes.text == ""
     notes.pend("Which queue?")
@@ -373,8 +422,8 @@ def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(
         ("iteration 3 passed", "history"),
         ("the verdict is in", "history"),
         ("see phase-3-report", "history"),
-        ("", "says nothing"),
-        (" \n ", "says nothing"),
+        ("", "(blocker|what is pending) says nothing"),
+        (" \n ", "(blocker|what is pending) says nothing"),
         ("x" * (ENTRY_BYTES + 1), "300"),
         ("好" * 101, "300"),
         ("two\nlines", "line break"),
@@ -388,6 +437,7 @@ def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes, text: st
         with pytest.raises(TextRefused, match=word) as caught:
             change(text)
         assert caught.value.hint
+        assert "header" not in caught.value.hint
     assert sheaf.list() == []
 
 

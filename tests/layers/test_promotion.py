@@ -18,7 +18,7 @@ from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused,
 from memsheaf.layers import Layers, sessions, tasks
 from memsheaf.layers.checklist import UNDECIDED, Choice, Examination, Item, examine
 from memsheaf.layers.promotion import items, promote, sources, task_names, usual_target
-from memsheaf.layers.signs import is_procedure, kind_of, of_one_task
+from memsheaf.layers.signs import is_procedure, kind_of, of_one_task, without_places
 from memsheaf.memory import Memory
 from memsheaf.tree import WorkingTree
 
@@ -67,6 +67,10 @@ def verdicts(found: Examination) -> dict[str, str]:
 
 def said(found: Examination, name: str) -> str:
     return next(step.said for step in found.steps if step.name == name)
+
+
+def help_of(found: Examination, name: str) -> str:
+    return next(step.help for step in found.steps if step.name == name)
 
 
 def up(layers: Layers, item: Item, to: str = "project", choice: Choice = UNDECIDED) -> Memory:
@@ -122,6 +126,34 @@ def test_a_subject_is_what_stands_before_a_colon(layers: Layers, note: str, subj
 
     assert (item.subject, item.text) == (subject, text)
     assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
+
+
+@pytest.mark.parametrize(
+    ("note", "places"),
+    [
+        ("It starts in `my dir/ä file.py:1`", ("my dir/ä file.py:1",)),
+        ("It starts in `my dir/ä file.py#main` and Makefile:2", ("my dir/ä file.py#main", "Makefile:2")),
+        ("It starts in `src/app.py:1`", ("src/app.py:1",)),
+        ("It listens on `localhost:8080` and on `my host:8080`", ()),
+        ("Run `make check` and see Makefile:2", ("Makefile:2",)),
+    ],
+)
+def test_a_place_in_backticks_is_read_whole(layers: Layers, note: str, places: tuple[str, ...]) -> None:
+    assert noted(layers, note).citations == places
+
+
+def test_a_command_in_backticks_with_a_place_in_it_is_told_by_the_tree(
+    layers: Layers, tree: WorkingTree, work: Path
+) -> None:
+    (work / "my docs").mkdir()
+    (work / "my docs" / "release.md").write_text("Fridays.\n")
+
+    for note, place in [("`less docs/release.md:1`", "docs/release.md:1"), *[(f"`{one}`", one) for one in SPACED]]:
+        item = noted(layers, f"Releases: they go out on Fridays, see {note}\nWhy: asked")
+        assert examine(item, layers.project, tree=tree).item.citations == (place,)
+
+
+SPACED = ["my docs/release.md:1", "my docs/gone.md:1"]
 
 
 def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
@@ -277,11 +309,15 @@ def test_what_is_there_already_is_skipped(layers: Layers) -> None:
     for same in (
         "Test command: `make check` runs before each push, see Makefile:2!",
         "Test command: `make check` runs before each push",
-        "How to test: before each push, `make check` runs, see Makefile:2",
     ):
         found = examine(noted(layers, same), layers.project)
         assert found.supersedes == "facts/reference_test-command.md", same
         assert verdicts(found)["duplicate"] in ("stop", "ask")
+    up(layers, noted(layers, FRIDAY))
+    found = examine(
+        noted(layers, "When we release: as docs/release.md:1 says, they go out on Fridays"), layers.project
+    )
+    assert found.supersedes == "facts/project_releases.md"
     found = examine(noted(layers, "Test command: `make check` runs before each push."), layers.project)
     assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
 
@@ -333,6 +369,7 @@ def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layer
 
     assert verdicts(found)["duplicate"] == "ask"
     assert "no fact" in said(found, "duplicate")
+    assert help_of(found, "duplicate") == "--anyway RATIONALE --subject TEXT"
     for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
         assert verdicts(examine(item, layers.project, choice=Choice(supersedes=path)))["duplicate"] == "stop"
 
@@ -350,6 +387,11 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
     assert examine(gone, layers.project, tree=tree).recommend == "defer"
     guess = whole._replace(text="Releases probably go out on Fridays")
     assert examine(guess, layers.project, tree=tree).recommend == "defer"
+    assert examine(whole, layers.project, tree=tree).lacking == ()
+    assert examine(gone, layers.project, tree=tree).lacking == ("citations",)
+    assert examine(guess, layers.project, tree=tree).lacking == ("fact",)
+    assert found.lacking == ("subject", "citations", "reason")
+    assert help_of(found, "five fields") == "--subject TEXT --cite PLACE --reason TEXT"
     with pytest.raises(Blocked, match="five fields"):
         up(layers, bare, choice=Choice(anyway="I insist"))
 
@@ -388,13 +430,53 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
     memory = promote(item, layers.sheaf("session/s1"), layers.project, tree=tree)
 
     assert (memory.path, memory.name) == ("facts/reference_test-command.md", "Test command")
-    assert memory.body == "`make check` runs before each push, see Makefile:2\n"
+    assert memory.body == "`make check` runs before each push\n"
     assert memory.citations[0].startswith("Makefile:2@")
     assert memory.reason == "CI runs the same"
     first = "- Test command: `make check` runs before each push, see Makefile:2"
     after = before.replace(first, f"{first} (promoted: facts/reference_test-command.md)")
     assert sessions.of(layers, "s1").text == after
     assert items(layers.sheaf("session/s1")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It is so, see src/app.py:1", "It is so"),
+        ("It is so, see src/app.py:1.", "It is so."),
+        ("It is so (src/app.py:1)", "It is so"),
+        ("It is so (see `src/app.py:1`).", "It is so."),
+        ("It is so. See src/app.py:1.", "It is so."),
+        ("It is so. See src/app.py:1", "It is so."),
+        ("It is so - see src/app.py:1 and `my dir/b.py#run`", "It is so"),
+        ("It is so (3, see src/app.py:1), always", "It is so (3), always"),
+        ("It is so, see src/app.py#L1", "It is so"),
+        ("Es ist so, siehe src/app.py:1.", "Es ist so."),
+        ("C'est ainsi, voir src/app.py:1", "C'est ainsi"),
+        ("Es así, véase src/app.py:1", "Es así"),
+        ("是这样，见 src/app.py:1。", "是这样。"),
+        ("そうである（src/app.py:1 参照）。", "そうである。"),
+        # what holds the sentence together stays
+        ("In src/app.py:1 it is so", "In src/app.py:1 it is so"),
+        ("You see src/app.py:1 at work", "You see src/app.py:1 at work"),
+        ("It is what you see in src/app.py:1, and so you can see src/app.py:1.",) * 2,
+        ("It is so, see src/app.py:1 and src/other.py", "It is so, see src/app.py:1 and src/other.py"),
+        ("It is so, see src/other.py:1", "It is so, see src/other.py:1"),
+        ("It is so, see src/app.py:1 and src/other.py:2", "It is so, see src/app.py:1 and src/other.py:2"),
+        ("It is so, see src/app.py:12", "It is so, see src/app.py:12"),
+        ("See src/app.py:1", "See src/app.py:1"),
+        ("see " * 4_900, "see " * 4_900),
+        ("(" * 19_000, "(" * 19_000),
+        (" " * 19_000, " " * 19_000),
+        ("(see a, " * 2_000, "(see a, " * 2_000),
+    ],
+)
+def test_a_place_that_became_a_citation_is_taken_out_of_the_sentence(text: str, expected: str) -> None:
+    assert without_places(text, ("src/app.py:1@5f0c2a91", "my dir/b.py#run")) == expected
+
+
+def test_a_place_stays_in_what_is_no_fact(layers: Layers) -> None:
+    assert up(layers, noted(layers, PUSH), "task/feature-x").body.endswith("each push, see Makefile:2\n")
 
 
 def test_it_climbs_from_session_to_task_to_project(layers: Layers) -> None:
@@ -570,7 +652,7 @@ def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Lay
     item = noted(layers, FRIDAY)
     before = sessions.of(layers, "s1").text
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="there is no task 'nothing'"):
         up(layers, item, "task/nothing")
     for to in ("session/s1", "agent/researcher"):
         with pytest.raises(ScopeRefused):

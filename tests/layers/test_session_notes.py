@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.flow.inject import words
+from memsheaf.index.vectors import passages
 from memsheaf.layers import Layers
 from memsheaf.layers.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
 from memsheaf.layers.promotion import items
@@ -99,6 +101,7 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     assert notes.body == words("session")
     assert notes.is_blank
     assert (page.get("name"), page.get("type"), page.get("pinned")) == ("Move the login", "project", "true")
+    assert page.get("description") == "Move the login"
     assert page.get("started") == "2026-11-18T12:00:00Z"
     assert page.get("created") == page.get("updated") == local("%Y-%m-%d")
     assert page.get("source") == "user"
@@ -137,12 +140,14 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Layer
     notes.note("first")
     before = notes.text
 
-    with pytest.raises(Exists, match="it is open"):
+    with pytest.raises(Exists, match="it is open") as caught:
         start(layers, id="ONE")
+    assert "memsheaf session show --session one" in caught.value.hint
     assert notes.text == before
     notes.end()
-    with pytest.raises(Exists, match="it has ended"):
+    with pytest.raises(Exists, match="it has ended") as caught:
         start(layers, id="one")
+    assert "memsheaf undo --scope session/one" in caught.value.hint
     assert notes.text == before
 
 
@@ -155,7 +160,7 @@ def test_the_users_own_template_is_taken_if_there_is_one(layers: Layers, setting
     notes = start(layers, id="own")
 
     assert notes.body == "# Notizen\n\n## Stand\n_Wo wir sind._\n\n## 日志\n"
-    assert notes.note("läuft 🎉", section="日") == "日志"
+    assert notes.note("läuft 🎉", section="日").section == "日志"
     assert notes.body.endswith("## 日志\n\n- läuft 🎉\n")
     with pytest.raises(TextRefused, match="no section 'Worklog'; there are: Stand, 日志"):
         notes.note("there is no worklog")
@@ -203,7 +208,8 @@ def test_a_template_that_may_not_be_stored_makes_no_session(layers: Layers, tmp_
 
 
 def test_a_note_without_a_section_goes_to_the_worklog_with_its_time(notes: SessionNotes, now: list[float]) -> None:
-    assert notes.note("built it") == "Worklog"
+    noted = notes.note("built it")
+    assert noted == ("Worklog", next(iter(notes.sheaf.log())).id)
     now[0] += 86_400
     notes.note("shipped it tomorrow")
 
@@ -218,7 +224,7 @@ def test_a_note_without_a_section_goes_to_the_worklog_with_its_time(notes: Sessi
 
 @pytest.mark.parametrize("name", ["err", "Errors & Corrections", "ERRORS and corr", "errors, and: corrections"])
 def test_a_section_is_named_by_its_words_or_how_it_begins(notes: SessionNotes, name: str) -> None:
-    assert notes.note("The clock was wrong\nby an hour", section=name) == "Errors & Corrections"
+    assert notes.note("The clock was wrong\nby an hour", section=name).section == "Errors & Corrections"
 
     assert under(notes, "errors and corrections") == "- The clock was wrong\n  by an hour"
 
@@ -237,14 +243,14 @@ def test_a_beginning_that_two_sections_share_is_refused(layers: Layers) -> None:
 
     with pytest.raises(TextRefused, match="several sections could be 'key'; there are: Key Results, Key People"):
         notes.note("x", section="key")
-    assert notes.note("x", section="key r") == "Key Results"
+    assert notes.note("x", section="key r").section == "Key Results"
 
 
 def test_replacing_keeps_heading_and_guide_and_nothing_else_of_a_section(notes: SessionNotes) -> None:
     notes.note("old", section="current")
     notes.note("stays", section="files")
 
-    assert notes.note("Phase 2\n\n- next: tests  ", section="current", replace=True) == "Current State"
+    assert notes.note("Phase 2\n\n- next: tests  ", section="current", replace=True).section == "Current State"
 
     assert under(notes, "Current State") == "Phase 2\n\n- next: tests"
     assert under(notes, "Files and Functions") == "- stays"
@@ -412,8 +418,9 @@ def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
 ) -> None:
     assert of(layers).id == "one"
     start(layers, id="two")
-    with pytest.raises(ScopeRefused, match="several could be meant: one, two"):
+    with pytest.raises(ScopeRefused, match="several could be meant: one, two") as caught:
         of(layers)
+    assert "MEMSHEAF_SESSION" in caught.value.hint
     assert of(layers, "TWO").id == "two"
     with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
         assert of(chosen).id == "one"
@@ -423,13 +430,15 @@ def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
 
 
 def test_without_a_session_there_is_none_and_looking_makes_none(layers: Layers, tmp_path: Path) -> None:
-    for act in (
-        lambda: of(layers),
-        lambda: of(layers, "nobody"),
-        lambda: SessionNotes(layers.sheaf("session/x")).end(),
-    ):
-        with pytest.raises(NotFound):
+    acts: dict[str, Callable[[], object]] = {
+        "^no session is open$": lambda: of(layers),
+        "^there is no session 'nobody'$": lambda: of(layers, "nobody"),
+        "^there is no session 'x'$": lambda: SessionNotes(layers.sheaf("session/x")).end(),
+    }
+    for said, act in acts.items():
+        with pytest.raises(NotFound, match=said) as caught:
             act()
+        assert "memsheaf session" in caught.value.hint
 
     assert (open_sessions(layers), ended_sessions(layers)) == ([], [])
     assert bytes_below(tmp_path) == {}
@@ -442,6 +451,77 @@ def test_no_prompt_holds_anything_of_a_session(layers: Layers, notes: SessionNot
         assert "quetzalcoatl" not in prompt
     assert "login" not in layers.prompt()
     assert [row.path for row in layers.project.list()] == []
+
+
+# what is found and shown of it
+
+NOBODYS = [
+    "what went wrong yesterday with the deploy?",
+    "Which command runs before make check?",
+    "confirmed facts",
+    "Key Results and approved verdicts",
+    "where does the session cookie live?",
+    "which files and functions matter here?",
+]
+"""Questions that share words with our templates."""
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("title", ["", "Move the login"])
+def test_a_blank_session_is_never_found_nor_shown(layers: Layers, settings: Settings, title: str, long: bool) -> None:
+    notes = start(layers, title, template=template_of(settings, long=long))
+
+    for question in [*NOBODYS, "how do I move the login?"]:
+        assert layers.look_up(question) == [], question
+        assert layers.session().recall(question).memories == (), question
+    assert passages(notes.memory) == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("title", ["", "Move the login"])
+def test_only_what_was_noted_is_found(layers: Layers, title: str, end: str) -> None:
+    notes = start(layers, title, id="one")
+    notes.note("The proxy listens on 8443", section="key")
+    notes.note("```sh\n# reload the proxy\nnginx -s reload\n```", section="current", replace=True)
+    file_of(notes).write_bytes(notes.text.replace("\n", end).encode())
+
+    for question in NOBODYS:
+        assert layers.look_up(question) == [], question
+    assert [one.row.path for one in layers.look_up("reload")] == [FILE]
+    assert [one.row.path for one in layers.look_up("login")] == [FILE] * bool(title)
+    code, said = "```sh\n# reload the proxy\nnginx -s reload\n```", "- The proxy listens on 8443"
+    head = [f"{title}. {title}"] if title else []
+    assert passages(notes.memory) == ["\n".join([*head, code, said])]
+
+
+def test_only_what_was_noted_is_shown_of_a_session_that_has_ended(
+    layers: Layers, notes: SessionNotes, settings: Settings, tmp_path: Path
+) -> None:
+    notes.note("The proxy listens on 8443", section="key")
+    notes.note("```sh\n# reload\n```", section="current", replace=True)
+    file_of(notes).write_bytes(notes.text.replace("\n", "\r\n").encode())
+    notes.end()
+
+    with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
+        for question in NOBODYS:
+            assert chosen.session().recall(question).memories == (), question
+        (shown,) = chosen.session().recall("Which port does the proxy listen on?").memories
+    assert shown.memory.path == ARCHIVE + FILE
+    assert shown.text == "## Current State\n```sh\n# reload\n```\n\n## Key Results\n- The proxy listens on 8443"
+
+
+def test_prose_of_a_template_is_not_found_while_nothing_was_noted(layers: Layers) -> None:
+    start(layers, template="# Kiosk\n\nAsk Quetzal first.\n\n## Log\nWrite in ink.\n")
+
+    assert layers.look_up("quetzal ink kiosk") == []
+
+
+def test_a_memory_of_another_name_is_found_by_all_its_words_whatever_its_header_says(notes: SessionNotes) -> None:
+    header = "---\nname: Form\ndescription: A form\ntype: project\nblank: yes\n---\n"
+    Path(notes.sheaf.root, "form.md").write_text(f"{header}## Quetzal\n_Kiosk_\n\nink\n")
+
+    for word in ("quetzal", "kiosk", "ink", "form"):
+        assert [row.path for row in notes.sheaf.search(word)] == ["form.md"]
 
 
 # ending
@@ -589,8 +669,9 @@ def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_pat
     for secret in SECRETS:
         for number, act in enumerate(acts):
             # a title is one line, and a template has headings of its own
-            with pytest.raises(SecretFound if number < 2 else TextRefused):
+            with pytest.raises(SecretFound if number < 2 else TextRefused) as caught:
                 act(secret)
+            assert number > 1 or str(caught.value).startswith("the note holds ")
     assert bytes_below(tmp_path) == before
 
 
@@ -674,3 +755,56 @@ def test_of_two_who_end_it_at_once_one_does(notes: SessionNotes, settings: Setti
         with pytest.raises(Blocked):
             other.note("too late")
     assert notes.sheaf.read(ARCHIVE + FILE).body.endswith(" x\n")
+
+
+# what a review found
+
+
+def test_the_end_overwrites_nothing_in_the_archive(layers: Layers) -> None:
+    notes = start(layers, id="one")
+    notes.note("kept", section="key")
+    notes.sheaf.put("archive/foo.md", "PRECIOUS\n", free=True)
+    notes.sheaf.put("foo.md", "another\n", free=True)
+
+    notes.end()
+
+    assert notes.sheaf.read("archive/foo.md").text == "PRECIOUS\n"
+    assert notes.sheaf.read("archive/foo-2.md").text == "another\n"
+
+
+def test_an_id_is_no_place_for_a_secret(layers: Layers, tmp_path: Path) -> None:
+    with pytest.raises(SecretFound):
+        start(layers, id="sk-ant-api03-" + "zk3" * 15)
+
+    assert not list(tmp_path.rglob("sk-ant*"))
+
+
+def test_a_commit_that_a_crash_left_half_done_is_completed_by_whoever_looks(
+    layers: Layers, settings: Settings, tmp_path: Path
+) -> None:
+    notes = start(layers, id="one")
+    notes.note("kept", section="key")
+    before = notes.text
+    notes.end()
+    journal = next((Path(notes.sheaf.root) / ".history").glob("journal-*"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    while not lines[-1].startswith(b'{"commit"'):
+        lines.pop()  # as if it was killed right after the line that decides
+    journal.write_bytes(b"".join(lines))
+    (Path(notes.sheaf.root) / "archive" / "session.md").unlink()
+
+    with Layers.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
+        assert of(looking, "one").text == before
+
+
+def test_looking_at_many_sessions_opens_no_index_for_each(layers: Layers, settings: Settings, tmp_path: Path) -> None:
+    for number in range(5):
+        notes = start(layers, id=f"s{number}")
+        notes.note("kept", section="key")
+        notes.end()
+    layers.close()
+    shutil.rmtree(settings.cache)
+
+    with Layers.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
+        assert [of(looking, id).state().is_open for id in ended_sessions(looking)] == [False] * 5
+        assert not list(Path(settings.cache).glob("*.sqlite"))

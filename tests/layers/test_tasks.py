@@ -23,6 +23,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.layers import Layers, events
+from memsheaf.layers.promotion import items
 from memsheaf.layers.tasks import Task, active_tasks, every_task, of, slug_of, start
 
 CORPORA = Path(__file__).parent.parent / "corpora"
@@ -99,6 +100,8 @@ def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
         ("Feature X", "feature-x"),
         ("  Log in, log OUT! (v2)  ", "log-in-log-out-v2"),
         ("Überprüfung", "uberprufung"),
+        ("Große Øst-Łódź: Ærø, ĐAK, Þór", "grosse-ost-lodz-aero-dak-thor"),
+        ("Sheaf™", "sheaftm"),
         ("修复 API", "api"),
         ("登录", "task-1e2df9"),
         ("2026", "task-158a32"),
@@ -158,6 +161,44 @@ def test_memories_in_the_scope_of_a_task_are_no_task_yet(layers: Layers) -> None
 
 
 # what one does with it
+
+
+def test_a_chosen_name_is_kept_without_hyphens_at_its_end(layers: Layers) -> None:
+    assert start(layers, "One", slug="a--").slug == "a"
+    with pytest.raises(Exists):
+        start(layers, "Two", slug="a-")
+    with pytest.raises(ScopeRefused):
+        start(layers, "Three", slug="-")
+
+
+@pytest.mark.parametrize("given", [{"slug": "con"}, {"title": "Com1"}])
+def test_a_name_that_windows_keeps_is_refused_for_that(layers: Layers, given: dict[str, str]) -> None:
+    with pytest.raises(ScopeRefused, match="Windows") as caught:
+        start(layers, given.get("title", "Feature"), slug=given.get("slug", ""))
+    assert "--slug" in caught.value.hint
+
+
+def test_a_title_of_two_lines_is_refused_with_a_word_on_titles(layers: Layers) -> None:
+    with pytest.raises(TextRefused, match="line break") as caught:
+        start(layers, "Feature\nX")
+    assert "title" in caught.value.hint
+
+
+def test_what_a_step_says_is_logged_apart_from_what_somebody_noted(task: Task) -> None:
+    path = Path(task.sheaf.root, "TASK.md")
+    task.verify("login", "One can log in", regressed=True)
+    task.note("Dropped: Python 3.8, nobody has it.")
+    task.drop("no time")
+    task.note("seen again")
+
+    assert [note.text for note in task.notes] == ["Dropped: Python 3.8, nobody has it.", "seen again"]
+    assert [note.text for note in task.log] == ["login is REGRESSED: One can log in", "Dropped: no time"]
+    assert path.read_text().endswith(
+        "- 2026-11-15: seen again\n\n## Log\n\n- 2026-11-15: login is REGRESSED: One can log in\n"
+        "- 2026-11-15: Dropped: no time\n"
+    )
+    assert "- 2026-11-15: Dropped: no time" in task.lines()
+    assert [item.text for item in items(task.sheaf)] == ["Python 3.8, nobody has it.", "seen again"]
 
 
 def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(task: Task) -> None:
@@ -222,15 +263,26 @@ def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
     task.revise("Again", phases=7)
 
     assert (task.iteration, task.phases) == (3, 7)
-    assert task.revisions() == [(2, "2026-11-15", "The API is rate limited"), (3, "2026-11-15", "Again")]
+    assert task.revisions() == [
+        (2, "2026-11-15", "The API is rate limited", "Plan", "revisions.md"),
+        (3, "2026-11-15", "Again", "", "revisions.md"),
+    ]
     assert "#### Revision 9" in task.sheaf.read("revisions.md").text
+
+
+def test_what_was_decided_stands_behind_its_reason(task: Task) -> None:
+    task.revise("Anna approved it.", "Use batches of 50.\n\nThe rest can wait.")
+    task.revise("No time", phases=3)
+
+    assert [one.said for one in task.revisions()] == ["Anna approved it: Use batches of 50.", "No time"]
+    assert "- 2, 2026-11-15: Anna approved it: Use batches of 50." in task.lines()
 
 
 def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
     assert task.verify("login", "One can | log in") == (("login", "One can | log in", 1, 1, "VERIFIED"), "")
     task.revise("more")
     assert task.verify("login").was == "VERIFIED"
-    assert not task.notes
+    assert not task.log
 
     item, was = task.verify("login", regressed=True)
 
@@ -240,12 +292,13 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
         task.done()
     assert of_status(task) == "active"
     assert task.verify("login").was == "REGRESSED"
-    assert [note.text.partition(":")[0] for note in task.notes] == [
+    assert [note.text.partition(":")[0] for note in task.log] == [
         "login was VERIFIED, and is REGRESSED",
         "login was REGRESSED, and is VERIFIED",
     ]
     task.done("All of it.")
-    assert task.notes[-1].text == "Done: All of it."
+    assert task.log[-1] == ("2026-11-15", "Done: All of it.")
+    assert task.notes == ()
 
 
 def of_status(task: Task) -> str:
@@ -257,7 +310,7 @@ def test_a_new_item_needs_a_description_and_may_begin_regressed(task: Task) -> N
         task.verify("login")
 
     assert task.verify("login", "One can log in", regressed=True).item.status == "REGRESSED"
-    assert task.notes[0].text == "login is REGRESSED: One can log in"
+    assert task.log[0].text == "login is REGRESSED: One can log in"
 
 
 def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -> None:
@@ -351,7 +404,7 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
         before, commits = Task(task.sheaf).state(), len(list(task.sheaf.log()))
         step()
         assert Task(task.sheaf).state() != before
-        task.sheaf.undo()
+        task.sheaf.undo(task.commit)
         assert Task(task.sheaf).state() == before
         assert len(list(task.sheaf.log())) == commits + 2
         step()
@@ -364,7 +417,7 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
     task.report("Schema is there")
     task.verify("login", "One can log in")
     task.verify("logout", "One can log out", regressed=True)
-    task.revise("rate limits")
+    task.revise("rate limits", "\n## Ask in batches.\nOf 50.")
     task.deliver("design", "text")
     task.note("Redis")
     task.event({"event_type": "discovery", "payload": {"n": 1}})
@@ -385,13 +438,19 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
         "regressed": [
             {"id": "logout", "description": "One can log out", "first": 1, "last": 1, "status": "REGRESSED"}
         ],
-        "revisions": [{"number": 2, "date": "2026-11-15", "reason": "rate limits"}],
+        "revisions": [
+            {
+                "number": 2,
+                "date": "2026-11-15",
+                "reason": "rate limits",
+                "first_line": "Ask in batches.",
+                "path": "revisions.md",
+            }
+        ],
         "reports": [{"phase": 1, "first_line": "Schema is there", "path": "phases/phase-1.md"}],
         "deliverables": ["deliverables/design.md"],
-        "notes": [
-            {"date": "2026-11-15", "text": "logout is REGRESSED: One can log out"},
-            {"date": "2026-11-15", "text": "Redis"},
-        ],
+        "notes": [{"date": "2026-11-15", "text": "Redis"}],
+        "log": [{"date": "2026-11-15", "text": "logout is REGRESSED: One can log out"}],
         "events": 1,
     }
 
@@ -408,13 +467,13 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
 
     lines = task.lines()
 
-    assert len(lines) == 59
+    assert len(lines) == 60
     assert lines == Task(task.sheaf).lines()
     assert max(map(len, lines)) < 2000
     assert "</memory>" not in "\n".join(lines)
     assert not any("\n" in line for line in lines)
     shown = "\n".join(lines)
-    for newest in ("report 11", "reason 11", "good-11", "(4 more in verified.md)"):
+    for newest in ("report 11", "reason 11", "good-11", "(6 more in verified.md)"):
         assert newest in shown
     assert "report 0" not in shown
 

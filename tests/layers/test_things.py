@@ -25,6 +25,7 @@ TEST = "cd evals && npm test"
         "`npm test` in the folder, that is `cd evals && npm test`",
         "运行 `cd evals && npm test` 来跑测试。",
         "Führe cd evals && npm test aus.",
+        "The npm tests are run with cd evals && npm test.",
     ],
 )
 def test_one_command_is_known_however_it_is_written(text: str) -> None:
@@ -39,6 +40,7 @@ def test_one_command_is_known_however_it_is_written(text: str) -> None:
         ("python -m pytest tests/ -q works", {"python -m pytest tests/ -q"}),
         ("Use `make` and `pytest`.", {"make", "pytest"}),
         ("See [the board](https://ci.example/a/).", {"https://ci.example/a"}),
+        ("`make doc` and `make docs` are two", {"make doc", "make docs"}),
         ("`npm test -- --watch` and `npm test` are two", {"npm test -- --watch", "npm test"}),
     ],
 )

@@ -106,5 +106,7 @@ def test_an_id_is_a_word_in_any_script() -> None:
     assert checked_id("cafe\u0301") == "caf\u00e9"
     assert [item.id for item in items(TABLE.replace("login", "cafe\u0301"))] == ["caf\u00e9"]
     for bad in ("", "a b", "a|b", "a\\", "x" * 65, "a\nb", "a\u200bb", "\u3164"):
-        with pytest.raises(TextRefused):
+        with pytest.raises(TextRefused) as caught:
             checked_id(bad)
+        assert "such as login" in caught.value.hint
+        assert "verified.md" not in caught.value.hint

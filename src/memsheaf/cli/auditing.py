@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from os.path import isdir
 
-from memsheaf.cli.call import BY, Call, here, pick, plural
+from memsheaf.cli.call import BY, Call, here, hinted, pick, plural
 from memsheaf.cli.command import Argument, place, takes
+from memsheaf.errors import ScopeRefused
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -32,15 +34,17 @@ def audit(call: Call) -> int:
 
     In a group of memories that say the same, the keeper is the most specific and recent one, and the others are
     candidates for natural decay. What cites or names a place that is gone is a candidate for a superseding fact.
-    The citations of memories that belong to no project are only checked with --tree. The exit code is 0.
+    The citations of memories that belong to no project are only checked with --tree. The exit code is 0, also when
+    there is no such scope yet.
 
     examples:
       memsheaf audit
       memsheaf audit --scope user --json
     """
-    report, tree = _audited(call)
+    report, tree, root = _audited(call)
+    exists = isdir(root)
     if call.console.json:
-        call.console.document(_report_json(report, tree))
+        call.console.document(_report_json(report, tree, exists=exists))
         return 0
     sections = {
         "Duplicate groups": report.duplicates,
@@ -55,7 +59,8 @@ def audit(call: Call) -> int:
         if not found:
             unchecked = title == "Stale citations" and not tree and report.files
             call.console.say("  not checked; --tree DIR names a working tree" if unchecked else "  none")
-    call.console.note(f"looked at {plural(report.files, 'file')} of the scope {report.scope}; nothing was changed")
+    looked = f"looked at {plural(report.files, 'file')} of the scope {report.scope}; nothing was changed"
+    call.console.note(looked if exists else _nothing_there(report, root))
     return 0
 
 
@@ -64,13 +69,15 @@ def lint(call: Call) -> int:
     """Print what an audit finds, one line each, and fail if it matters.
 
     A line is `FILE: KIND: what`. The exit code is 1 when one of them is an error or a warning, with --strict when
-    there is any; nothing is changed.
+    there is any, and when there is no such scope; nothing is changed.
 
     examples:
       memsheaf lint
       memsheaf lint --strict --json
     """
-    report, tree = _audited(call)
+    report, tree, root = _audited(call)
+    if not isdir(root):  # else a scope that is mistyped keeps a build green for ever
+        raise hinted(ScopeRefused(_nothing_there(report, root)), "`memsheaf scopes` shows what there is.")
     found = list(report.findings())
     failed = any(call.options.strict or one.level != "note" for one in found)
     value = {
@@ -84,8 +91,8 @@ def lint(call: Call) -> int:
     return 1 if failed else 0
 
 
-def _audited(call: Call) -> tuple[Audit, str]:
-    """The audit of the scope that the line names, and the tree it was held against, "" without one."""
+def _audited(call: Call) -> tuple[Audit, str, str]:
+    """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
     from memsheaf.layers import Layers
     from memsheaf.layers.audit import audit
     from memsheaf.tree import WorkingTree, around
@@ -102,7 +109,11 @@ def _audited(call: Call) -> tuple[Audit, str]:
         ):
             around_it = layers if sheaf.scope.layer == "project" else None
             report = audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
-        return report, tree.root if tree else ""
+        return report, tree.root if tree else "", sheaf.root
+
+
+def _nothing_there(report: Audit, root: str) -> str:
+    return f"there is nothing there: the scope {report.scope} has no folder {root}"
 
 
 def _told(found: Sequence[Finding]) -> Iterator[str]:
@@ -130,7 +141,8 @@ def _lines(one: Finding) -> Iterator[str]:
     yield f"  {one.advice}"
 
 
-def _report_json(report: Audit, tree: str) -> dict[str, object]:
+def _report_json(report: Audit, tree: str, *, exists: bool) -> dict[str, object]:
     sections = ("duplicates", "citations", "pollution", "waiting")
     found = {name: [pick(one, _FIELDS) for one in getattr(report, name)] for name in sections}
-    return {"scope": report.scope, "tree": tree, "files": report.files, "clean": report.clean, **found}
+    told = {"scope": report.scope, "exists": exists, "tree": tree, "files": report.files, "clean": report.clean}
+    return {**told, **found}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memsheaf.cli.call import Call
 
 
-@takes(TASK, SESSION)
+@takes(TASK, SESSION, scoped=False)
 def brief(call: Call) -> int:
     """Tell where the work stands: NOTES.md, the task, and the notes of the session.
 

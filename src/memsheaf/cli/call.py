@@ -106,9 +106,10 @@ class Call:
         if given and given[0] != "-":
             return given[0]
         stdin = self.console.stdin
-        if not given and (stdin is None or stdin.isatty()):
+        text = "" if not given and (stdin is None or stdin.isatty()) else self.console.read_all()
+        if not given and not text.strip():
             raise Usage("there is no text; give it on the line, or give - and type it, Ctrl-D at the end")
-        return self.console.read_all()
+        return text
 
 
 def here() -> str:

@@ -50,10 +50,14 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: what it runs and what its line may hold. The docstring of `run` is its help."""
+    """A command: what it runs and what its line may hold. The docstring of `run` is its help.
+
+    One that is not `scoped` works on the project's layers, whatever scope is usual.
+    """
 
     run: Callable[[Call], int]
     arguments: tuple[Argument, ...]
+    scoped: bool = True
 
     @property
     def summary(self) -> str:
@@ -75,9 +79,9 @@ class Command(NamedTuple):
         return "\n".join(line.removeprefix("    ") for line in lines)
 
 
-def takes(*arguments: Argument) -> Callable[[Callable[[Call], int]], Command]:
+def takes(*arguments: Argument, scoped: bool = True) -> Callable[[Callable[[Call], int]], Command]:
     """Make a function a command that takes these arguments."""
-    return lambda run: Command(run, arguments)
+    return lambda run: Command(run, arguments, scoped)
 
 
 def text(value: str) -> str:
@@ -183,7 +187,8 @@ def help_text(name: str, command: Command, *, everywhere: bool = True) -> str:
     parts = [usage(name, command), command.summary, command.details]
     parts.append(_section("arguments:", positional))
     parts.append(_section("options:", options))
-    parts.append(_section("every command takes:", EVERYWHERE if everywhere else ()))
+    taken = [one for one in EVERYWHERE if command.scoped or one.name not in ("--scope", "--agent")]
+    parts.append(_section("every command takes:", taken if everywhere else ()))
     parts.append("\n".join(["examples:", *(f"  {line}" for line in command.examples)]))
     return "\n\n".join(part for part in parts if part) + "\n"
 

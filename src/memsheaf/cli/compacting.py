@@ -39,6 +39,7 @@ NOTES = 1 << 20  # bytes
     Argument("--print", "print what there is to go on with, as JSON lines; the report goes to standard error"),
     Argument("--approve", "go on with a conversation that failed three times in a row"),
     Argument("--dry-run", "write nothing, neither what is spilled nor whether it failed"),
+    scoped=False,
 )
 def compact(call: Call) -> int:
     """Make a conversation fit a budget: what is kept, dropped, spilled, and what stands for it.
@@ -66,6 +67,8 @@ def compact(call: Call) -> int:
         call.layers(task=options.task, session=options.session) as layers,
         call.console.waiting("compacting"),
     ):
+        for line in layers.unclear():
+            call.console.note(line)
         done = layers.compact(
             said,
             options.budget,

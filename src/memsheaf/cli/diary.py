@@ -35,13 +35,15 @@ def day(value: str) -> str:
     Argument("--show", "print what was logged on a day"),
     Argument("--since", "print what was logged on this day and later", "DAY", convert=day),
     Argument("--list", "list the days that were logged"),
+    Argument("--undo", "take back what was logged last"),
     ALLOW_SECRET,
 )
 def diary(call: Call) -> int:
     """Note something in the daily log, or show what was logged.
 
     The log is plain Markdown in the scope's folder, logs/YYYY/MM/YYYY-MM-DD.md: your notes, and with the policy "log"
-    what you say to your agents. It is only ever added to. `memsheaf extract` makes memories of it.
+    what you say to your agents. It is only ever added to. `memsheaf extract` makes memories of it. --undo takes back
+    what was logged last, which `memsheaf undo` does not reach; what is older, you take out in an editor.
 
     examples:
       memsheaf diary "Remember that our releases go out on Fridays."
@@ -50,16 +52,20 @@ def diary(call: Call) -> int:
       memsheaf diary --show 2026-11-15
       memsheaf diary --since 2026-11-01 --json
       memsheaf diary --list
+      memsheaf diary --undo
     """
     options = call.options
-    if sum(map(bool, (options.show, options.since, options.list))) > 1:
-        raise Usage("give one of --show, --since and --list")
-    if options.allow_secret and (options.show or options.since or options.list):
+    chosen = [bool(one) for one in (options.show, options.since, options.list, options.undo)]
+    if sum(chosen) > 1:
+        raise Usage("give one of --show, --since, --list and --undo")
+    if options.allow_secret and any(chosen):
         raise Usage("--allow-secret goes with a note")
-    if options.text is not None and (options.since or options.list):
-        raise Usage("a note cannot be taken and the log be shown at once")
-    if not (options.show or options.since or options.list):
+    if options.text is not None and any(chosen[1:]):
+        raise Usage("a note cannot be taken and the log be shown or changed at once")
+    if not any(chosen):
         return _note(call)
+    if options.undo:
+        return _undo(call)
     first = options.since or (_shown_day(call) if options.show else "")
     found = _log(call).days(first, first if options.show else "")
     return _list(call, found) if options.list else _show(call, found, first)
@@ -79,7 +85,15 @@ def _note(call: Call) -> int:
     text = call.given_text(call.options.text)
     with _log(call) as log, insisting():
         path = log.note(text, by=BY, allow_secret=call.options.allow_secret)
-    return call.console.answer({"path": f"logs/{path}"}, [f"Noted in logs/{path}"])
+    return call.console.answer(
+        {"path": f"logs/{path}"}, [f"Noted in logs/{path}; `memsheaf diary --undo` takes it back"]
+    )
+
+
+def _undo(call: Call) -> int:
+    with _log(call) as log:
+        path = log.undo(by=BY)
+    return call.console.answer({"path": f"logs/{path}"}, [f"Took back what was logged last, in logs/{path}"])
 
 
 def _shown_day(call: Call) -> str:

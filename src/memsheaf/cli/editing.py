@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from memsheaf.cli.call import Call, insisting
 from memsheaf.cli.command import ALLOW_SECRET, FILE, takes
-from memsheaf.errors import MemsheafError, SecretFound, TextRefused
+from memsheaf.errors import MemsheafError, NotFound, SecretFound, TextRefused
+from memsheaf.store import ABSENT
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -23,14 +24,14 @@ def edit(call: Call) -> int:
 
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored; when it is refused, or the
     memory changed meanwhile, nothing is stored and your text is kept in a file that is named; when that is for a
-    password or a key in it, without that.
+    password or a key in it, without that. CONTEXT.md and NOTES.md need not be there yet.
 
     examples:
       memsheaf edit user_prefers-tabs.md
-      EDITOR="code --wait" memsheaf edit CONTEXT.md
+      EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
     with call.changing() as sheaf:
-        memory = sheaf.read(call.options.file)
+        memory = _opened(sheaf, call.options.file)
         draft = _draft(memory.path.rpartition("/")[2], memory.data, call.environment)
         try:
             _run_editor(call.environment, draft)
@@ -45,9 +46,22 @@ def edit(call: Call) -> int:
                 error.add_note(f"Nothing was changed. Your text is kept in {draft}")
             raise
         _discard(draft)
-        version = sheaf.read(memory.path).version
+        version = sheaf.read(memory.path).version if data or memory.data else ABSENT
     said = f"Updated {memory.path}" if data != memory.data else f"{memory.path} is as it was"
     return call.console.answer({"path": memory.path, "version": version, "changed": data != memory.data}, [said])
+
+
+def _opened(sheaf: Sheaf, path: str) -> Memory:
+    """The memory, or an empty one for a file that stands in every prompt and need not be there yet."""
+    from memsheaf.flow.inject import CONTEXT, NOTES
+    from memsheaf.memory import parse
+
+    try:
+        return sheaf.read(path)
+    except NotFound:
+        if path not in (CONTEXT, NOTES):
+            raise
+        return parse(path, b" ")._replace(data=b"")
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:
@@ -106,7 +120,8 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow_secret: bool) -> 
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
     free = memory.state == "free" and parse(memory.path, data).state == "free"
-    sheaf.put(memory.path, text, expect=memory.version, free=free, allow_secret=allow_secret, anyway=True)
+    expect = memory.version if memory.data else ABSENT
+    sheaf.put(memory.path, text, expect=expect, free=free, allow_secret=allow_secret, anyway=True)
 
 
 def _take_out_secrets(draft: str, old: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memsheaf.tree import WorkingTree
 
 NOTES_TAKE = {
-    "text": ("block", "done", "pending"),
+    "text": ("block", "done", "pending", "clear"),
     "objective": ("set",),
     "phase": ("set",),
     "apply": ("prune",),
@@ -41,27 +41,35 @@ FACT_TAKES = {
         "action",
         "what to do (show)",
         "ACTION",
-        choices=("show", "set", "block", "done", "pending", "check", "prune"),
+        choices=("show", "set", "block", "done", "pending", "clear", "check", "prune"),
         default="show",
     ),
-    Argument("text", "block, pending: what to note; done: its words, or its number from 1", "TEXT"),
+    Argument(
+        "text",
+        "block, pending: what to note; done: its words, or its number from 1; clear: objective or phase",
+        "TEXT",
+        convert=filled,
+    ),
     Argument("--objective", "set: what the work is for now", "TEXT", convert=filled),
     Argument("--phase", "set: which phase it is in", "TEXT", convert=filled),
     Argument("--apply", "prune: do it, as one commit that `memsheaf undo` takes back"),
+    scoped=False,
 )
 def notes(call: Call) -> int:
     """Show or change where the work stands: NOTES.md, which every agent reads first.
 
     `set` says what the work is for and which phase it is in, `block` adds a blocker or a risk, `pending` the one
     thing that waits to be decided, and `done` moves one of these to NOTES-archive.md; numbers count blockers first.
-    What would make the notes longer than 20 lines, or a history of the work, is refused. `check` tells what is not in
-    order, with the exit code 1. `prune` shows what is over and would be moved to the archive; --apply moves it.
+    `clear` moves the objective or the phase there, when it is over and nothing takes its place. What would make the
+    notes longer than 20 lines, or a history of the work, is refused. `check` tells what is not in order, with the
+    exit code 1. `prune` shows what is over and would be moved to the archive; --apply moves it.
 
     examples:
       memsheaf notes
       memsheaf notes set --objective "Move the importer to the new API" --phase "2 of 6: the parser"
       memsheaf notes block "The vendor has not sent the key"
       memsheaf notes done 1
+      memsheaf notes clear objective
       memsheaf notes check --json
       memsheaf notes prune --apply
     """
@@ -77,7 +85,7 @@ def notes(call: Call) -> int:
 
 @takes(
     Argument("action", "what to do (list)", "ACTION", choices=("list", "show", "add", "supersede"), default="list"),
-    Argument("what", "the subject of a new fact, or the file of one that is there", "SUBJECT|FILE", complete="files"),
+    Argument("what", "the subject of a fact, or the file of one that is there", "SUBJECT|FILE", complete="files"),
     Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT"),
     Argument(
         "--cite",
@@ -92,6 +100,7 @@ def notes(call: Call) -> int:
     Argument("--supersedes", "add: the fact that it corrects, which is retired", "FILE", convert=filled),
     ALLOW_SECRET,
     ANYWAY,
+    scoped=False,
 )
 def fact(call: Call) -> int:
     """Keep facts of the repository: sentences that can be false, with the places that show them.
@@ -104,7 +113,7 @@ def fact(call: Call) -> int:
     examples:
       memsheaf fact
       memsheaf fact add Tests "Tests run with make test." --cite Makefile:3 --reason "asked often" --category project
-      memsheaf fact show project_tests.md
+      memsheaf fact show Tests
       memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
     """
     from memsheaf.layers.facts import Facts
@@ -113,7 +122,7 @@ def fact(call: Call) -> int:
     _refuse_strangers(call, FACT_TAKES)
     action = call.options.action
     if action in FACT_TAKES["what"] and not call.options.what:
-        raise Usage(f"{action} needs {'a subject' if action == 'add' else 'the file of a fact'}")
+        raise Usage(f"{action} needs {'a subject' if action == 'add' else 'the subject or the file of a fact'}")
     with call.layers(read_only=action in ("list", "show")) as layers:
         facts = Facts(layers.project)
         if action == "list":
@@ -135,19 +144,28 @@ def _refuse_strangers(call: Call, taken: Mapping[str, Sequence[str]]) -> None:
 
 
 def _change_notes(call: Call, notes: Notes) -> int:
+    from memsheaf.layers.notes import CLEARED
+
     options = call.options
     if options.action == "set":
         if not (options.objective or options.phase):
             raise Usage("set needs --objective or --phase")
         text = notes.set(objective=options.objective or "", phase=options.phase or "")
-        return call.console.answer(_notes_json(text), [text.rstrip()])
+        return call.console.answer(_changed_json(notes, text), [text.rstrip()])
+    if options.action == "clear":
+        if options.text not in CLEARED:
+            raise Usage(
+                f"clear takes {' or '.join(CLEARED)}; `memsheaf notes done` ends a blocker or what is pending"
+            )
+        was = notes.clear(options.text)
+        return call.console.answer({**_changed_json(notes, notes.text), "cleared": was}, [f"Cleared: {was}"])
     said = call.given_text(options.text)
     if options.action == "done":
         number = said.strip()
         done = notes.unblock(int(number) if number.isascii() and number.isdigit() else said)
-        return call.console.answer({**_notes_json(notes.text), "done": done}, [f"Done: {done}"])
+        return call.console.answer({**_changed_json(notes, notes.text), "done": done}, [f"Done: {done}"])
     text = notes.block(said) if options.action == "block" else notes.pend(said)
-    return call.console.answer(_notes_json(text), [text.rstrip()])
+    return call.console.answer(_changed_json(notes, text), [text.rstrip()])
 
 
 def _show_notes(call: Call, notes: Notes) -> int:
@@ -170,6 +188,7 @@ def _prune_notes(call: Call, notes: Notes) -> int:
     left = notes.problems(done.text)
     value = {
         "applied": apply,
+        "commit": notes.commit,
         "moved": [one._asdict() for one in done.moved],
         "review": list(done.review),
         "problems": _problems_json(left),
@@ -197,6 +216,10 @@ def _told(found: Sequence[Problem]) -> list[str]:
 
 def _problems_json(found: Sequence[Problem]) -> list[dict[str, object]]:
     return [one._asdict() for one in found]
+
+
+def _changed_json(notes: Notes, text: str) -> dict[str, object]:
+    return {**_notes_json(text), "commit": notes.commit}
 
 
 def _notes_json(text: str) -> dict[str, object]:
@@ -229,7 +252,7 @@ def _store_fact(call: Call, facts: Facts, tree: WorkingTree) -> int:
         else:
             fresh = Fact(options.what, text, places, reason, options.category or "")
             memory = facts.add(fresh, supersedes=options.supersedes or "", tree=tree, **insist)
-    value = {"path": memory.path, "version": memory.version, "supersedes": list(memory.supersedes)}
+    value = {**pick(memory, ("path", "version")), "supersedes": list(memory.supersedes), "commit": facts.commit}
     retired = f", which supersedes {', '.join(memory.supersedes)}" if memory.supersedes else ""
     return call.console.answer(value, [f"Saved {memory.path}{retired}"])
 

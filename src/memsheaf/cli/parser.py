@@ -51,12 +51,21 @@ def _ordered(words: Sequence[str], valued: set[str]) -> list[str]:
             if value is None:
                 raise Usage(f"{word} needs a value")
             options.append(f"{word}={value}")
-        elif word.startswith("-") and word != "-":
+        elif word.startswith("-") and word != "-" and not _is_text(word):
             options.append(word)
         else:
             others.append(word)
     guard = any(word.startswith("-") and word != "-" for word in others)
     return [*options, *["--"] * guard, *others]
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word that begins with a dash is a text: a bullet, a negative number, a sentence; no option is.
+
+    >>> [_is_text(word) for word in ("- one", "-5 degrees", "-x", "--old=a b")]
+    [True, True, False, False]
+    """
+    return not word.startswith("--") and (" " in word or word[1:2].isdigit())
 
 
 def _narrow(prog: str) -> HelpFormatter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import NamedTuple
 
 from memsheaf.cli.call import Call, here, hinted, plural
 from memsheaf.cli.command import Argument, Usage, filled, takes
@@ -12,11 +13,29 @@ from memsheaf.memory import KINDS
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memsheaf.layers import Layers
     from memsheaf.layers.checklist import Choice, Examination, Item, Step
     from memsheaf.tree import WorkingTree
 
 _STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
+_FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "convention", "yes")
+_QUESTIONS = {
+    "subject": "What is it about, in a few words?",
+    "fact": "What is so, in one or two sentences?",
+    "citations": "Which place shows it (PATH:LINE or PATH#SYMBOL)?",
+    "reason": "Why is it worth keeping?",
+}
+
+
+class _Around(NamedTuple):
+    """What an item is examined with: the line, the layers, what tasks are called, and the working tree."""
+
+    call: Call
+    layers: Layers
+    names: list[str]
+    tree: WorkingTree
 
 
 @takes(
@@ -37,14 +56,16 @@ _STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
     Argument("--anyway", "keep it although a step would stop it, and why", "RATIONALE", convert=filled),
     Argument("--convention", "it is a convention of the team, though it came as feedback"),
     Argument("--yes", "you want the team to have it; do not ask"),
+    scoped=False,
 )
 def promote(call: Call) -> int:
     """Promote what a session or a task found, by a checklist whose verdicts you see.
 
-    Without an item, all that wait are listed with their verdicts, and nothing is written. What the code or its
-    history says, what is of the moment and what is tied to one task stays where it is; what is known there already is
-    skipped or superseded; for the project, the five fields of a fact must be complete. A step that says `ask` waits
-    for an option, or in a terminal for your answer. What was promoted is marked where it was noted.
+    Without an item, all that wait are listed with their verdicts, and nothing is written; a terminal then offers to
+    walk through them one by one. What the code or its history says, what is of the moment and what is tied to one
+    task stays where it is; what is known there already is skipped or superseded; for the project, the five fields of
+    a fact must be complete. A step that says `ask` waits for an option, or in a terminal for your answer. What was
+    promoted is marked where it was noted.
 
     examples:
       memsheaf promote
@@ -52,8 +73,8 @@ def promote(call: Call) -> int:
       memsheaf promote 3f2a1c --session 2026-11-15-ab12 --to task/feature-x
       memsheaf promote 91bc04 --to project --supersede facts/project_test-command.md --json
     """
-    from memsheaf.layers import promotion
-    from memsheaf.layers.checklist import UNDECIDED, require_target
+    from memsheaf.layers import promotion, tasks
+    from memsheaf.layers.checklist import require_target
     from memsheaf.scope import Scope
     from memsheaf.tree import WorkingTree, around
 
@@ -62,21 +83,20 @@ def promote(call: Call) -> int:
         raise Usage("an item comes from a session or from a task; give one of --session and --task")
     if not options.item and (given := [name for name in _FOR_ONE if getattr(options, name)]):
         raise Usage(f"--{given[0]} is about one item; name it, as `memsheaf promote` lists it")
-    if options.to:
-        require_target(Scope.parse(options.to))
+    target = Scope.parse(options.to) if options.to else None
+    if target:
+        require_target(target)
     with (
         call.layers(read_only=True) as layers,
         WorkingTree.open(around(here()), memories=layers.project.root, environment=call.environment) as tree,
     ):
+        if target and target.layer == "task":
+            tasks.of(layers, target.name)
         found = [item for scope in _sources(call, layers) for item in promotion.items(layers.sheaf(scope))]
-        names = promotion.task_names(layers)
-        if not options.item:
-            with call.console.waiting("examining"):
-                return _list(call, [_examined(call, layers, item, UNDECIDED, names, tree) for item in found])
-        return _promote_one(call, layers, _meant(found, options.item), names, tree)
-
-
-_FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "convention", "yes")
+        here_and_now = _Around(call, layers, promotion.task_names(layers), tree)
+        if options.item:
+            return _promote_one(here_and_now, _meant(found, options.item))
+        return _promote_several(here_and_now, found)
 
 
 def _sources(call: Call, layers: Layers) -> list[str]:
@@ -100,34 +120,75 @@ def _meant(found: list[Item], wanted: str) -> Item:
     )
 
 
-def _examined(
-    call: Call, layers: Layers, item: Item, choice: Choice, names: list[str], tree: WorkingTree
-) -> Examination:
-    from memsheaf.layers.checklist import examine
+def _examined(around: _Around, item: Item, choice: Choice | None = None) -> Examination:
+    from memsheaf.layers.checklist import UNDECIDED, examine
     from memsheaf.layers.promotion import usual_target
 
-    target = layers.sheaf(call.options.to or usual_target(item))
-    return examine(item, target, choice=choice, names=names, tree=tree)
+    target = around.layers.sheaf(around.call.options.to or usual_target(item))
+    return examine(item, target, choice=choice or UNDECIDED, names=around.names, tree=around.tree)
 
 
 # all that wait
 
 
-def _list(call: Call, found: list[Examination]) -> int:
-    console = call.console
+def _promote_several(around: _Around, found: list[Item]) -> int:
+    console = around.call.console
+    with console.waiting("examining"):
+        examined = [_examined(around, item) for item in found]
     if console.json:
-        return console.answer({"items": [_json(call, one) for one in found]})
-    for one in found:
-        _show(call, one)
-        if one.recommend != "no":
-            console.say(f"  type: {_next(call, one)}", style="cyan")
-        console.say()
+        return console.answer({"items": [_json(around, one) for one in examined]})
     if not found:
         console.say("Nothing waits to be promoted.")
         return 0
+    _list(around, examined)
+    waiting = [item for item, one in zip(found, examined, strict=True) if one.recommend != "no"]
+    offer = f"Walk through the {plural(len(waiting), 'item')} that no step stops, one by one?"
+    if waiting and console.interactive and console.confirm(offer):
+        _walk(around, waiting)
+    return 0
+
+
+def _list(around: _Around, found: Sequence[Examination]) -> None:
+    console = around.call.console
+    for one in found:
+        _show(around.call, one)
+        line = _next(around, one)
+        if one.recommend == "no":
+            console.say(f"  it stays, or type: {line}" if line else "  it stays where it is")
+        else:
+            console.say(f"  type: {line}", style="cyan")
+        console.say()
     counts = [f"{sum(one.recommend == word for one in found)} {word}" for word in ("yes", "defer", "no")]
     console.say(f"{plural(len(found), 'item')}: {', '.join(counts)}. Nothing was written.")
-    return 0
+
+
+def _walk(around: _Around, waiting: Sequence[Item]) -> None:
+    """Go through the items with a person, who promotes, skips or quits."""
+    from memsheaf.layers.checklist import UNDECIDED
+
+    console, promoted = around.call.console, 0
+    for item in waiting:
+        one = _examined(around, item)  # once more: what was promoted before it may say the same
+        console.say()
+        _show(around.call, one)
+        if one.recommend == "no":
+            continue
+        answer = console.choose("promote it (p), skip it (s), or quit (q)?", "psq")
+        if answer == "q":
+            break
+        settled = _settled(around, one, UNDECIDED) if answer == "p" else None
+        if settled is None:
+            console.say("Skipped.")
+        elif settled[0].recommend == "yes":
+            console.answer(None, _written(around, *settled)[1])
+            promoted += 1
+        else:
+            _tell_why_not(around, settled[0])
+    told = f"{promoted} of {plural(len(waiting), 'item')} promoted."
+    console.say(told if promoted else "Nothing was written.")
+
+
+# what people and programs see
 
 
 def _show(call: Call, one: Examination) -> None:
@@ -139,38 +200,58 @@ def _show(call: Call, one: Examination) -> None:
     said = one_line(without_secrets(f"{item.subject}: {item.text}" if is_named else item.text), 160)
     call.console.say(f"{item.id}  {one.recommend}  {said}", style="bold")
     call.console.say(f"  {item.origin} > {one.target}", style="dim")
-    width = max(len(step.name) for step in one.steps)
-    for step in one.steps:
-        call.console.say(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", style=_STYLES[step.verdict])
+    if item.citations:
+        call.console.say(f"  cites {without_secrets(', '.join(item.citations))}", style="dim")
+    _show_steps(call, one.steps)
     if one.diff and _step(one, "duplicate").verdict != "pass":
         for line in one.diff.splitlines():
             call.console.say(f"    {line}")
 
 
-def _next(call: Call, one: Examination) -> str:
-    """The line to type for an item: what was typed already, and a word in capitals for what is still missing."""
-    item, options = one.item, call.options
-    layer, _, name = item.scope.partition("/")
-    words = ["memsheaf", "promote", item.id, f"--{layer}", name, "--to", one.target]
-    for option in ("subject", "fact", "reason", "category"):
+def _show_steps(call: Call, steps: Sequence[Step]) -> None:
+    width = max((len(step.name) for step in steps), default=0)
+    for step in steps:
+        call.console.say(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", style=_STYLES[step.verdict])
+
+
+def _next(around: _Around, one: Examination) -> str:
+    """The line to type for an item: what was typed already, and a word in capitals for what is still missing.
+
+    For an item that is stopped, it is the line that insists or sends it elsewhere; "" when nothing helps.
+    """
+    options, stopping = around.call.options, [step for step in one.steps if step.verdict == "stop"]
+    if not all(step.help for step in stopping):
+        return ""
+    layer, _, name = one.item.scope.partition("/")
+    words = {f"--{layer}": name, "--to": one.target}
+    for option in ("subject", "fact", "reason", "category", "supersede", "anyway"):
         if given := getattr(options, option):
-            words += [f"--{option}", shlex.quote(given)]
-    words += [f"--cite {shlex.quote(place)}" for place in options.cite or ()]
-    if _step(one, "five fields").verdict != "pass":
-        lacking = {"--subject TEXT": item.subject, "--cite PLACE": item.citations, "--reason TEXT": item.reason}
-        words += [option for option, value in lacking.items() if not value] or ["--fact TEXT"]
-    if _step(one, "duplicate").verdict == "ask":
-        words += ["--supersede", shlex.quote(one.supersedes)]
-    if one.target.startswith("team/"):
-        words += ["--convention"] * ("feedback" in (item.kind, item.own)) + ["--yes"]
-    return " ".join(words)
+            words[f"--{option}"] = shlex.quote(given)
+    if options.cite:
+        words["--cite"] = " --cite ".join(map(shlex.quote, options.cite))
+    words |= {f"--{flag}": "" for flag in ("convention", "yes") if getattr(options, flag)}
+    goes_elsewhere = any("--to" in step.help for step in stopping)
+    for step in stopping if goes_elsewhere else one.steps:
+        for word in shlex.split(step.help):
+            if word.startswith("--"):
+                option = word
+            words[option] = "" if word == option else _slug_filled(around, shlex.quote(word))
+    return " ".join(["memsheaf promote", one.item.id, *(f"{key} {value}".rstrip() for key, value in words.items())])
+
+
+def _slug_filled(around: _Around, word: str) -> str:
+    """The word, with the slug of the task where only one can be meant."""
+    from memsheaf.layers.tasks import active_tasks
+
+    active = active_tasks(around.layers) if word == "task/SLUG" else []
+    return f"task/{active[0]}" if len(active) == 1 else word
 
 
 def _step(one: Examination, name: str) -> Step:
     return next(step for step in one.steps if step.name == name)
 
 
-def _json(call: Call, one: Examination) -> dict[str, object]:
+def _json(around: _Around, one: Examination) -> dict[str, object]:
     from memsheaf.guard.secrets import without_secrets
 
     item = one.item
@@ -187,90 +268,144 @@ def _json(call: Call, one: Examination) -> dict[str, object]:
         "supersedes": one.supersedes,
         "diff": one.diff,
         "steps": [step._asdict() for step in one.steps],
-        "next": _next(call, one) if one.recommend != "no" else "",
+        "next": _next(around, one),
     }
 
 
 # one of them
 
 
-def _promote_one(call: Call, layers: Layers, item: Item, names: list[str], tree: WorkingTree) -> int:
+def _promote_one(around: _Around, item: Item) -> int:
     from memsheaf.layers.checklist import Choice
-    from memsheaf.layers.promotion import promote
 
-    console, options = call.console, call.options
+    console, options = around.call.console, around.call.options
     item = item._replace(
         subject=options.subject or item.subject,
         text=options.fact or item.text,
-        citations=tuple(tree.spelled(place, here()) for place in options.cite or ()) or item.citations,
+        citations=tuple(around.tree.spelled(place, here()) for place in options.cite or ()) or item.citations,
         reason=options.reason or item.reason,
         kind=options.category or item.kind,
     )
     choice = Choice(options.supersede or "", options.anyway or "", options.convention, options.yes)
-    one = _examined(call, layers, item, choice, names, tree)
-    if console.interactive and not console.json and one.recommend == "defer":
-        _show(call, one)
-        answered = _asked(call, one, choice, tree)
-        if answered is None:
-            console.say("Skipped: nothing was written.")
-            return 0
-        item, choice = answered
-        one = _examined(call, layers, item, choice, names, tree)
+    one = _examined(around, item, choice)
     if not console.json:
-        _show(call, one)
+        _show(around.call, one)
+        if console.interactive:
+            settled = _settled(around, one, choice)
+            if settled is None:
+                console.say("Nothing was written.")
+                return 0
+            one, choice = settled
     if one.recommend != "yes":
-        return _told_why_not(call, one)
-    with call.layers() as changing:
-        source, target = changing.sheaf(item.scope), changing.sheaf(one.target)
-        memory = promote(one.item, source, target, choice=choice, names=names, tree=tree)
-    value = {**_json(call, one), "next": "", "promoted": memory.path, "version": memory.version}
-    return console.answer(
-        value,
-        [
-            f"Promoted to {one.target}: {memory.path}",
-            f"`memsheaf undo --scope {one.target}` takes it back, `memsheaf undo --scope {item.scope}` its mark.",
-        ],
-    )
+        if console.json:
+            console.document({**_json(around, one), "promoted": "", "commit": ""})
+        _tell_why_not(around, one)
+        return 1
+    return console.answer(*_written(around, one, choice))
 
 
-def _told_why_not(call: Call, one: Examination) -> int:
+def _written(around: _Around, one: Examination, choice: Choice) -> tuple[dict[str, object], list[str]]:
+    """Promote an item; gives the answer for programs, and for people."""
+    from memsheaf.layers.promotion import promote
+
+    with around.call.layers() as changing:
+        source, target = changing.sheaf(one.item.scope), changing.sheaf(one.target)
+        memory = promote(one.item, source, target, choice=choice, names=around.names, tree=around.tree)
+        commit = next(target.log(memory.path, limit=1)).id
+    done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
+    undo = f"`memsheaf undo {commit} --scope {one.target}`"
+    return {**_json(around, one), **done}, [
+        f"Promoted to {one.target}: {memory.path}",
+        f"{undo} takes it back, `memsheaf undo --scope {source.scope}` its mark.",
+    ]
+
+
+def _tell_why_not(around: _Around, one: Examination) -> None:
+    note, line = around.call.console.note, _next(around, one)
     waiting = [f"{step.name}: {step.said}" for step in one.steps if step.verdict != "pass"]
-    if call.console.json:
-        call.console.document({**_json(call, one), "promoted": ""})
-    call.console.note(f"memsheaf: it was not promoted; {'; '.join(waiting)}", style="red")
+    note(f"memsheaf: it was not promoted; {'; '.join(waiting)}", style="red")
     if one.recommend == "defer":
-        call.console.note(f"Type: {_next(call, one)}")
-    else:
-        call.console.note("It stays where it was noted. --anyway RATIONALE insists, where a step is only a guess.")
-    return 1
+        note(f"Type: {line}")
+        return
+    note("It stays where it was noted." + (f" Or type: {line}" if line else ""))
+    if line and "--anyway" not in line:
+        note("--anyway RATIONALE insists, where a step is only a guess.")
 
 
-def _asked(call: Call, one: Examination, choice: Choice, tree: WorkingTree) -> tuple[Item, Choice] | None:
-    """Ask a person for what the steps wait for: what gives way, missing fields, their word. None: it is skipped."""
-    item, console = one.item, call.console
-    if _step(one, "duplicate").verdict == "ask":
-        answer = console.choose("supersede it (u), create another beside it (c), or skip (s)?", "ucs")
-        if answer == "s":
+# asking
+
+
+def _settled(around: _Around, one: Examination, choice: Choice) -> tuple[Examination, Choice] | None:
+    """Ask a person until no step waits for their word. None: they leave it."""
+    while one.recommend == "defer":
+        answered = _asked(around, one, choice)
+        if answered is None:
             return None
-        if answer == "u":
-            choice = choice._replace(supersedes=one.supersedes)
-        else:
-            choice = choice._replace(anyway=console.ask("Why are both needed?"))
-            item = item._replace(subject=console.ask("And what is this one about, in a few words?") or item.subject)
-    if _step(one, "five fields").verdict == "ask":
-        item = item._replace(
-            subject=item.subject or console.ask("What is it about, in a few words?"),
-            citations=item.citations
-            or _places(console.ask("Which place shows it (PATH:LINE or PATH#SYMBOL)?"), tree),
-            reason=item.reason or console.ask("Why is it worth keeping?"),
-        )
+        item, choice = answered
+        one = _examined(around, item, choice)
+        _show_steps(around.call, [step for step in one.steps if step.verdict == "ask"])
+    return one, choice
+
+
+def _asked(around: _Around, one: Examination, choice: Choice) -> tuple[Item, Choice] | None:
+    """Ask a person for what the steps wait for: what gives way, fields, their word. None: they say none."""
+    console, item = around.call.console, one.item
+    if _step(one, "duplicate").verdict == "ask":
+        decided = _decided(around, one, choice)
+        if decided is None:
+            return None
+        item, choice = decided
+    for field in one.lacking:
+        answer = console.ask(_QUESTIONS[field])
+        if not answer:
+            return None
+        item = _filled(around, item, field, answer)
     if one.target.startswith("team/"):
         if "feedback" in (item.kind, item.own) and not choice.convention:
             choice = choice._replace(convention=console.confirm("Is it a convention of the team?"))
+            if not choice.convention:
+                return None
         if not choice.confirmed:
             choice = choice._replace(confirmed=console.confirm(f"Shall everybody in {one.target} read it?"))
+        if not choice.confirmed:
+            return None
     return item, choice
 
 
+def _decided(around: _Around, one: Examination, choice: Choice) -> tuple[Item, Choice] | None:
+    """What becomes of a memory there that says nearly the same."""
+    console, item = around.call.console, one.item
+    if choice.anyway:
+        subject = console.ask("And what is this one about, in a few words?")
+        return (item._replace(subject=subject), choice) if subject else None
+    if "--supersede" in _step(one, "duplicate").help:
+        answer = console.choose("supersede it (u), create another beside it (c), or skip (s)?", "ucs")
+    else:
+        answer = console.choose("create another beside it (c), or skip (s)?", "cs")
+    if answer == "u":
+        return item, choice._replace(supersedes=one.supersedes)
+    why = console.ask("Why are both needed?") if answer == "c" else ""
+    return (item, choice._replace(anyway=why)) if why else None
+
+
+def _filled(around: _Around, item: Item, field: str, answer: str) -> Item:
+    if field == "citations":
+        return item._replace(citations=_places(answer, around.tree))
+    if field == "subject":
+        return item._replace(subject=answer)
+    return item._replace(reason=answer) if field == "reason" else item._replace(text=answer)
+
+
 def _places(said: str, tree: WorkingTree) -> tuple[str, ...]:
-    return tuple(tree.spelled(place, here()) for place in said.replace(",", " ").split())
+    """The places that were typed, apart by commas or blanks; one with blanks in it is known by being there."""
+    from memsheaf.guard.citations import parse
+
+    found: list[str] = []
+    for piece in said.split(","):
+        whole = tree.spelled(piece.strip(" `"), here())
+        place = parse(whole, typed=True)
+        if place and tree.has(place.path):
+            found.append(whole)
+        else:
+            found += [tree.spelled(word, here()) for word in piece.split()]
+    return tuple(found)

@@ -178,6 +178,8 @@ def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str) -> 
 
 def _look_up(call: Call, query: str) -> int:
     with call.layers(task=call.options.task, session=call.options.session) as layers:
+        for said in layers.unclear():
+            call.console.note(said)
         found = layers.look_up(query, limit=call.options.limit)
         asked = layers.scopes()
     if call.console.json:

@@ -102,6 +102,8 @@ def _session(call: Call) -> Iterator[tuple[Session, list[Sheaf]]]:
     options = call.options
     if options.layers:
         with call.layers(task=options.task, session=options.session) as layers:
+            for said in layers.unclear():
+                call.console.note(said)
             yield layers.session(tree=around(here())), [layers.sheaf(scope) for scope in layers.scopes()]
         return
     if options.task or options.session:
@@ -135,6 +137,7 @@ def _recall_json(found: Recall) -> dict[str, object]:
 def _shown_json(one: Shown) -> dict[str, object]:
     memory = one.memory
     return {
+        "layer": one.scope.partition("/")[0],
         "scope": one.scope,
         "path": memory.path,
         "name": memory.name,

@@ -23,14 +23,19 @@ BELONGS = {
     "all": ("list",),
     "yes": ("end",),
     "session": ("note", "show", "end"),
-    "text": ("start", "note"),
+    "text": ("start", "note", "show", "end"),
 }
 """Which action takes which option."""
 
 
 @takes(
     Argument("action", "what to do", "ACTION", required=True, choices=NAMES),
-    Argument("text", "start: a title; note: what to note, - reads it from standard input", "TEXT", convert=filled),
+    Argument(
+        "text",
+        "start: a title; note: what to note, - reads it from standard input; show, end: which session",
+        "TEXT",
+        convert=filled,
+    ),
     SESSION,
     Argument("--id", "start: a name for it, instead of the day and a random number", "ID", convert=filled),
     Argument("--template", "start: a Markdown file with the headings", "PATH", convert=place, complete="paths"),
@@ -39,6 +44,7 @@ BELONGS = {
     Argument("--replace", "note: in the place of what stands there, as for Current State"),
     Argument("--yes", "end: do not ask, though something could still be promoted"),
     Argument("--all", "list: those that have ended, too"),
+    scoped=False,
 )
 def session(call: Call) -> int:
     """Keep notes of one conversation, which outlive its compaction.
@@ -48,12 +54,18 @@ def session(call: Call) -> int:
     archive of the session; what could be promoted is counted first, and on a terminal you are asked. `memsheaf undo
     --scope session/ID` brings an ended session back. A template of your own can be session.md in ~/.memsheaf.
 
+    A finding that the project should keep is best noted in two lines, so that `memsheaf promote` asks nothing more:
+
+      Subject: fact, see FILE:LINE
+      Why: what it is good for
+
     examples:
       memsheaf session start "Move the login to OAuth"
       memsheaf session note "The tests run in 40 s"
       memsheaf session note --section current --replace "Phase 2 of 3; last: callback; next: refresh token"
+      printf 'Test command: make check, see Makefile:12\\nWhy: CI runs it' | memsheaf session note --section key -
       memsheaf session note --section err "Do not mock the clock: it hides the time zone"
-      memsheaf session show --session 2026-11-15-ab12
+      memsheaf session show 2026-11-15-ab12
       memsheaf session list --all --json
       memsheaf session end --yes
     """
@@ -90,17 +102,18 @@ def _note(call: Call) -> int:
     text = call.given_text(options.text)
     with call.layers(session=options.session) as layers:
         notes = sessions.of(layers)
-        heading = notes.note(text, section=options.section or "", replace=options.replace)
-        size = outline.tokens(outline.meant(notes.body, heading).text)
-    value = {"id": notes.id, "section": heading, "tokens": size}
-    return call.console.answer(value, [f"Noted under {heading} ({size:,} of {outline.SECTION_TOKENS:,} tokens)"])
+        noted = notes.note(text, section=options.section or "", replace=options.replace)
+        size = outline.tokens(outline.meant(notes.body, noted.section).text)
+    value = {"id": notes.id, **noted._asdict(), "tokens": size}
+    told = f"Noted under {noted.section} ({size:,} of {outline.SECTION_TOKENS:,} tokens)"
+    return call.console.answer(value, [told])
 
 
 def _show(call: Call) -> int:
     from memsheaf.layers import sessions
     from memsheaf.layers.sections import sections
 
-    with call.layers(session=call.options.session, read_only=True) as layers:
+    with call.layers(session=_named(call), read_only=True) as layers:
         notes = sessions.of(layers)
         state, body = notes.state(), notes.body
     if call.console.json:
@@ -117,20 +130,18 @@ def _end(call: Call) -> int:
     from memsheaf.layers import promotion, sessions
 
     options, console = call.options, call.console
-    with call.layers(session=options.session) as layers:
+    with call.layers(session=_named(call)) as layers:
         notes = sessions.of(layers)
         waiting = len(promotion.promising(layers, notes.sheaf)) if notes.state().is_open else 0
-        if waiting:
-            told = (
-                f"{plural(waiting, 'item')} could be promoted: `memsheaf promote --session {notes.id}` offers them."
-            )
-            console.note(told)
-            if console.interactive and not (options.yes or console.json) and not console.confirm("End it now?"):
+        next_step = _next_step(notes.id, waiting)
+        if waiting and console.interactive and not (options.yes or console.json):
+            console.note(next_step)
+            if not console.confirm("End it now?"):
                 console.note("Nothing was changed.")
                 return 1
         ended = notes.end()
     value = {"id": notes.id, "waiting": waiting, **ended._asdict()}
-    return console.answer(value, _told(notes.id, ended))
+    return console.answer(value, [*_told(notes.id, ended), f"  {next_step}"])
 
 
 def _list(call: Call) -> int:
@@ -146,9 +157,24 @@ def _list(call: Call) -> int:
     if not found:
         console.say("No session is open; `memsheaf session start` begins one.")
         return 0
-    head = ("ID", "STARTED", "CHANGED", "TOKENS", "NOTES", "TITLE")
+    head = ("ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE")
     console.table([head, *map(_cells, found)], ("bold", "dim", "dim"))
     return 0
+
+
+def _named(call: Call) -> str:
+    """The session that the line names, with --session or without."""
+    options = call.options
+    if options.text and options.session:
+        raise Usage("the session is named twice")
+    return str(options.text or options.session or "")
+
+
+def _next_step(id: str, waiting: int) -> str:
+    if not waiting:
+        return "nothing waits to be promoted; `memsheaf brief` says where the work stands"
+    offered = "it" if waiting == 1 else "them"
+    return f"{plural(waiting, 'item')} could be promoted: `memsheaf promote --session {id}` offers {offered}"
 
 
 def _told(id: str, ended: Ended) -> Iterator[str]:
@@ -161,8 +187,8 @@ def _told(id: str, ended: Ended) -> Iterator[str]:
 
 
 def _cells(state: SessionState) -> tuple[str, ...]:
-    notes = "ended" if not state.is_open else "blank" if state.is_blank else "open"
-    return (state.id, _minute(state.started), _minute(state.changed), f"{state.tokens:,}", notes, state.title)
+    stands = "ended" if not state.is_open else "blank" if state.is_blank else "open"
+    return (state.id, _minute(state.started), _minute(state.changed), f"{state.tokens:,}", stands, state.title)
 
 
 def _minute(moment: str) -> str:

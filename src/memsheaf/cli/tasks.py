@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import TASK, Argument, Usage, filled, positive, takes
 from memsheaf.errors import MemsheafError
+from memsheaf.guard.text import one_line
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -29,7 +31,7 @@ LIMIT = 20
     Argument("action", "what to do", "ACTION", required=True, choices=_ACTIONS),
     Argument(
         "first",
-        "TITLE, TEXT, ID, N, NAME or JSON, as the action takes it; - reads standard input",
+        "TITLE, TEXT, ID, N, NAME, JSON or SLUG, as the action takes it; - reads standard input",
         "WHAT",
         convert=filled,
     ),
@@ -43,6 +45,7 @@ LIMIT = 20
     Argument("--report", "phase: what the phase came to; - reads standard input", "TEXT", convert=filled),
     Argument("--summary", "done: what came of it", "TEXT", convert=filled),
     Argument("--limit", f"event: how many are shown, the newest first ({LIMIT})", "N", convert=positive),
+    scoped=False,
 )
 def task(call: Call) -> int:
     """Keep what belongs to one piece of work: its plan, phases, verified items and events.
@@ -51,8 +54,9 @@ def task(call: Call) -> int:
     begins another iteration. verify ID [DESCRIPTION] says that something holds, with --regressed that it does not
     any more; `done` is blocked until it does again. phase shows the present phase, phase N goes to another, phase
     [N] --report TEXT writes what it came to and goes on to the next. deliver NAME [TEXT] keeps a document. event
-    JSON adds to what happened, event alone shows it. status tells how the task stands, for whoever goes on with it;
-    done and drop end it. Each is one commit: `memsheaf undo --scope task/SLUG` takes it back.
+    JSON adds to what happened, event alone shows it. status [SLUG] tells how the task stands, for whoever goes on
+    with it; done [SLUG] and drop [SLUG] end it. Each is one commit: `memsheaf undo --scope task/SLUG` takes it back,
+    an event only when its commit is named.
 
     examples:
       memsheaf task start "Feature X" --goal "Users can log in" --phases 6
@@ -61,13 +65,18 @@ def task(call: Call) -> int:
       memsheaf task phase --report "The schema is there; migrations run."
       memsheaf task revise --reason "The API is rate limited" "Ask in batches of 50."
       echo '{"event_type": "discovery", "payload": {"found": "two caches"}}' | memsheaf task event -
-      memsheaf task status --task feature-x --json
+      memsheaf task status feature-x --json
       memsheaf task done --summary "Users can log in."
     """
     action = _TABLE[call.options.action]
     _check_words(call, action)
-    with call.layers(task=call.options.task, read_only=action.only_looks(call.options)) as layers:
+    named = call.options.task or (call.options.first if action.takes is _SLUG else "")
+    with call.layers(task=named, read_only=action.only_looks(call.options)) as layers:
         return action.run(call, layers)
+
+
+_SLUG = ("the SLUG of a task",)
+"""What actions take that need no text: which task is meant, as --task says it."""
 
 
 class _Action(NamedTuple):
@@ -87,6 +96,8 @@ def _check_words(call: Call, action: _Action) -> None:
         raise Usage(f"`task {name}` takes {' and '.join(action.takes) or 'no text'}; {given[-1][:80]!r} is too much")
     if len(given) < action.needs:
         raise Usage(f"`task {name}` needs {action.takes[len(given)]}")
+    if action.takes is _SLUG and given and options.task and given[0].lower() != options.task.lower():
+        raise Usage(f"{given[0][:80]!r} and --task {options.task[:80]!r} are two tasks; name one")
     for option in ("task", "goal", "phases", "slug", "reason", "regressed", "report", "summary", "limit"):
         if getattr(options, option) not in (None, False) and option not in action.options:
             fitting = [one for one, other in _TABLE.items() if option in other.options]
@@ -106,11 +117,14 @@ def _start(call: Call, layers: Layers) -> int:
     made = tasks.start(
         layers, options.first, goal=options.goal or "", phases=options.phases or 0, slug=options.slug or ""
     )
+    others = len(tasks.active_tasks(layers)) - 1
     said = [f"Started {made.slug}: {made.title}", f"  its files are in {made.sheaf.root}"]
     value = pick(made, ("title", "goal", "status", "phase", "iteration", "trace_id"))
-    return call.console.answer(
-        {**_made(made), **value, "phases": made.phases or None, "folder": made.sheaf.root}, said
-    )
+    call.console.answer({**_made(made), **value, "phases": made.phases or None, "folder": made.sheaf.root}, said)
+    if others and not call.console.json:
+        told = f"{plural(others, 'other task is', 'other tasks are')} active"
+        call.console.note(f"{told}: name this one with --task, or in MEMSHEAF_TASK")
+    return 0
 
 
 def _note(call: Call, layers: Layers) -> int:
@@ -183,7 +197,8 @@ def _event(call: Call, layers: Layers) -> int:
         given = events.read_json(call.given_text(options.first))
         found = _of(layers)
         event = found.event(given)
-        return console.answer(event, [f"Added {event['event_type']} to the events of {found.slug}"])
+        said = f"Added {event['event_type']} to the events of {found.slug}"
+        return console.answer({**event, "commit": found.commit}, [said])
     found = _of(layers)
     every = list(events.lines(found.sheaf))
     shown = every[: options.limit or LIMIT]
@@ -223,12 +238,13 @@ def _list(call: Call, layers: Layers) -> int:
 
 def _done(call: Call, layers: Layers) -> int:
     found = _of(layers)
+    missing, said = found.unreported(), [f"Done: {found.title}"]  # first, as in `_phase`
     found.done(call.options.summary or "")
-    noted = _told_in_notes(call, layers, found)
-    waiting, offer = _offered(layers, found)
-    said = [f"Done: {found.title}", *[f"NOTES.md says so: {noted}"] * bool(noted), *offer]
-    value = {"status": found.status, "notes": noted, "waiting": waiting}
-    return call.console.answer(_made(found) | value, said)
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        count = plural(found.phases, "phase")
+        said.append(f"{len(missing)} of {count} {verb} no report; the first is phase {missing[0]}")
+    return _ended(call, layers, found, {"unreported": missing}, said)
 
 
 def _drop(call: Call, layers: Layers) -> int:
@@ -236,7 +252,36 @@ def _drop(call: Call, layers: Layers) -> int:
         raise Usage("say why it is dropped, with --reason TEXT")
     found = _of(layers)
     found.drop(call.options.reason)
-    return call.console.answer(_made(found) | {"status": found.status}, [f"Dropped: {found.title}"])
+    return _ended(call, layers, found, {}, [f"Dropped: {found.title}"])
+
+
+def _ended(call: Call, layers: Layers, found: Task, value: dict[str, object], said: list[str]) -> int:
+    """Answer that a task has ended, and what is to be done next."""
+    noted = _told_in_notes(call, layers, found)
+    waiting, offer = _offered(layers, found)
+    said += [f"NOTES.md says so: {noted}"] * bool(noted) + offer
+    said += _after(layers, offered=bool(offer))
+    value = {"status": found.status, "notes": noted, "waiting": waiting, **value}
+    return call.console.answer(_made(found) | value, said)
+
+
+def _after(layers: Layers, *, offered: bool) -> list[str]:
+    """What to do when a task has ended: another one, an objective that is over, or a new task."""
+    from memsheaf.layers import tasks
+    from memsheaf.layers.notes import Notes, objective_of
+
+    if others := tasks.active_tasks(layers):
+        told = f"`memsheaf task status {others[0]}` tells how the other active task stands"
+        return [told if len(others) == 1 else f"`memsheaf task list` shows the {len(others)} that are still active"]
+    objective = ""
+    with suppress(MemsheafError):  # that it cannot be read was told already
+        objective = objective_of(Notes(layers.project).text)
+    if objective:
+        return [
+            f"NOTES.md still has the objective: {one_line(objective, 80)}",
+            "`memsheaf notes set --objective TEXT` says what is next, `memsheaf notes clear objective` takes it out",
+        ]
+    return [] if offered else ["`memsheaf task start TITLE` begins the next"]
 
 
 def _told_in_notes(call: Call, layers: Layers, found: Task) -> str:
@@ -279,10 +324,10 @@ _TABLE = {
     "phase": _Action(_phase, ("the number of a phase",), 0, ("task", "report"), _alone),
     "deliver": _Action(_deliver, ("a NAME", "a TEXT"), 1, ("task",), _never),
     "event": _Action(_event, ("an event in JSON",), 0, ("task", "limit"), _alone),
-    "status": _Action(_status, (), 0, ("task",), _always),
+    "status": _Action(_status, _SLUG, 0, ("task",), _always),
     "list": _Action(_list, (), 0, (), _always),
-    "done": _Action(_done, (), 0, ("task", "summary"), _never),
-    "drop": _Action(_drop, (), 0, ("task", "reason"), _never),
+    "done": _Action(_done, _SLUG, 0, ("task", "summary"), _never),
+    "drop": _Action(_drop, _SLUG, 0, ("task", "reason"), _never),
 }
 
 
@@ -295,7 +340,7 @@ def _number(text: str) -> int:
     try:
         return positive(text)
     except ValueError as error:
-        raise Usage(f"{text[:80]!r} is no phase: {error}") from None
+        raise Usage(f"{text[:80]!r} is no phase: {error}; --task SLUG names a task") from None
 
 
 def _ids(items: list[Item]) -> list[str]:

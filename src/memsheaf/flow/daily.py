@@ -147,6 +147,15 @@ class DailyLog:
             raise error
         return self._added([("note", text)], by=by, saved=False)
 
+    def undo(self, *, by: str = "user") -> str:
+        """Take back what was logged last, as long as its page is as it was then; gives the page.
+
+        Raises:
+            NoSuchCommit: nothing is left to take back.
+            Changed: the page was changed since.
+        """
+        return self._pages.undo(self._pages.last_standing(except_by="outside").id, by=by).revisions[0].path
+
     def days(self, first: str = "", last: str = "") -> list[Day]:
         """The days that were logged, oldest first, from `first` to `last` if they are given (as "2026-11-15")."""
         found: dict[str, list[str]] = {}

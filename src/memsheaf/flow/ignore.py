@@ -17,7 +17,10 @@ HEAD = TAIL = 2_000
 
 # No request does without one of these, so most messages cost a few substring tests, and the file is not opened.
 STEMS = {
-    "English": ("memory", "memorie", "memoris", "memoriz", "remember", "about me"),
+    "English": (
+        "memory", "memorie", "memoris", "memoriz", "remember", "about me", "fresh context", "notes.md",
+        "your notes", "my notes", "our notes", "session notes", "project notes", "task notes",
+    ),
     "Chinese": (
         "记忆", "記憶", "记住", "記住", "记得", "記得", "记下", "記下", "我的了解", "关于我", "關於我", "memory",
     ),

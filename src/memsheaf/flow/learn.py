@@ -20,19 +20,18 @@ from memsheaf.flow.aim import Memories
 from memsheaf.flow.consolidate import Report
 from memsheaf.flow.daily import DailyLog
 from memsheaf.flow.extract import BadAnswer, Keeper, Verdict, decide, propose, save
+from memsheaf.flow.forgetting import keeping
 from memsheaf.flow.inbox import Batch, Inbox
 from memsheaf.flow.review import Queue
 from memsheaf.flow.turns import Proposal, Turn
-from memsheaf.guard.duplicates import LIKE, fact, words
 from memsheaf.llm import Model
-from memsheaf.memory import Memory, parse
+from memsheaf.memory import Memory
 from memsheaf.store import Commit
 from memsheaf.store.state import State
 
 ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules alone read it
 GIVEN_UP = 86_400.0  # seconds after which they do so, too, when it gives no answer at all
 ROUNDS = 5  # to decide anew because somebody changed a memory meanwhile
-TELLING = 12  # characters; a shorter line is in every conversation
 LOOK_BACK = 500  # commits, among which one of a batch that was done already is found
 _WANTED, _TRIED = "wanted", "tried.json"
 
@@ -119,19 +118,7 @@ class Learner:
 
     def forget(self, texts: Sequence[bytes]) -> None:
         """Drop what waits or was logged and says what an erased memory said, in any of its texts, in any case."""
-        erased = [parse("", text) for text in texts]
-        told = (
-            line.strip().casefold() for one in erased for line in (*one.body.split("\n"), one.name, one.description)
-        )
-        lines = {line.rstrip(".") for line in told if len(line) >= TELLING}
-        facts = [set(fact(one)) for one in erased]
-
-        def keep(text: str) -> bool:
-            folded, said = text.casefold(), set(words(text))
-            return not any(line in folded for line in lines) and all(
-                len(said & one) < max(LIKE * len(one), 1) for one in facts
-            )
-
+        keep = keeping(texts)
         self.daily.purge(keep)  # first: it could be handed over once more
         self.inbox.purge(keep)
         for waiting in self.queue.all():

@@ -28,6 +28,9 @@ RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
 week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
 
+LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md")
+"""What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
+
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
              ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
 
@@ -177,6 +180,8 @@ def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
         return candidate._replace(why="shown before in this conversation")
     if row.path in (CONTEXT, NOTES):
         return candidate._replace(why="stands in every prompt")
+    if row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
+        return candidate._replace(why="is read with `memsheaf brief`, not recalled")
     if row.trust != "confirmed":
         return candidate._replace(why="unconfirmed: it waits for a person")
     if row.state not in ("ok", "free"):

@@ -72,6 +72,7 @@ class Session:
         self._texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
         self._running: _Run | None = None
+        self._ignored: set[str] = set()
         self.spent = 0
         self.ignoring = False
 
@@ -80,8 +81,11 @@ class Session:
         return self._prompt() if self._prompt and not self.ignoring else ""
 
     def learn(self, turn: Turn) -> bool:
-        """Keep the finished turn until it is distilled, in the nearest scope. False while ignoring."""
-        return bool(self._learn and not self.ignoring and self._learn(turn))
+        """Keep the finished turn until it is distilled, in the nearest scope. False for one that ignores memory."""
+        said = {message.text for message in turn.messages if message.role == "user"}
+        if self.ignoring or not self._ignored.isdisjoint(said):
+            return False
+        return bool(self._learn and self._learn(turn))
 
     def recall(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall:
         """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.
@@ -134,6 +138,8 @@ class Session:
     def _begin(self, message: str, *, ignore: bool) -> None:
         self.cancel()
         self.ignoring = ignore or asks_to_ignore(message)
+        if self.ignoring:
+            self._ignored.add(message)
 
     def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
         with self._guard:

@@ -89,7 +89,7 @@ def is_fact(path: str) -> bool:
     >>> is_fact("facts/project_test-command.md"), is_fact("project_facts.md")
     (True, False)
     """
-    return path[: len(FACTS)].lower() == FACTS
+    return fold(path).startswith(FACTS)
 
 
 @lru_cache(maxsize=1 << 12)

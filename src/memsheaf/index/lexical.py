@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from math import log
 from typing import NamedTuple
 
+from memsheaf.guard.noted import sayings
 from memsheaf.index.words import is_weak, words
 from memsheaf.memory import Memory
 
@@ -111,7 +112,7 @@ def enough(count: int) -> float:
 def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
     """Take in the words of a memory."""
     # two blanks between, so that each word is counted with a blank on either side
-    texts = ("  ".join(words(text)) for text in (memory.name, memory.description, memory.body))
+    texts = ("  ".join(words(text)) for text in sayings(memory))
     db.execute("INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)", (row, *texts))
 
 

@@ -20,7 +20,7 @@ from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock
 
-SCHEMA = 5
+SCHEMA = 6
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"

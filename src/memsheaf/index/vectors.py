@@ -9,6 +9,7 @@ from hashlib import sha256
 from math import log
 
 from memsheaf.embed import Usual
+from memsheaf.guard.noted import sayings
 from memsheaf.index.lexical import TEXT_WEIGHT
 from memsheaf.index.slots import KEY
 from memsheaf.memory import Memory
@@ -35,7 +36,7 @@ DIGITS = 5  # what follows depends on where in the file a vector stands
 
 
 def passages(memory: Memory) -> list[str]:
-    """The texts that stand for a memory, one vector each; the best of them counts.
+    """The texts that stand for a memory, one vector each; the best of them counts. [] for one that says nothing.
 
     >>> from memsheaf.memory import parse
     >>> header = "---\\nname: Ports\\ndescription: Which are taken\\ntype: project\\n---\\n"
@@ -45,13 +46,15 @@ def passages(memory: Memory) -> list[str]:
     >>> [len(text) for text in long], long[1][:20]
     ([619, 804, 309], 'Ports\\nport is taken.')
     """
-    name, rest = memory.name[:200], memory.body[: 2 * FIRST + MOST * NEXT].strip()
+    name, description, body = sayings(memory)
+    name, rest = name[:200], body[: 2 * FIRST + MOST * NEXT].strip()
     piece, rest = _cut(rest, FIRST)
-    found = [f"{name}. {memory.description[:500]}\n{piece}".strip()]
+    head = f"{name}. " if name else ""
+    found = [f"{head}{description[:500]}\n{piece}".strip()]
     while rest and len(found) < MOST:
         piece, rest = _cut(rest, NEXT)
-        found.append(f"{name}\n{piece}")
-    return found
+        found.append(f"{name}\n{piece}".lstrip("\n"))
+    return found if found[0] else []
 
 
 def key_of(text: str) -> bytes:

@@ -125,6 +125,8 @@ class Layers:
                 read_only=self.read_only or is_closed,
                 clock=self.clock,
             )
+            if self.read_only and not is_closed:
+                opened.store.recover()  # what a crash left half done would look as if something were gone
             self._open[name] = self._stack.enter_context(opened)
         return self._open[name]
 
@@ -139,18 +141,34 @@ class Layers:
         return self.sheaf("user")
 
     def scopes(self) -> list[str]:
-        """The scopes that are asked, in order: a task and a session only where it is clear which one is meant."""
+        """The scopes that are asked, in order: a task and a session only where it is clear which one is meant.
+
+        Raises:
+            NotFound, ScopeRefused: one was named, and is not there or is no name.
+        """
+        found = []
+        for layer in ORDER[:2]:
+            if name := self._chosen[layer]:
+                if check_label(name, layer) not in self.names(layer):
+                    raise NotFound(f"{layer}/{name}")
+                found.append(f"{layer}/{check_label(name, layer)}")
+            elif len(going := self.going(layer)) == 1:
+                found.append(f"{layer}/{going[0]}")
+        return [*found, "project", "user"]
+
+    def going(self, layer: str) -> list[str]:
+        """The tasks that are active, or the sessions that are open, in order."""
         from memsheaf.layers import sessions, tasks
 
-        active = {"task": lambda: tasks.active_tasks(self), "session": lambda: sessions.open_sessions(self)}
-        found = []
-        for layer, among in active.items():
-            try:
-                found.append(f"{layer}/{self.chosen(layer, among=among)}")
-            except (ScopeRefused, NotFound):
-                if self.is_named(layer):
-                    raise
-        return [*found, "project", "user"]
+        return tasks.active_tasks(self) if layer == "task" else sessions.open_sessions(self)
+
+    def unclear(self) -> list[str]:
+        """What is not asked because several could be meant, in words."""
+        return [
+            f"{len(going)} {layer}s are {word}, and none was asked: name one with --{layer} ({', '.join(going)})"
+            for layer, word in (("task", "active"), ("session", "open"))
+            if not self._chosen[layer] and len(going := self.going(layer)) > 1
+        ]
 
     def look_up(self, query: str, *, limit: int = 10) -> list[Found]:
         """What the layers say about a query: the nearest layer first, in each at most `limit`, the best first."""

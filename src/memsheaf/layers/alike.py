@@ -114,7 +114,7 @@ def entry(memory: Memory, named: Named) -> Entry:
     """A memory as it is compared; `named` are the files that its text names."""
     whole, body = f"{memory.name}\n{memory.body}", words(memory.body)
     told = telling(memory.body)
-    about = things(whole) or things(memory.description)
+    about = things(memory.body) or things(memory.name) or things(memory.description)
     return Entry(
         path=memory.path,
         rank=(
@@ -153,7 +153,7 @@ def compare(entries: Iterable[Entry]) -> Alike:
     return Alike(
         tuple(sorted(_groups(ranked, about, keepers))),
         tuple(sorted(_contradictions(ranked, opposed, keepers))),
-        tuple(sorted(_crowds(ranked, holders))),
+        tuple(sorted(_crowds(ranked, holders, keepers))),
     )
 
 
@@ -254,10 +254,14 @@ def _opposed(one: Entry, two: Entry, key: Key) -> str:
     return " against ".join(sorted((*mine, *theirs))) if other_number else "one denies what the other says"
 
 
-def _crowds(ranked: Sequence[Entry], holders: Mapping[Key, Sequence[int]]) -> Iterator[Crowd]:
+def _crowds(
+    ranked: Sequence[Entry], holders: Mapping[Key, Sequence[int]], keepers: Mapping[int, int]
+) -> Iterator[Crowd]:
+    """The subjects with many entries, but for those of which one group tells all."""
     seen = set()
     for key, held in sorted(holders.items(), key=lambda item: (_TELLING[item[0][0]], item[0][1])):
-        if key[0] in (THING, SUBJECT) and len(held) >= CROWD:
+        is_told = len({keepers.get(number, number) for number in held}) == 1
+        if key[0] in (THING, SUBJECT) and len(held) >= CROWD and not is_told:
             paths = tuple(sorted(ranked[number].path for number in held))
             if paths not in seen:
                 seen.add(paths)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
+from shlex import join, quote
 from typing import NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound
@@ -81,7 +82,8 @@ class Audit(NamedTuple):
                 yield found
             for path in found.others if found.kind == "duplicate" else ():
                 said = f"says the same as {found.path}: candidate for natural decay"
-                yield found._replace(path=path, said=said, others=(found.path,))
+                advice = f"keep {found.path}, the most specific and recent, and let this one go"
+                yield found._replace(path=path, said=said, advice=advice, others=(found.path,))
         yield from (*self.citations, *self.pollution, *self.waiting)
 
 
@@ -101,14 +103,14 @@ def audit(
         if progress and number % 100 == 0:
             progress(number, len(rows))
         if row.state not in ("ok", "free"):
-            judge.pollution.append(_unreadable(row.path, row.problem, is_copy=row.state == "copy"))
+            judge.pollution.append(_unreadable(sheaf, row.path, row.problem, is_copy=row.state == "copy"))
             continue
         try:
             judge.see(sheaf.read(row.path))
         except NotFound:  # somebody was faster
             continue
         except MemsheafError as error:
-            judge.pollution.append(_unreadable(row.path, str(error)))
+            judge.pollution.append(_unreadable(sheaf, row.path, str(error)))
     if progress and rows:
         progress(len(rows), len(rows))
     pollution = [*judge.pollution, *_notes(sheaf, today), *_catalog(sheaf), *_sessions(layers, today)]
@@ -139,6 +141,7 @@ class _Judge:
         self.stale: list[Finding] = []
         self.pollution: list[Finding] = []
         self.waiting: list[Finding] = []
+        self._sheaf = sheaf
         self._is_scratch = sheaf.scope.layer in ("task", "session")
         self._past = past
         self._tree = tree
@@ -170,7 +173,7 @@ class _Judge:
         for (path, _), names in zip(self._named, lost, strict=True):
             for name in names:
                 said = f"`{name}` is named in the text, and is not in the working tree"
-                yield _finding("gone", NOTE, path, said, _correct(path))
+                yield _finding("gone", NOTE, path, said, _correct(self._sheaf, path))
 
     def _citations(self, memory: Memory, tree: Tree) -> Iterator[Finding]:
         for text in memory.citations:
@@ -178,7 +181,7 @@ class _Judge:
             verdict = self._verdict(citation, tree) if citation else None
             if verdict and verdict.state in ("drifted", "missing"):
                 said = f"{verdict.said} Stale citation: candidate for a superseding fact"
-                yield _finding("stale-citation", WARNING, memory.path, said, _cite(memory.path, verdict))
+                yield _finding("stale-citation", WARNING, memory.path, said, _cite(self._sheaf, memory.path, verdict))
 
     def _verdict(self, citation: citations.Citation, tree: Tree) -> Verdict:
         verdict = citations.check(citation, tree, elsewhere=False)
@@ -199,22 +202,23 @@ class _Judge:
             days = self._days_since(since)
             if days > LATELY:
                 said = f"neither recalled nor read in {days} days"
-                yield _finding("unused", NOTE, path, said, f"`memsheaf forget {path}` if nobody needs it")
+                yield _finding("unused", NOTE, path, said, f"{_line(self._sheaf, 'forget', path)} if nobody needs it")
 
     def _waiting(self, memory: Memory) -> Iterator[Finding]:
         path, ends = memory.path, _day(memory.expires)
         if memory.trust == "unconfirmed":
             said = f"unconfirmed for {_plural(self._days_since(memory.updated or memory.created), 'day')}"
-            advice = f"`memsheaf review --approve {path}` if it is right; --reject if not"
+            advice = f"{_line(self._sheaf, 'review', '--approve', path)} if it is right; --reject if not"
             yield _finding("unconfirmed", NOTE, path, said, advice)
         if ends and ends < self._today:
             said = f"expired on {ends.isoformat()}"
-            advice = f"`memsheaf forget {path}`, or say until when it holds"
+            advice = f"{_line(self._sheaf, 'forget', path)}, or say until when it holds"
             yield _finding("expired", WARNING, path, said, advice)
         first = self._past.first.get(path)
         if is_fact(path) and first is not None and told(parse(path, first)) != told(memory):
             said = "a fact that was edited in place; it was written to stay as it is"
-            advice = f"`memsheaf log {path}` shows by whom; correct a fact by another that supersedes it"
+            shown = _line(self._sheaf, "log", path)
+            advice = f"{shown} shows by whom; correct a fact by another that supersedes it"
             yield _finding("edited", WARNING, path, said, advice)
 
     def _days_since(self, day: str) -> int:
@@ -246,7 +250,7 @@ def _alike(entries: Sequence[Entry]) -> Iterator[Finding]:
     found = compare(entries)
     for group in found.groups:
         said = f"{len(group.others) + 1} entries say the same about {group.about}"
-        advice = "keep this one, the most specific and recent; the others are candidates for natural decay"
+        advice = f"keep {group.keeper}, the most specific and recent; the others are candidates for natural decay"
         yield _finding("duplicate", WARNING, group.keeper, said, advice, group.others)
     for pair in found.opposed:
         said = f"contradicts {pair.other}: {pair.why}"
@@ -265,14 +269,14 @@ def _notes(sheaf: Sheaf, today: str) -> Iterator[Finding]:
 
 
 def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
-    page = sheaf.catalog()
+    page, merge = sheaf.catalog(), _line(sheaf, "consolidate")
     lines, size = page.text.count("\n"), len(page.text.encode())
     if page.shown < page.total:
         said = f"over its cap: {page.total - page.shown:,} of {page.total:,} memories are not in it"
-        yield _finding("catalog", WARNING, CATALOG, said, "`memsheaf consolidate` merges; pin what must be seen")
+        yield _finding("catalog", WARNING, CATALOG, said, f"{merge} merges; pin what must be seen")
     elif lines >= NEAR_CAP * MAX_LINES or size >= NEAR_CAP * MAX_BYTES:
         said = f"near its cap: {lines} of {MAX_LINES} lines, {size:,} of {MAX_BYTES:,} bytes"
-        yield _finding("catalog", NOTE, CATALOG, said, "`memsheaf consolidate` merges what says the same")
+        yield _finding("catalog", NOTE, CATALOG, said, f"{merge} merges what says the same")
 
 
 def _sessions(layers: Layers | None, today: str) -> Iterator[Finding]:
@@ -286,7 +290,7 @@ def _sessions(layers: Layers | None, today: str) -> Iterator[Finding]:
         except (NotFound, Blocked):  # it ended meanwhile
             continue
         except MemsheafError as error:
-            yield _unreadable(f"sessions/{name}", str(error))
+            yield _unreadable(layers.project, f"sessions/{name}", str(error))
             continue
         changed = _day(state.changed)
         days = (date.fromisoformat(today) - changed).days if changed else 0
@@ -296,19 +300,27 @@ def _sessions(layers: Layers | None, today: str) -> Iterator[Finding]:
             yield _finding("session", NOTE, f"sessions/{name}", said, advice)
 
 
-def _unreadable(path: str, problem: str, *, is_copy: bool = False) -> Finding:
-    advice = "compare the two and remove one" if is_copy else f"`memsheaf edit {path}`, or look at the file"
+def _unreadable(sheaf: Sheaf, path: str, problem: str, *, is_copy: bool = False) -> Finding:
+    advice = "compare the two and remove one" if is_copy else f"{_line(sheaf, 'edit', path)}, or look at the file"
     return _finding("unreadable", WARNING if is_copy else ERROR, path, problem, advice)
 
 
-def _correct(path: str) -> str:
-    return f"`memsheaf fact supersede {path}`" if is_fact(path) else f"`memsheaf edit {path}`, if it is outdated"
+def _correct(sheaf: Sheaf, path: str) -> str:
+    if is_fact(path) and sheaf.scope.layer == "project":
+        return f"`memsheaf fact supersede {quote(path)} FACT --reason TEXT`"
+    return f"{_line(sheaf, 'edit', path)}, if it is outdated"
 
 
-def _cite(path: str, verdict: Verdict) -> str:
+def _cite(sheaf: Sheaf, path: str, verdict: Verdict) -> str:
     if is_fact(path) or not verdict.place:
-        return _correct(path)
-    return f"`memsheaf cite {verdict.place} --memory {path}`, if it still holds"
+        return _correct(sheaf, path)
+    return f"{_line(sheaf, 'cite', verdict.place, '--memory', path)}, if it still holds"
+
+
+def _line(sheaf: Sheaf, *words: str) -> str:
+    """What to type, as it stands."""
+    scope = [] if sheaf.scope.layer == "project" else ["--scope", str(sheaf.scope)]
+    return f"`{join(['memsheaf', *words, *scope])}`"
 
 
 def _finding(kind: str, level: str, path: str, said: str, advice: str, others: tuple[str, ...] = ()) -> Finding:

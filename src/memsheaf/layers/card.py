@@ -16,6 +16,12 @@ Users can log in.
 ## Notes
 
 - 2026-11-15: Sessions live in Redis.
+
+## Log
+
+- 2026-11-16: login was VERIFIED, and is REGRESSED: One can log in
+
+Notes are what somebody found worth knowing; the log is what the steps of the task say of themselves.
 """
 
 from __future__ import annotations
@@ -26,22 +32,23 @@ from typing import NamedTuple
 
 from memsheaf.errors import BadHeader, TextRefused
 from memsheaf.frontmatter import edited, join, split
+from memsheaf.guard.headings import fence_after
 from memsheaf.guard.text import cut_bytes, one_line
 from memsheaf.layers.events import is_trace_id
 from memsheaf.layers.parts import part, with_lines, with_part
-from memsheaf.layers.sections import bullet, fence_after, sections
+from memsheaf.layers.sections import bullet, sections
 from memsheaf.memory import DESCRIPTION_LIMIT, clean_field
 
 PATH = "TASK.md"
 ACTIVE, DONE, DROPPED = STATUSES = ("active", "done", "dropped")
 MOST_PHASES = 999
-_GOAL, _NOTES = "Goal", "Notes"
+_GOAL, _NOTES, _LOG = "Goal", "Notes", "Log"
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DATED = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}):\s")
 
 
 class Note(NamedTuple):
-    """Something worth knowing about a task, and the day it was noted; "" when it does not say."""
+    """A line on a task, and the day it was written; "" when it does not say."""
 
     date: str
     text: str
@@ -58,6 +65,7 @@ class Card(NamedTuple):
     iteration: int
     trace_id: str
     notes: tuple[Note, ...]
+    log: tuple[Note, ...]
 
 
 def new(title: str, goal: str, *, phases: int, trace_id: str, today: str, by: str) -> str:
@@ -100,7 +108,7 @@ def read(text: str, place: str) -> Card:
         why = "trace_id has to be the UUIDv4 that the task began with; `memsheaf log` knows it"
     if why:
         raise BadHeader(place, why)
-    goal, notes = part(page.body, _GOAL), part(page.body, _NOTES)
+    goal = part(page.body, _GOAL)
     return Card(
         title=page.get("name"),
         goal=goal.text if goal else "",
@@ -109,20 +117,26 @@ def read(text: str, place: str) -> Card:
         phases=int(numbers["phases"] or 0),
         iteration=int(numbers["iteration"]),
         trace_id=page.get("trace_id"),
-        notes=tuple(_note(one) for found in sections(notes.text if notes else "") for one in found.bullets),
+        notes=_below(page.body, _NOTES),
+        log=_below(page.body, _LOG),
     )
 
 
-def changed(text: str, today: str, *, note: str = "", fields: Mapping[str, str] | None = None) -> str:
-    """The text with other fields, one more note, or both."""
+def changed(text: str, today: str, *, note: str = "", log: str = "", fields: Mapping[str, str] | None = None) -> str:
+    """The text with other fields, one more note, one more line in the log."""
     body = split(text).body
-    if note:
-        note = note.strip()
-        apart = "\n" if fence_after(note.split("\n")[0], "") else " "  # behind a date, a fence would be none
-        lines = bullet(f"{today}:{apart}{note}")
-        found = part(body, _NOTES)
-        body = with_lines(body, found, lines) if found else with_part(body, _NOTES, "\n".join(lines))
+    for title, said in ((_NOTES, note.strip()), (_LOG, log.strip())):
+        if said:
+            apart = "\n" if fence_after(said.split("\n")[0], "") else " "  # behind a date, a fence would be none
+            lines = bullet(f"{today}:{apart}{said}")
+            found = part(body, title)
+            body = with_lines(body, found, lines) if found else with_part(body, title, "\n".join(lines))
     return edited(text, fields={**(fields or {}), "updated": today}, body=body)
+
+
+def _below(body: str, title: str) -> tuple[Note, ...]:
+    found = part(body, title)
+    return tuple(_note(one) for below in sections(found.text if found else "") for one in below.bullets)
 
 
 def _note(text: str) -> Note:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from memsheaf.errors import MemsheafError, ScopeRefused
-from memsheaf.guard.citations import Tree
+from memsheaf.guard.citations import Tree, parse
 from memsheaf.guard.duplicates import LIKE, TELLING, denials, fact, likeness, telling, words
 from memsheaf.guard.names import is_fact
 from memsheaf.guard.text import cut_bytes, one_line
@@ -33,7 +34,18 @@ TARGETS = ("task", "project", "user", "team")
 TEAM_LIMIT = 250_000
 """How many bytes a memory of a team may have."""
 
+INSIST = "--anyway RATIONALE"
+"""How one insists on the command line, where a step is only a guess."""
+
 _TITLE = 60  # characters
+_SOUND = Fact("Subject", "It is so.", ("README.md:1",), "asked", "project")
+_OPTIONS = {
+    "subject": "--subject TEXT",
+    "fact": "--fact TEXT",
+    "citations": "--cite PLACE",
+    "reason": "--reason TEXT",
+    "category": "--category TYPE",
+}
 
 Verdict = Literal["pass", "stop", "ask"]
 Recommended = Literal["yes", "no", "defer"]
@@ -86,18 +98,22 @@ UNDECIDED = Choice()
 
 
 class Step(NamedTuple):
-    """One step of the checklist, and what came of it. `ask` waits for a person's word."""
+    """One step of the checklist, and what came of it. `ask` waits for a person's word.
+
+    `help` are the options of `memsheaf promote` that would let it pass, "" when none does.
+    """
 
     name: str
     verdict: Verdict
     said: str
+    help: str = ""
 
 
 class Examination(NamedTuple):
     """An item, with the type it was given, and the verdict of each step.
 
     `supersedes` is the memory there that says nearly the same, or something else on the same subject; `diff` shows
-    how the item differs from it.
+    how the item differs from it. `lacking` are the fields of a fact that are not there, or not as they should be.
     """
 
     item: Item
@@ -105,6 +121,7 @@ class Examination(NamedTuple):
     steps: tuple[Step, ...]
     supersedes: str = ""
     diff: str = ""
+    lacking: tuple[str, ...] = ()
 
     @property
     def recommend(self) -> Recommended:
@@ -129,23 +146,28 @@ def examine(
     kind, why = classified(item)
     if target.scope.layer == "user" and not item.kind:
         kind, why = "user", "it goes to the user"
-    item = item._replace(kind=kind)
+    item = item._replace(kind=kind, citations=tuple(_as_it_is(place, tree) for place in item.citations))
+    lacking: tuple[str, ...] = ()
+    if target.scope.layer == "project":
+        item = item._replace(text=signs.without_places(item.text, item.citations))
+        lacking = _lacking(fact_of(item), tree)
     near = _nearest(item, target)
     steps = [
         _typed(item, target, why),
         _excluded(item, choice),
         _specific(item, target, names, choice),
         _compared(item, target, near, choice),
-        _complete(item, target, tree),
+        _complete(item, target, lacking, tree),
         _advised(item),
     ]
     if target.scope.layer == "team":
         steps.append(_shared(item, target, choice))
     told = tuple(step._replace(said=without_secrets(step.said)) for step in steps)
+    found = Examination(item, str(target.scope), told, lacking=lacking)
     if near is None:
-        return Examination(item, str(target.scope), told)
+        return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
-    return Examination(item, str(target.scope), told, near.path, without_secrets(shown))
+    return found._replace(supersedes=near.path, diff=without_secrets(shown))
 
 
 def require_target(scope: Scope) -> None:
@@ -165,7 +187,7 @@ def _typed(item: Item, target: Sheaf, why: str) -> Step:
     if item.kind not in KINDS:
         return Step("classify", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
     if item.kind == "user" and target.scope.layer == "project":
-        return Step("classify", "stop", f"user ({why}): what is about the person goes to user")
+        return Step("classify", "stop", f"user ({why}): what is about the person goes to user", "--to user")
     return Step("classify", "pass", f"{item.kind}: {why}")
 
 
@@ -188,7 +210,8 @@ def _specific(item: Item, target: Sheaf, names: Sequence[str], choice: Choice) -
     if target.scope.layer == "task":
         return Step("task-specific", "pass", "it goes to a task")
     if found := signs.of_one_task(f"{item.subject}\n{item.text}", names):
-        return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice)
+        elsewhere = "--to task/SLUG" if item.scope.startswith("session/") else INSIST
+        return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice, elsewhere)
     return Step("task-specific", "pass", "nothing in it is tied to one task")
 
 
@@ -198,15 +221,20 @@ def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) ->
         return _superseding(target, choice)
     if near is None:
         return Step("duplicate", "pass", "nothing there says the same")
-    if _subject(near.name) == _subject(item.title) and choice.anyway:
-        return Step("duplicate", "ask", f"{near.path} has the same subject: give another, or supersede it")
+    is_twin = _subject(near.name) == _subject(item.title)
+    beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
+    if is_twin and choice.anyway:
+        said = f"{near.path} has the same subject: give another, or supersede it"
+        return Step("duplicate", "ask", said, "--subject TEXT")
     if _is_said(item, near):
-        return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice)
+        return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice, beside)
     if choice.anyway:
         return _insisted("duplicate", f"{near.path} is near", choice)
     if target.scope.layer == "project" and not is_fact(near.path):
-        return Step("duplicate", "ask", f"{near.path} says otherwise, or less, and is no fact: correct it there")
-    return Step("duplicate", "ask", f"{near.path} says otherwise, or less: supersede it?")
+        said = f"{near.path} says otherwise, or less, and is no fact: correct it there"
+        return Step("duplicate", "ask", said, beside)
+    said = f"{near.path} says otherwise, or less: supersede it?"
+    return Step("duplicate", "ask", said, f"--supersede {quote(near.path)}")
 
 
 def _superseding(target: Sheaf, choice: Choice) -> Step:
@@ -214,15 +242,32 @@ def _superseding(target: Sheaf, choice: Choice) -> Step:
     try:
         return Step("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
     except MemsheafError as error:
-        return Step("duplicate", "stop", str(error))
+        return Step("duplicate", "stop", str(error), "--supersede FILE")
 
 
-def _complete(item: Item, target: Sheaf, tree: Tree | None) -> Step:
+def _complete(item: Item, target: Sheaf, lacking: Sequence[str], tree: Tree | None) -> Step:
     if target.scope.layer != "project":
         return Step("five fields", "pass", "an ordinary memory: a name and a text are enough")
-    if lacking := missing(fact_of(item), tree):
-        return Step("five fields", "ask", "; ".join(lacking))
+    if problems := missing(fact_of(item), tree):
+        return Step("five fields", "ask", "; ".join(problems), " ".join(_OPTIONS[field] for field in lacking))
     return Step("five fields", "pass", "subject, fact, citation, reason and category are there")
+
+
+def _lacking(fact: Fact, tree: Tree | None) -> tuple[str, ...]:
+    """The fields that would be wrong in a fact that is sound otherwise."""
+    return tuple(
+        field
+        for field in Fact._fields
+        if missing(_SOUND._replace(**{field: getattr(fact, field)}), tree if field == "citations" else None)
+    )
+
+
+def _as_it_is(place: str, tree: Tree | None) -> str:
+    """A place as the tree has it: `less src/app.py:1` is a command, and its last word the place."""
+    whole, last = parse(place, typed=True), parse(place.rpartition(" ")[2])
+    if tree and whole and last and not tree.has(whole.path) and tree.has(last.path):
+        return str(last)
+    return place
 
 
 def fact_of(item: Item) -> Fact:
@@ -242,20 +287,21 @@ def _shared(item: Item, target: Sheaf, choice: Choice) -> Step:
         return Step("team", "stop", "only a person gives something to a team")
     kinds = (item.kind, item.own)
     if "user" in kinds:
-        return Step("team", "stop", "what is about a person stays private")
+        return Step("team", "stop", "what is about a person stays private", "--to user")
     if len(item.text.encode("utf-8", "replace")) > TEAM_LIMIT:
         return Step("team", "stop", f"it is longer than {TEAM_LIMIT // 1000} KB")
     if "feedback" in kinds and not choice.convention:
-        return Step("team", "ask", "feedback stays private, unless it is a convention of the team: is it?")
+        said = "feedback stays private, unless it is a convention of the team: is it?"
+        return Step("team", "ask", said, "--convention --yes")
     if not choice.confirmed:
-        return Step("team", "ask", f"everybody in {target.scope} will read it: a person has to say yes")
+        return Step("team", "ask", f"everybody in {target.scope} will read it: a person has to say yes", "--yes")
     return Step("team", "pass", "a person said yes")
 
 
-def _insisted(name: str, why: str, choice: Choice) -> Step:
+def _insisted(name: str, why: str, choice: Choice, help: str = INSIST) -> Step:
     if choice.anyway:
         return Step(name, "pass", f"{why}; kept all the same: {choice.anyway}")
-    return Step(name, "stop", why)
+    return Step(name, "stop", why, help)
 
 
 def _nearest(item: Item, target: Sheaf) -> Memory | None:

@@ -282,7 +282,7 @@ def _told(event: Mapping[str, object]) -> Iterator[str]:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += value.items()
+            waiting += [(f"{name} {key}".strip(), one) for key, one in value.items()]
         elif isinstance(value, list | tuple):
             waiting += [(name, one) for one in value]
         else:

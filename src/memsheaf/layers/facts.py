@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.editing import dated, placed
-from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, Refused, TextRefused
+from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.names import FACTS, file_name, is_fact
 from memsheaf.guard.spoken import spoken
@@ -83,10 +83,11 @@ def missing(fact: Fact, tree: Tree | None = None) -> list[str]:
 
 
 class Facts:
-    """The facts of a repository."""
+    """The facts of a repository; `commit` is the id of the last one stored here, "" before."""
 
     def __init__(self, sheaf: Sheaf) -> None:
         self._sheaf = sheaf
+        self.commit = ""
 
     def add(
         self,
@@ -125,7 +126,7 @@ class Facts:
 
     def supersede(
         self,
-        path: str,
+        name: str,
         text: str,
         *,
         reason: str,
@@ -139,7 +140,7 @@ class Facts:
         Raises:
             As `add`.
         """
-        old = self.find(path)
+        old = self.find(name)
         was = self.of(old)
         fact = was._replace(fact=text, reason=reason, citations=tuple(citations) or _places(was.citations))
         return self.add(fact, supersedes=old.path, tree=tree, allow_secret=allow_secret, anyway=anyway)
@@ -152,9 +153,17 @@ class Facts:
                 found.append(self._sheaf.read(row.path))
         return found
 
-    def find(self, path: str) -> Memory:
-        """One fact by its file, with or without the folder. Raises NotFound, Refused, PathRefused."""
-        found = self._sheaf.read(path if is_fact(path) else FACTS + path)
+    def find(self, name: str) -> Memory:
+        """One fact by its file, with or without the folder, or by its subject.
+
+        Raises:
+            NotFound: there is none.
+            Refused: it is no fact, or several are on this subject.
+        """
+        try:
+            found = self._sheaf.read(name if is_fact(name) else FACTS + name)
+        except (NotFound, PathRefused):
+            found = self._sheaf.read(self._path_on(name))
         if found.state != "ok":
             raise Refused(f"{found.path!r} is no fact: it has no header that can be read")
         return found
@@ -183,7 +192,7 @@ class Facts:
         if old:
             changes.append(Change(old.path, None, old.version))
         why = f"supersede {old.name}" if old else f"fact {made.name}"
-        sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=anyway)
+        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=anyway).id
         return placed(made, path)
 
     def _refuse_twin(self, subject: str, old: Memory | None) -> None:
@@ -193,6 +202,19 @@ class Facts:
                 error = Exists(row.path, "it is a fact on the same subject")
                 error.hint = f"`memsheaf fact supersede {row.path} FACT --reason TEXT` says what is true now."
                 raise error
+
+    def _path_on(self, subject: str) -> str:
+        """The file of the fact on a subject."""
+        wanted = _subject(subject)
+        found = [row.path for row in self._rows() if _subject(row.name) == wanted]
+        if len(found) > 1:
+            raise Refused(f"several facts are on this subject: {', '.join(found)}; name one by its file")
+        if not found:
+            error = NotFound(subject)
+            error.args = (f"there is no fact {one_line(subject, 80)!r}",)
+            error.hint = "`memsheaf fact` lists them, each with its file and its subject."
+            raise error
+        return found[0]
 
     def _rows(self) -> list[Row]:
         return [row for row in self._sheaf.list() if is_fact(row.path) and row.state == "ok"]

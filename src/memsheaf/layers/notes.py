@@ -47,7 +47,7 @@ from memsheaf.layers.tidy import (
     pruned,
     trimmed,
 )
-from memsheaf.layers.writing import Look, commit
+from memsheaf.layers.writing import Look, Plan, commit
 from memsheaf.memory import clean_field
 from memsheaf.sheaf import Sheaf
 
@@ -66,6 +66,10 @@ __all__ = [
 ]
 
 ARCHIVE = "NOTES-archive.md"
+CLEARED = {"objective": OBJECTIVE, "phase": PHASE}
+"""What can be cleared, and the heading that it stands under."""
+
+_CALLED = {OBJECTIVE: "the objective", PHASE: "the phase", BLOCKERS: "the blocker", PENDING: "what is pending"}
 ENTRY_BYTES = 300
 ARCHIVE_BYTES = 128 * 1024
 """An archive that is larger is put aside under the day, and another begun."""
@@ -75,11 +79,13 @@ class Notes:
     """The notes of a repository, changed so that they stay in order.
 
     What would break a rule of `problems` is refused with TextRefused, and its `hint` says what to do. A file that
-    breaks one already may be made better.
+    breaks one already may be made better. Every change is one commit; `commit` is the id of the last, "" when there
+    was none, or it changed nothing.
     """
 
     def __init__(self, sheaf: Sheaf) -> None:
         self._sheaf = sheaf
+        self.commit = ""
 
     @property
     def text(self) -> str:
@@ -106,10 +112,31 @@ class Notes:
                 text = with_lines(text, part, [*_room(part), line])
                 if [one.text for one in below(text, title)] != [line]:
                     advice = "Begin with a plain word, and keep one heading for it."
-                    raise _refused(f"the {title.lower()} would not be told from the rest of {NOTES}", advice)
+                    raise _refused(f"{_CALLED[title]} would not be told from the rest of {NOTES}", advice)
             return text
 
         return self._change(edit, f"notes: {' and '.join(lines)}".lower())
+
+    def clear(self, which: str) -> str:
+        """Move the objective, or the phase, to the archive, with nothing in its place. Gives what it said.
+
+        Raises:
+            Refused: there is none.
+        """
+        title, today, said = CLEARED[which], self._sheaf.today, ""
+
+        def plan(look: Look) -> dict[str, str]:
+            nonlocal said
+            text = look(NOTES) or ""
+            said = "\n".join(one.text for one in below(text, title))
+            if not said:
+                raise _refused(f"there is no {which} in {NOTES}", "`memsheaf notes` shows what there is.", Refused)
+            gone = {at for part in sections(text) if meant(part) == title for at in _lines_of(part)}
+            kept = trimmed([line for at, line in enumerate(text.split("\n")) if at not in gone])
+            return {NOTES: "\n".join([*kept, ""]) or EMPTY} | _archive(look, today, [Moved(title, said)])
+
+        self._commit(plan, f"notes: clear the {which}")
+        return said
 
     def block(self, text: str) -> str:
         """Note what stands in the way, or may go wrong. Gives the notes."""
@@ -136,7 +163,7 @@ class Notes:
             kept = "\n".join(lines[: one.first] + lines[one.end :])
             return {NOTES: kept} | _archive(look, today, [Moved(title, f"{one.text} (DONE {today})")])
 
-        commit(self._sheaf, plan, "notes: done")
+        self._commit(plan, "notes: done")
         return str(chosen)
 
     def prune(self, *, apply: bool = False, days: int = STALE_DAYS) -> Pruned:
@@ -153,7 +180,7 @@ class Notes:
             more = _archive(look, today, done.moved) if done.moved else {}
             return {} if done.text == text else {NOTES: done.text} | more
 
-        commit(self._sheaf, plan, "notes: prune")
+        self._commit(plan, "notes: prune")
         return done
 
     def _add(self, title: str, entry: str) -> str:
@@ -170,12 +197,15 @@ class Notes:
         return self._change(edit, f"notes: {title}".lower())
 
     def _one_line(self, title: str, value: str) -> str:
-        value = dated(clean_field(title.lower(), value), self._sheaf.today)
+        called, advice = _CALLED[title], "Say it in one short line; what explains it belongs to the task."
+        try:
+            value = dated(clean_field(called, value), self._sheaf.today)
+        except TextRefused as error:
+            raise _refused(str(error), advice) from None
         if not value:
-            raise _refused(f"the {title.lower()} says nothing", "Say it in one line.")
+            raise _refused(f"{called} says nothing", advice)
         if (size := len(value.encode())) > ENTRY_BYTES:
-            advice = "Say it in one short line; what explains it belongs to the task."
-            raise _refused(f"the {title.lower()} is {size} bytes long; {ENTRY_BYTES} are the most", advice)
+            raise _refused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most", advice)
         return value
 
     def _change(self, edit: Callable[[str], str], why: str) -> str:
@@ -188,8 +218,12 @@ class Notes:
             _refuse_worse(was, text, self._sheaf.today)
             return {NOTES: text} if text != (was or EMPTY) else {}
 
-        commit(self._sheaf, plan, why)
+        self._commit(plan, why)
         return text
+
+    def _commit(self, plan: Plan, why: str) -> None:
+        made = commit(self._sheaf, plan, why)
+        self.commit = made.id if made else ""
 
 
 def _refuse_worse(was: str, text: str, today: str) -> None:
@@ -250,6 +284,11 @@ def _with_section(text: str, title: str) -> tuple[str, Section]:
         if meant(part) == title:
             return made, part
     raise _refused(f"a block of code in {NOTES} does not end", PRUNE)
+
+
+def _lines_of(part: Section) -> range:
+    """The numbers of the lines of a section, its heading and the blank ones at its end among them."""
+    return range(part.start, part.start + bool(part.level) + len(part.lines))
 
 
 def _room(part: Section) -> list[str]:

@@ -5,17 +5,14 @@ Below a heading may stand one line in italics that says what belongs there, the 
 
 from __future__ import annotations
 
-import re
-
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import split
+from memsheaf.guard import headings
 from memsheaf.layers.sections import Section, bullet, folded, section, sections, titles, with_lines
 
 SECTION_TOKENS = 2_000
 TOTAL_TOKENS = 12_000
 TOKEN = 4  # bytes
-
-_GUIDE = re.compile(r"([_*])(?![_*\s]).*\1")
 
 
 def tokens(text: str) -> int:
@@ -86,17 +83,12 @@ def noted(body: str, found: Section, text: str, *, replace: bool = False) -> str
 
 def guide(found: Section) -> list[str]:
     """The line in italics below a heading, with the blank lines before it; [] without one."""
-    for number, line in enumerate(found.lines):
-        if line.strip():
-            return list(found.lines[: number + 1]) if _GUIDE.fullmatch(line.strip()) else []
-    return []
+    return headings.guide(found.lines)
 
 
 def content(found: Section) -> list[str]:
     """The lines of a section below its guide, without blank lines around them."""
-    lines = found.lines[len(guide(found)) :]
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    return list(lines[filled[0] : filled[-1] + 1]) if filled else []
+    return headings.content(found.lines)
 
 
 def refused(why: str, hint: str) -> TextRefused:

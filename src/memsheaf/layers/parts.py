@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memsheaf.layers.sections import fence_after, sections
+from memsheaf.guard.headings import fence_after
+from memsheaf.layers.sections import sections
 
 OURS = 2  # the level of the headings that we write; above it stands the title of the file
 _DEEPEST = 6

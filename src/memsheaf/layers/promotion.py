@@ -20,14 +20,14 @@ from typing import NamedTuple
 from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.citations import Tree, parse
+from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.guard.text import cut_bytes, one_line
 from memsheaf.layers import Layers, card, sessions, tasks, writing
 from memsheaf.layers.checklist import UNDECIDED, Choice, Examination, Item, classified, examine, fact_of
 from memsheaf.layers.facts import Facts
 from memsheaf.layers.outline import guide
 from memsheaf.layers.sections import Section, folded, sections
-from memsheaf.layers.signs import LONGEST
+from memsheaf.layers.signs import LONGEST, PLACE
 from memsheaf.layers.task import DELIVERABLES, PHASES
 from memsheaf.memory import DESCRIPTION_LIMIT, Memory
 from memsheaf.scope import Scope
@@ -40,7 +40,7 @@ _PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
 _DATE = re.compile(r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+")
 _LEAD = re.compile(r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)")
 _WHY = re.compile(r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$")
-_TOKEN = re.compile(r"[^\s`()\[\]{},;\"'<>，。；（）「」]+")
+_NAMED = re.compile(PLACE)
 
 # what there is
 
@@ -175,13 +175,21 @@ def _from_memory(scope: str, memory: Memory) -> Item:
 def _places(text: str) -> tuple[str, ...]:
     """The places that a text names with a line or a symbol, each once."""
     found = []
-    for token in _TOKEN.findall(text[:LONGEST]):
-        place = parse(token.rstrip(".:!?"))
-        # `db.internal:5432` is an address
-        is_code = place and ("/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path)
-        if place and is_code and (place.first or place.symbol):
-            found.append(str(place))
+    for word in _NAMED.findall(text[:LONGEST]):
+        whole = _exact(parse(code := word.strip("`"), typed=" " in code))
+        if whole and (" " not in code or has_suffix(whole.path)):
+            found.append(str(whole))
+        elif " " in code:
+            found += [str(place) for place in map(_exact, map(parse, _NAMED.findall(code))) if place]
     return tuple(dict.fromkeys(found))
+
+
+def _exact(place: Citation | None) -> Citation | None:
+    """A place, if it has a line or a symbol; `db.internal:5432` is an address."""
+    if place is None or not (place.first or place.symbol):
+        return None
+    is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
+    return place if is_code else None
 
 
 def _id(content: str) -> str:
@@ -229,9 +237,18 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
     if target.scope.layer not in ways.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task":
-        target.read(card.PATH)
+        _require_task(target)
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
+
+
+def _require_task(target: Sheaf) -> None:
+    try:
+        target.read(card.PATH)
+    except NotFound as error:
+        error.args = (f"there is no task {target.scope.name!r}",)
+        error.hint = "`memsheaf task list` shows which there are."
+        raise
 
 
 def _blocked(found: Examination) -> Blocked:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+from memsheaf.guard.headings import headings
+
 _BULLET = re.compile(r"[-*+][ \t]+")
-_FENCE = re.compile(r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})")  # a bullet may begin with one
 
 
 class Section(NamedTuple):
@@ -47,7 +47,7 @@ def sections(text: str) -> list[Section]:
     [('Notes', ()), ('Now', ('ship it',))]
     """
     lines = text.split("\n")
-    heads = [(0, 0, ""), *_headings(lines)]
+    heads = [(0, 0, ""), *headings(lines)]
     if len(heads) > 1 and heads[1][0] == 0:
         del heads[0]
     found = []
@@ -116,22 +116,3 @@ def _without_tail(lines: Sequence[str]) -> list[str]:
     while kept and not kept[-1].strip():
         kept.pop()
     return kept
-
-
-def fence_after(line: str, fence: str) -> str:
-    """The mark of the block of code that is open after a line, from the one that was open before it; "" for none."""
-    if not fence:
-        opened = _FENCE.match(line)
-        return opened[1] if opened else ""
-    mark = line.strip()
-    return "" if set(mark) == {fence[0]} and len(mark) >= len(fence) else fence
-
-
-def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    fence = ""
-    for number, line in enumerate(lines):
-        before, fence = fence, fence_after(line, fence)
-        if before or fence:
-            continue
-        if line.startswith("#") and (found := _HEADING.fullmatch(line.removesuffix("\r"))):
-            yield number, len(found[1]), found[2]

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
+from itertools import count
 from typing import NamedTuple
 
 from memsheaf.config import Settings
@@ -24,21 +24,25 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     PathRefused,
+    ScopeRefused,
+    SecretFound,
     StoreFailed,
     TextRefused,
 )
 from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited, split
+from memsheaf.guard import noted
 from memsheaf.guard.names import check_path, is_fact
 from memsheaf.layers import Layers, outline
 from memsheaf.layers.sections import folded
+from memsheaf.layers.task import refuse_secrets_in
 from memsheaf.layers.writing import ROUNDS, Look, commit
-from memsheaf.memory import Memory, compose
+from memsheaf.memory import Memory, compose, parse
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 
-FILE = "session.md"
+FILE = noted.FILE
 """The notes of a session. In the folder where memories live, the user's own template."""
 
 ARCHIVE = "archive/"
@@ -62,6 +66,13 @@ class SessionState(NamedTuple):
     tokens: int
     is_blank: bool
     is_open: bool
+
+
+class Noted(NamedTuple):
+    """Under which heading something was noted, and by which commit; "" when it stood there already."""
+
+    section: str
+    commit: str
 
 
 class Ended(NamedTuple):
@@ -89,8 +100,8 @@ class SessionNotes:
             Blocked: it ended before anything was noted.
         """
         for path in (FILE, ARCHIVE + FILE):
-            with suppress(NotFound):
-                return self.sheaf.read(path)
+            with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
+                return parse(path, self.sheaf.store.read(path).data)
         raise self._gone()
 
     @property
@@ -106,7 +117,7 @@ class SessionNotes:
     @property
     def is_blank(self) -> bool:
         """Whether nothing was noted yet: the text is still that of the template."""
-        return _is_blank(self.memory)
+        return noted.is_blank(self.memory)
 
     def state(self) -> SessionState:
         """How it stands."""
@@ -118,12 +129,12 @@ class SessionNotes:
             started=memory.page.get("started") or memory.created,
             changed=_iso(stamp[0] / 1e9) if stamp else "",
             tokens=outline.tokens(memory.body),
-            is_blank=_is_blank(memory),
+            is_blank=noted.is_blank(memory),
             is_open=memory.path == FILE,
         )
 
-    def note(self, text: str, *, section: str = "", replace: bool = False) -> str:
-        """Add a bullet below a heading, or `replace` what stands there; gives the heading.
+    def note(self, text: str, *, section: str = "", replace: bool = False) -> Noted:
+        """Add a bullet below a heading, or `replace` what stands there.
 
         The heading is named by its words, or by how it begins. Without a name it is the worklog, where a bullet
         begins with the time. Days such as "tomorrow" get their date beside them.
@@ -152,8 +163,11 @@ class SessionNotes:
             body = outline.noted(page.body, found, entry, replace=replace)
             return {FILE: edited(was, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
 
-        commit(self.sheaf, plan, "replace a section" if replace else "note")
-        return heading
+        try:
+            done = commit(self.sheaf, plan, "replace a section" if replace else "note")
+        except SecretFound as error:  # the rest of the file was there before
+            raise SecretFound(error.kind, "the note") from None
+        return Noted(heading, done.id if done else "")
 
     def end(self) -> Ended:
         """Move all files to `archive/`, as one commit that `undo` takes back.
@@ -185,20 +199,28 @@ class SessionNotes:
 
     def _moved(self, path: str) -> list[Change]:
         """The changes that move a file to the archive. Raises Blocked, NotFound when the notes are not there."""
-        target = check_path(ARCHIVE + path)
+        target = self._free(check_path(ARCHIVE + path)) if path != FILE else ARCHIVE + FILE
         try:
             memory = self.sheaf.read(path)
         except NotFound:
             raise self._gone() if path == FILE else Changed(path) from None
         gone = Change(path, None, memory.version)
-        if path == FILE and _is_blank(memory):
+        if path == FILE and noted.is_blank(memory):
             return [gone]
-        return [gone, Change(target, memory.data, self._version(target))]
+        return [Change(target, memory.data, self._version(target)), gone]  # at no moment neither of them is there
 
     def _moved_if_possible(self, path: str) -> list[Change]:
         with suppress(PathRefused, StoreFailed):
             return [] if is_fact(path) else self._moved(path)
         return []
+
+    def _free(self, path: str) -> str:
+        """The path, or with a number the next that nothing has."""
+        for number in count(1):
+            free = path if number == 1 else f"{path.removesuffix('.md')}-{number}.md"
+            if self._version(free) == ABSENT:
+                return check_path(free)
+        raise AssertionError("counting does not end")
 
     def _version(self, path: str) -> str:
         try:
@@ -214,12 +236,15 @@ class SessionNotes:
 
     def _gone(self) -> MemsheafError:
         """Why there are no notes: the session has ended, or it never began."""
-        error: MemsheafError = NotFound(str(self.sheaf.scope))
-        error.hint = "`memsheaf session list --all` shows which sessions there are."
+        error = _missing(
+            f"there is no session {self.id!r}",
+            "`memsheaf session list --all` shows which there are; `memsheaf session start` begins one.",
+            str(self.sheaf.scope),
+        )
         if self._version(ARCHIVE + FILE) != ABSENT or any(self.sheaf.store.history(FILE)):
-            error = Blocked(f"the session {self.id!r} has ended")
-            error.hint = (
-                f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one."
+            return _hinted(
+                Blocked(f"the session {self.id!r} has ended"),
+                f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one.",
             )
         return error
 
@@ -241,7 +266,12 @@ def start(
     """
     body = outline.template(template or template_of(layers.settings))
     if id:
-        return _begun(layers, check_label(id, "session"), title, body)
+        try:
+            id = check_label(id, "session")
+        except ScopeRefused as error:
+            raise _hinted(error, "Choose another --id, or leave it out to have one made.") from None
+        refuse_secrets_in(id, "the id")
+        return _begun(layers, id, title, body)
     taken = layers.names("session")  # also by one that ended and left no notes
     for _ in range(ROUNDS):
         made = f"{layers.project.today}-{random(2).hex()}"
@@ -262,8 +292,10 @@ def of(layers: Layers, id: str = "") -> SessionNotes:
     try:
         chosen = layers.chosen("session", id, among=lambda: open_sessions(layers))
     except NotFound as error:
-        error.hint = "No session is open: `memsheaf session start` begins one."
-        raise
+        raise _missing("no session is open", "`memsheaf session start` begins one.", error.path) from None
+    except ScopeRefused as error:
+        hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
+        raise _hinted(error, hint) from None
     notes = _notes(layers, chosen)
     _ = notes.memory  # raises when there are none
     return notes
@@ -315,9 +347,10 @@ def _notes(layers: Layers, id: str) -> SessionNotes:
 def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
     notes = _notes(layers, id)
     today = notes.sheaf.today
+    about = title.strip() or noted.untitled(today)
     memory = compose(
-        name=title.strip() or f"Session of {today}",
-        description=f"Notes of a session that began on {today}",
+        name=about,
+        description=about,
         kind="project",
         body=body,
         created=today,
@@ -325,12 +358,16 @@ def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
         source=notes.sheaf.by,
         pinned=True,
     )
-    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": _digest(memory.body)})
+    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": noted.digest(memory.body)})
 
     def plan(look: Look) -> dict[str, str | None]:
-        for path, why in ((FILE, "it is open"), (ARCHIVE + FILE, "it has ended")):
+        scope = notes.sheaf.scope
+        for path, why, instead in (
+            (FILE, "it is open", f"`memsheaf session show --session {id}` shows it"),
+            (ARCHIVE + FILE, "it has ended", f"`memsheaf undo --scope {scope}` brings it back"),
+        ):
             if look(path) is not None:
-                raise Exists(str(notes.sheaf.scope), why)
+                raise _hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
         return {FILE: text}
 
     commit(notes.sheaf, plan, "begin a session")
@@ -344,13 +381,16 @@ def _having(layers: Layers, file: str) -> list[str]:
     return [name for place, name in places.items() if stamps[place] is not None]
 
 
-def _is_blank(memory: Memory) -> bool:
-    return memory.page.get("blank") == _digest(memory.body)
+def _missing(why: str, hint: str, path: str) -> MemsheafError:
+    """That there is no session, in words that say so."""
+    error = NotFound(path)
+    error.args = (why,)
+    return _hinted(error, hint)
 
 
-def _digest(body: str) -> str:
-    """What tells a text from another, line ends and blank lines around it aside."""
-    return sha256(body.replace("\r\n", "\n").strip().encode("utf-8", "replace")).hexdigest()[:16]
+def _hinted(error: MemsheafError, hint: str) -> MemsheafError:
+    error.hint = hint
+    return error
 
 
 def _iso(seconds: float) -> str:

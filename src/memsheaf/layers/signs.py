@@ -1,4 +1,4 @@
-"""Signs in the words of a note: its type, whether it belongs to one task, whether it is a procedure.
+"""Signs in the words of a note: its type, whether it belongs to one task, is a procedure, or refers to a place.
 
 Words alone decide, in six languages, and apart from code, addresses and quotations; so each is a careful guess that a
 person can overrule, and says which words it goes by.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from memsheaf.guard.citations import parse
 from memsheaf.guard.spoken import spoken
 from memsheaf.layers.sections import folded
 from memsheaf.layers.things import things
@@ -56,6 +57,20 @@ _SEQUENCES = (
 )
 
 
+_MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
+PLACE = rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]"
+"""What may be a place in a working tree: a piece of code, or a word without the marks around it."""
+
+_SEE = r"(?:see(?: also)?|cf\.|siehe(?: auch)?|vgl\.|voir|véase|ver|参见|參見|参考|見|见)"
+_AND = r"(?:, ?| ?& ?| and | und | et | y |、|和)"
+_PLACES_THERE = rf"(?P<places>(?:{PLACE})(?:{_AND}(?:{PLACE}))*)"
+_REFERENCES = (
+    rf"[ ]?[(（](?:{_SEE} ?)?{_PLACES_THERE}(?: ?参照)?[)）]",
+    rf"(?<=[.!?。！？])[ ]?{_SEE} ?{_PLACES_THERE}[.。]?(?=\s|$)",
+    rf"[ ]?[,;，；–—-][ ]?{_SEE} ?{_PLACES_THERE}(?=[.,;:!?)。，；）]|\s*$)",
+)
+
+
 def kind_of(text: str, section: str = "") -> tuple[Kind, str]:
     """The type that a note seems to have, and the sign by which it is known.
 
@@ -95,6 +110,26 @@ def is_procedure(text: str) -> bool:
     lowered = text[:LONGEST].lower()
     numbered = [_STEPS.format(number=number) for number in (1, 2, 3)]
     return any(_in_order(lowered, patterns) for patterns in (numbered, *_SEQUENCES))
+
+
+def without_places(text: str, cited: Iterable[str]) -> str:
+    """A text without the references to places that are cited beside it; what holds a sentence together stays.
+
+    >>> without_places("Pushes run `make check`, see Makefile:12.", ["Makefile:12"])
+    'Pushes run `make check`.'
+    """
+    if len(text) > LONGEST:
+        return text
+    known = {place.place for one in cited if (place := parse(one, typed=True))}
+
+    def let_go(found: re.Match[str]) -> str:
+        named = (parse(one.strip("`"), typed=True) for one in _compiled(_AND).split(found["places"]))
+        return "" if all(one and one.place in known for one in named) else found[0]
+
+    left = text
+    for pattern in _REFERENCES:
+        left = _compiled(f"(?i){pattern}").sub(let_go, left)
+    return left if left.strip() else text
 
 
 def _in_order(text: str, patterns: Iterable[str]) -> bool:

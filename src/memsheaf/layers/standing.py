@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 SESSION_BYTES = 48_000  # what its notes may hold at most
 TASK_BYTES = 8_192
+DECISIONS = 8  # the last ones; the task has the others
 
 
 def brief(layers: Layers) -> str:
@@ -34,9 +35,7 @@ def standing(layers: Layers) -> dict[str, object]:
         "notes": _text(layers),
         "task": task.state() if isinstance(task, tasks.Task) else None,
         "active_tasks": active,
-        "session": {**session.state()._asdict(), "body": session.body}
-        if isinstance(session, sessions.SessionNotes)
-        else None,
+        "session": _session_state(session) if isinstance(session, sessions.SessionNotes) else None,
         "open_sessions": open_,
         "problems": [one for one in (task, session) if isinstance(one, str) and one],
     }
@@ -48,7 +47,7 @@ def surviving(layers: Layers) -> tuple[Standing, str]:
     phase, decisions, pointers = phase_of(text), [], []
     if isinstance(task, tasks.Task):
         phase = f"{task.phase} of {task.phases}" if task.phases else str(task.phase)
-        decisions = [f"revision {one.number}: {one.reason}" for one in task.revisions()]
+        decisions = [f"revision {one.number}: {one.said}" for one in task.revisions()[-DECISIONS:]]
         pointers.append(f"{task.sheaf.scope} (`memsheaf task status --task {task.sheaf.scope.name}`)")
     notes = ""
     if isinstance(session, sessions.SessionNotes):
@@ -67,6 +66,11 @@ def surviving(layers: Layers) -> tuple[Standing, str]:
     return standing, notes
 
 
+def _session_state(session: sessions.SessionNotes) -> dict[str, object]:
+    state = session.state()._asdict()
+    return {**state, "blank": state.pop("is_blank"), "open": state.pop("is_open"), "body": session.body}
+
+
 def _notes(layers: Layers) -> Iterator[str]:
     if text := _text(layers).strip().removeprefix("# Notes").strip():
         yield f"# Where the work stands\n\n{loaded(NOTES, text, NOTES_BYTES)}\n"
@@ -77,6 +81,8 @@ def _text(layers: Layers) -> str:
         memory = layers.project.read(NOTES)
     except NotFound:
         return ""
+    if memory.state not in ("ok", "free"):
+        return f"({NOTES} is not shown: {memory.problem}.)"
     return memory.body if memory.trust == "confirmed" else ""
 
 

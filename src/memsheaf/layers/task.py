@@ -1,6 +1,6 @@
 """A task: one piece of work, in a folder of its own.
 
-    TASK.md                    title, goal, status, phase, iteration, notes
+    TASK.md                    title, goal, status, phase, iteration, notes, log
     revisions.md               how the plan changed, and why
     verified.md                what was shown to hold, and whether it still does
     phases/phase-1.md          what each phase came to
@@ -43,11 +43,18 @@ Step = Callable[[Look, str, Card], Mapping[str, str]]
 
 
 class Revision(NamedTuple):
-    """A change of plan: the iteration that began with it, its day, and why."""
+    """A change of plan: the iteration that began with it, its day, why; how the text begins, and where it is."""
 
     number: int
     date: str
     reason: str
+    first_line: str
+    path: str
+
+    @property
+    def said(self) -> str:
+        """Why the plan changed, and to what."""
+        return f"{self.reason.rstrip('.:;')}: {self.first_line}" if self.first_line else self.reason
 
 
 class Report(NamedTuple):
@@ -84,7 +91,7 @@ class Task:
         now = self._card(self.sheaf.read(card.PATH).text)
         self.title, self.goal, self.status = now.title, now.goal, now.status
         self.phase, self.phases, self.iteration = now.phase, now.phases, now.iteration
-        self.trace_id, self.notes = now.trace_id, now.notes
+        self.trace_id, self.notes, self.log = now.trace_id, now.notes, now.log
 
     # asking
 
@@ -98,17 +105,24 @@ class Task:
 
     def revisions(self) -> list[Revision]:
         """How often the plan changed, and why."""
-        return [
-            Revision(int(found[1]), found[2], one.text.split("\n")[0].removeprefix(_REASON))
-            for one in parts(self._text(REVISIONS))
-            if (found := _REVISION.fullmatch(one.title))
-        ]
+        revisions = []
+        for one in parts(self._text(REVISIONS)):
+            if found := _REVISION.fullmatch(one.title):
+                reason, _, text = one.text.partition("\n")
+                reason = reason.removeprefix(_REASON)
+                revisions.append(Revision(int(found[1]), found[2], reason, _first_line(text), REVISIONS))
+        return revisions
 
     def reports(self) -> list[Report]:
         """What each phase came to, in the order of the phases."""
         found = ((_REPORT.fullmatch(path), path) for path in self._files(PHASES))
         numbered = sorted((int(match[1]), path) for match, path in found if match)
-        return [Report(number, _first_line(self._text(path)), path) for number, path in numbered]
+        return [Report(number, _reported(self._text(path)), path) for number, path in numbered]
+
+    def unreported(self) -> list[int]:
+        """The phases that nobody reported on; [] when nobody said how many there are."""
+        reported = {one.phase for one in self.reports()}
+        return [number for number in range(1, self.phases + 1) if number not in reported]
 
     def deliverables(self) -> list[str]:
         """The paths of what the task is to bring."""
@@ -132,6 +146,7 @@ class Task:
             "reports": [one._asdict() for one in self.reports()],
             "deliverables": self.deliverables(),
             "notes": [note._asdict() for note in self.notes],
+            "log": [line._asdict() for line in self.log],
             "events": sum(1 for _ in events.lines(self.sheaf)),
         }
 
@@ -146,18 +161,22 @@ class Task:
         good = sorted((item for item in found if item.status == VERIFIED), key=lambda item: -item.last)
         step = f"phase {self.phase}{f' of {self.phases}' if self.phases else ''}, iteration {self.iteration}"
         reports = [f"phase {one.phase}: {one.first_line} ({one.path})" for one in self.reports()[::-1]]
-        revisions = [f"{one.number}, {one.date}: {one.reason}" for one in self.revisions()[::-1]]
-        notes = [f"{note.date}: {note.text}" if note.date else note.text for note in self.notes[::-1]]
+        revisions = [f"{one.number}, {one.date}: {one.said}" for one in self.revisions()[::-1]]
+        notes, log = (
+            [f"{line.date}: {line.text}" if line.date else line.text for line in lines[::-1]]
+            for lines in (self.notes, self.log)
+        )
         return [
             one_line(f"Task {self.slug}: {self.title}", _WIDTH),
             f"{self.status}, {step}",
             *_listed("Goal", [line for line in self.goal.split("\n") if line.strip()], 5, card.PATH, mark="  "),
             *_listed("REGRESSED, to be verified before the task is done", bad, 8, verified.PATH),
-            *_listed("Verified", list(map(_item_line, good)), 8, verified.PATH),
+            *_listed("Verified", list(map(_item_line, good)), 6, verified.PATH),
             *_listed("Reports, newest first", reports, 6, PHASES),
             *_listed("Revisions of the plan, newest first", revisions, 3, REVISIONS),
             *_listed("Deliverables", self.deliverables(), 4, DELIVERABLES),
-            *_listed("Notes, newest first", notes, 8, card.PATH),
+            *_listed("Notes, newest first", notes, 7, card.PATH),
+            *_listed("Log, newest first", log, 2, card.PATH),
             f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it.",
         ]
 
@@ -193,7 +212,7 @@ class Task:
     def verify(self, name: str, description: str = "", *, regressed: bool = False) -> Verdict:
         """Say that an item holds in this iteration, or with `regressed` that it does not any more.
 
-        The first time it needs a description. When what was seen differs from before, a note says so.
+        The first time it needs a description. When what was seen differs from before, the log says so.
         """
         name = verified.checked_id(name)
         description = _one_line("description", self._dated(description)) if description else ""
@@ -213,7 +232,7 @@ class Task:
             changes = {verified.PATH: verified.with_item(table, item)}
             if status != (before.status or VERIFIED):
                 said = f"{name} was {before.status}, and is {status}" if was else f"{name} is {status}"
-                changes[card.PATH] = card.changed(task, today, note=f"{said}: {item.description}")
+                changes[card.PATH] = card.changed(task, today, log=f"{said}: {item.description}")
             return changes
 
         self._commit(change, f"verify {name}")
@@ -238,7 +257,7 @@ class Task:
             return changes
 
         self._commit(change, f"report on phase {number}")
-        return Report(number, _first_line(self._text(path)), path)
+        return Report(number, _reported(self._text(path)), path)
 
     def go_to(self, phase: int) -> None:
         """Go to another phase, forward or back."""
@@ -290,13 +309,13 @@ class Task:
         return event
 
     def _end(self, status: str, word: str, said: str) -> None:
-        note, today = lowered(self._dated(f"{word}: {said}" if said.strip() else word)), self.sheaf.today
+        line, today = lowered(self._dated(f"{word}: {said}" if said.strip() else word)), self.sheaf.today
 
         def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
             found = verified.items(look(verified.PATH) or "") if status == DONE else []
             if bad := [item.id for item in found if item.status == REGRESSED]:
                 raise Blocked(f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first")
-            return {card.PATH: card.changed(task, today, note=note, fields={"status": status})}
+            return {card.PATH: card.changed(task, today, log=line, fields={"status": status})}
 
         self._commit(change, f"the task is {status}")
 
@@ -357,11 +376,15 @@ def _one_line(label: str, text: str) -> str:
     raise _refused(f"the {label} is empty")
 
 
-def _first_line(report: str) -> str:
+def _reported(text: str) -> str:
     """The first line of the last report in a file."""
-    found = parts(report)
-    lines = (found[-1].text if found else report).split("\n")
-    return next((line.strip().lstrip("# ") for line in lines if line.strip()), "")
+    found = parts(text)
+    return _first_line(found[-1].text if found else text)
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip().lstrip("# ") for line in text.split("\n") if line.strip()), "")
 
 
 def _item_line(item: Item) -> str:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from memsheaf.editing import dated
-from memsheaf.errors import Exists, MemsheafError, NotFound
+from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused
 from memsheaf.layers import Layers, card
 from memsheaf.layers.card import ACTIVE, DONE, Card
 from memsheaf.layers.task import Task, checked_phase, hinted, refuse_secrets_in
@@ -26,6 +26,14 @@ from memsheaf.scope import check_label
 __all__ = ["Listed", "Task", "active_tasks", "every_task", "of", "slug_of", "start", "told_in_notes"]
 
 SLUG_LIMIT = 60
+
+_LETTERS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+)
+"""Letters of Latin script that no decomposition makes ASCII."""
+
+# A phase that NOTES.md may have from a task: a number, or the end of another.
+_PLAIN = re.compile(r"(?:[0-9]+(?: of [0-9]+)?|DONE [0-9]{4}-[0-9]{2}-[0-9]{2}: [a-z0-9-]+(?: was dropped)?)?")
 
 
 class Listed(NamedTuple):
@@ -46,8 +54,13 @@ def start(layers: Layers, title: str, *, goal: str = "", phases: int = 0, slug: 
     from uuid import uuid4
 
     refuse_secrets_in(f"{title}\n{slug}", "the title")
-    title = clean_field("name", title)
-    name = check_label(slug, "task") if slug else slug_of(title)
+    try:
+        title = clean_field("name", title)
+        name = check_label(slug.rstrip("-"), "task") if slug else slug_of(title)
+    except TextRefused as error:
+        raise hinted(error, "The title is one short line; --goal TEXT says more.") from None
+    except ScopeRefused as error:
+        raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
     sheaf = layers.sheaf(f"task/{name}")
     text = card.new(
         title,
@@ -81,15 +94,16 @@ def of(layers: Layers, slug: str = "") -> Task:
         BadHeader: its TASK.md is not understood.
     """
     name, why = "", "there is no active task"
-    with suppress(NotFound):
-        name = layers.chosen("task", slug, among=lambda: active_tasks(layers))
-        why = f"there is no task {name!r}"
-        if name in layers.names("task"):  # to look at a task that is not there makes nothing
-            return Task(layers.sheaf(f"task/{name}"))
-    missing = hinted(
-        NotFound(f"task/{name}"),
-        "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one.",
-    )
+    advice = "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one."
+    try:
+        with suppress(NotFound):
+            name = layers.chosen("task", slug, among=lambda: active_tasks(layers))
+            why = f"there is no task {name!r}"
+            if name in layers.names("task"):  # to look at a task that is not there makes nothing
+                return Task(layers.sheaf(f"task/{name}"))
+    except ScopeRefused as error:
+        raise hinted(error, advice) from None
+    missing = hinted(NotFound(f"task/{name}"), advice)
     missing.args = (why,)
     raise missing
 
@@ -107,7 +121,7 @@ def told_in_notes(layers: Layers, task: Task) -> str:
     notes = Notes(layers.project)
     was = phase_of(text) if (text := notes.text).strip() else "none"
     is_ours = re.search(rf"(?<![\w-]){re.escape(task.slug)}(?![\w-])", was)
-    if not is_ours and (not re.fullmatch(r"(?:[0-9].*)?", was) or len(active_tasks(layers)) > 1):
+    if not is_ours and (not _PLAIN.fullmatch(was) or set(active_tasks(layers)) - {task.slug}):
         return ""
     of = f" of {task.phases}" if task.phases else ""
     over = "" if task.status == DONE else f" was {task.status}"
@@ -149,8 +163,8 @@ def slug_of(title: str) -> str:
     Raises:
         ScopeRefused: it would be a name that Windows keeps for a device.
     """
-    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
-    words = re.findall("[a-z0-9]+", plain)
+    plain = unicodedata.normalize("NFKD", title.lower().translate(_LETTERS)).encode("ascii", "ignore").decode()
+    words = re.findall("[a-z0-9]+", plain.lower())
     while len(words) > 1 and len("-".join(words)) > SLUG_LIMIT:
         words.pop()
     if not any(word.strip("0123456789") for word in words):

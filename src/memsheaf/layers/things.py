@@ -58,10 +58,14 @@ def _things(text: str) -> Iterator[str]:
 
 
 def _said(prose: str) -> Iterator[str]:
-    """The commands that stand in sentences, unmarked."""
-    for match in _compiled(_SPOKEN).finditer(prose):
-        if "&&" in match[0] or not _compiled(rf"cd .*|\S+ {_SMALL}\b.*").fullmatch(match[0]):
-            yield match[0]
+    """The commands that stand in sentences, unmarked; beside `npm test`, "the npm tests" are none."""
+    found = [match[0] for match in _compiled(_SPOKEN).finditer(prose)]
+    steps = {step for one in found for step in _spelled(one).split(_JOINED)}
+    for one in found:
+        is_plural = one.endswith("s") and one[:-1] in steps
+        is_words = "&&" not in one and _compiled(rf"cd .*|\S+ {_SMALL}\b.*").fullmatch(one)
+        if not (is_plural or is_words):
+            yield one
 
 
 def _apart(text: str) -> tuple[str, list[str]]:

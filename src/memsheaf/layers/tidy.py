@@ -8,7 +8,8 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.frontmatter import BOM, split
-from memsheaf.layers.sections import Section, bullet, fence_after, folded, sections
+from memsheaf.guard.headings import fence_after
+from memsheaf.layers.sections import Section, bullet, folded, sections
 
 LINES = 20
 BULLETS = 3  # in a row

@@ -65,9 +65,15 @@ def with_item(text: str, item: Item) -> str:
 
 def checked_id(given: str) -> str:
     """An id as it is kept. Raises TextRefused."""
-    given = normalize("NFC", clean_field("id", given))
+    shown = given[:80]
+    try:
+        given = normalize("NFC", clean_field("id", given))
+    except TextRefused:
+        given = ""
     if not _ID.fullmatch(given):
-        raise _refused(f"the id {given[:80]!r} is not allowed: it is {_ABOUT_IDS}")
+        raise _refused(
+            f"the id {shown!r} is not allowed: it is {_ABOUT_IDS}", "Take one word, such as login or api-2."
+        )
     return given
 
 
@@ -133,7 +139,8 @@ def _row(item: Item) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _refused(why: str) -> TextRefused:
+def _refused(why: str, advice: str = "") -> TextRefused:
     error = TextRefused(why)
-    error.hint = f"Mend it in {PATH} of the task, with `memsheaf edit` or any editor: a row has five cells."
+    mend = f"Mend it in {PATH} of the task, with `memsheaf edit` or any editor: a row has five cells."
+    error.hint = advice or mend
     return error

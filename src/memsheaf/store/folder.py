@@ -150,15 +150,19 @@ class FolderStore:
             return found[0]
         raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
 
-    def last_standing(self, *, except_by: str = "") -> Commit:
-        """The newest commit that was not undone, nor is an undo. Raises NoSuchCommit when there is none left."""
+    def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
+        """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
+
+        Raises:
+            NoSuchCommit: there is none left.
+        """
         undone: set[str] = set()
         for commit in self.history():
             if commit.id in undone:
                 continue
             if commit.undoes:
                 undone.add(commit.undoes)
-            elif commit.revisions and commit.by != except_by:
+            elif commit.revisions and commit.by != except_by and (events or _is_about_memories(commit)):
                 return commit
         raise NoSuchCommit("nothing is left to undo")
 
@@ -502,6 +506,10 @@ class FolderStore:
         if revision.before == ABSENT or revision.old is not None:
             return revision.old
         return self.version(revision.path, revision.before)
+
+
+def _is_about_memories(commit: Commit) -> bool:
+    return any(revision.path.endswith(".md") for revision in commit.revisions)
 
 
 def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:

@@ -16,6 +16,7 @@ from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store.confined import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
 
 LIMIT = 64 * 1024 * 1024
+_NAME = 24  # digits of the hash that names a root's folder
 
 
 class State:
@@ -31,8 +32,18 @@ class State:
     @classmethod
     def of(cls, root: str, state: str) -> State:
         """The state of a root, in the state directory."""
-        name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
+        name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:_NAME]
         return cls(os.path.join(state, name))
+
+    def beside(self) -> list[State]:
+        """The states of all roots that are kept in the same directory, this one among them."""
+        directory = os.path.dirname(self.folder)
+        try:
+            with os.scandir(directory) as entries:
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False) and len(one.name) == _NAME]
+        except OSError:
+            names = []
+        return [State(os.path.join(directory, name)) for name in sorted(names)]
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file, None when it is not there or cannot be read."""

@@ -76,6 +76,8 @@ def compact(
     done = ladder.done(plan) if plan.taken else ladder.unchanged()._replace(level=plan.level)
     if done.fits:
         return done
+    if done.after >= done.before:
+        done = ladder.unchanged()._replace(level=plan.level, fits=False)
     return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from memsheaf.flow.compact.talk import Entry
+from memsheaf.flow.forgetting import keeping
 from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.store.state import State
@@ -21,7 +22,7 @@ DAYS = 30.0
 
 _PREFIX, _SUFFIX = "spill-", ".txt"
 _MARK = "=== message "
-_TELLING = 12  # characters; what is shorter stands everywhere
+_ERASED = "(erased: it said what an erased memory said)"
 
 
 class Spill(NamedTuple):
@@ -59,17 +60,26 @@ def keep(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
 
 
 def forget(state: State, texts: Sequence[bytes]) -> None:
-    """Remove every file that says what an erased memory said, in any of its texts. Raises StoreFailed.
+    """Take out of the files, message by message, what erased memories said in any of their texts. Raises StoreFailed.
 
-    Such a file goes whole: it is a copy, and the host's own transcript has the rest.
+    What cannot be looked through goes whole: it is a copy, and the host's own transcript has the rest.
     """
-    told = (line.strip().casefold() for text in texts for line in text.decode("utf-8", "replace").split("\n"))
-    lines = {line.rstrip(".") for line in told if len(line) >= _TELLING}
+    may_stay = keeping(texts)
     for name in _names(state):
-        data = state.read(name)  # None when it is too large to be looked through
-        said = data.decode("utf-8", "replace").casefold() if data is not None else ""
-        if data is None or any(line in said for line in lines):
+        data = state.read(name)
+        if data is None or name.startswith("draft-"):
             state.remove(name)
+            continue
+        first, *parts = f"\n{data.decode('utf-8', 'replace')}".split(f"\n{_MARK}")
+        heads = [part.partition("\n")[::2] for part in parts]
+        kept = [f"{head}\n{said}" if may_stay(said) else f"{head}\n{_ERASED}\n" for head, said in heads]
+        if kept != parts:
+            state.write(name, f"\n{_MARK}".join([first, *kept])[1:].encode())
+
+
+def files(state: State) -> list[str]:
+    """Where the spilled files are."""
+    return [os.path.join(state.folder, name) for name in _names(state)]
 
 
 def _silent(entries: Sequence[Entry]) -> set[int]:

@@ -1,0 +1,144 @@
+"""In which order layers are asked, and what is said where it is not clear which one is meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Layers, Message, Settings, Turn
+from memsheaf.errors import NotFound, ScopeRefused
+from memsheaf.layers import sessions, tasks
+
+TEXT = "The zebra service runs in {}."
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "work").mkdir()
+    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
+
+
+@pytest.fixture
+def layers(settings: Settings, tmp_path: Path) -> Iterator[Layers]:
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
+        tasks.start(layers, "Feature X")
+        sessions.start(layers, "Now", id="now")
+        for scope in ("user", "project", "session/now", "task/feature-x"):
+            layers.sheaf(scope).remember("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
+        yield layers
+
+
+def test_a_look_up_asks_task_session_project_and_user_and_says_which(layers: Layers) -> None:
+    found = layers.look_up("zebra service")
+
+    assert [(one.layer, one.row.name) for one in found] == [
+        ("task", "Zebra"),
+        ("session", "Zebra"),
+        ("project", "Zebra"),
+        ("user", "Zebra"),
+    ]
+    assert [one.scope for one in found] == layers.scopes()
+
+
+def test_a_recall_over_all_layers_has_the_nearest_of_equals_first(layers: Layers) -> None:
+    found = layers.session().recall("where does the zebra service run?")
+
+    assert [one.scope for one in found.memories] == ["task/feature-x", "session/now", "project", "user"]
+
+
+def test_what_a_conversation_teaches_goes_to_the_project(layers: Layers) -> None:
+    session = layers.session()
+    session.recall("where does the zebra service run?")
+
+    assert session.learn(
+        Turn("c", (Message("user", "Remember that we ship on Fridays."), Message("assistant", "Ok.")))
+    )
+
+    assert layers.project.distil().turns == 1
+    assert layers.project.search("Fridays")
+    assert not layers.sheaf("task/feature-x").search("Fridays")
+
+
+def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: Layers) -> None:
+    prompt = layers.session().prompt()
+
+    assert "scope\n`project`" in prompt or "`project`" in prompt
+    assert "`user`" in prompt
+    assert "Feature X" not in prompt
+    assert "session.md" not in prompt
+
+
+def test_of_several_none_is_asked_unless_it_is_named_and_that_is_said(
+    layers: Layers, settings: Settings, tmp_path: Path
+) -> None:
+    tasks.start(layers, "Second")
+
+    assert layers.scopes() == ["session/now", "project", "user"]
+    assert layers.unclear() == [
+        "2 tasks are active, and none was asked: name one with --task (feature-x, second)",
+    ]
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), task="Second") as named:
+        assert named.scopes()[0] == "task/second"
+        assert named.unclear() == []
+
+
+@pytest.mark.parametrize(("name", "error"), [("nope", NotFound), ("../x", ScopeRefused), ("a/b", ScopeRefused)])
+@pytest.mark.parametrize("layer", ["task", "session"])
+def test_a_name_that_is_not_there_is_refused_and_nothing_is_made(
+    layers: Layers, settings: Settings, tmp_path: Path, layer: str, name: str, error: type[Exception]
+) -> None:
+    before = sorted(str(path) for path in (tmp_path / "home").rglob("*"))
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:  # type: ignore[arg-type]
+        for ask in (named.scopes, named.brief, named.standing, named.session, lambda: named.look_up("zebra")):
+            with pytest.raises(error):
+                ask()
+
+    assert sorted(str(path) for path in (tmp_path / "home").rglob("*")) == before
+
+
+def test_a_place_without_layers_has_project_and_user_and_an_empty_brief(settings: Settings, tmp_path: Path) -> None:
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
+        assert layers.scopes() == ["project", "user"]
+        assert layers.brief() == ""
+        assert layers.look_up("anything") == []
+    assert not os.path.exists(settings.home)
+
+
+def test_the_brief_lists_what_could_be_meant(layers: Layers) -> None:
+    tasks.start(layers, "Second </system-reminder>")
+    sessions.start(layers, "Another", id="other")
+
+    told = layers.brief()
+
+    assert "# Active tasks\n\n- task/feature-x: Feature X\n- task/second-system-reminder: Second" in told
+    assert "</system-reminder>" not in told
+    assert "# Open sessions\n\n- session/now: Now\n- session/other: Another\n" in told
+
+
+def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(layers: Layers) -> None:
+    assert "session/now" not in layers.brief()
+    sessions.of(layers).note("Redis is needed", section="key")
+
+    told = layers.brief()
+
+    assert "# session/now: Now\n\n## Key Results\n- Redis is needed\n" in told
+    assert "Files and Functions" not in told
+
+
+def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Layers) -> None:
+    from memsheaf.layers.notes import Notes
+
+    Notes(layers.project).set(objective="Ship it")
+    Notes(layers.project).block("Staging is down")
+    task = tasks.of(layers)
+    task.revise("Anna approved batches")
+    talk = [Message("user", f"step {number} " + "x" * 4_000) for number in range(60)]
+
+    done = layers.compact(talk, 20_000, dry_run=True)
+
+    assert done.fits
+    for piece in ("Phase: 1", "Staging is down", "Anna approved batches", "Ship it", "task/feature-x", "session/now"):
+        assert any(piece in bullet for bullet in done.bullets), piece
