@@ -584,8 +584,10 @@ def test_a_crash_between_fact_and_mark_offers_it_again_and_the_checklist_finds_i
     assert items(layers.sheaf("session/s1")) == [item]
     found = examine(item, layers.project)
     assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
-    with pytest.raises(Blocked):
-        up(layers, item)
+
+    assert up(layers, item).path == "facts/reference_test-command.md"  # only its mark was missing
+    assert items(layers.sheaf("session/s1")) == []
+    assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
 
 
 CROWD = """
@@ -608,7 +610,7 @@ with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), c
 """
 
 
-def test_of_several_who_promote_the_same_note_at_once_one_does(
+def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
     layers: Layers, settings: Settings, work: Path
 ) -> None:
     noted(layers, PUSH)
@@ -624,8 +626,8 @@ def test_of_several_who_promote_the_same_note_at_once_one_does(
         one.stdin.flush()
     answers = sorted(one.communicate()[0].strip() for one in crowd)
 
-    assert [answer for answer in answers if answer.endswith(".md")] == ["facts/reference_test-command.md"]
-    assert set(answers[:3]) <= {"Blocked", "Duplicate", "Exists", "Changed"}
+    assert "facts/reference_test-command.md" in answers  # who comes before the mark is made may help to make it
+    assert set(answers) <= {"facts/reference_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
     assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
     assert sessions.of(layers, "s1").text.count("(promoted:") == 1
 

@@ -10,7 +10,8 @@ EXIT_CODES = """\
 exit codes:
   0    done
   1    refused or failed, and said why; for `doctor` an error was found, for `erase` a trace,
-       for `import` and `export` something was left out, for `verify` a citation drifted or is missing
+       for `import` and `export` something was left out, for `verify` a citation drifted or is missing,
+       for `lint` and `notes check` there are findings, for `compact` it does not fit
   2    the line was written wrongly; nothing was done
   130  interrupted
 """

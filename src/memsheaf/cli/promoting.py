@@ -153,7 +153,9 @@ def _list(around: _Around, found: Sequence[Examination]) -> None:
     for one in found:
         _show(around.call, one)
         line = _next(around, one)
-        if one.recommend == "no":
+        if one.is_there:
+            console.say(f"  type: memsheaf promote {one.item.id} to mark it", style="cyan")
+        elif one.recommend == "no":
             console.say(f"  it stays, or type: {line}" if line else "  it stays where it is")
         else:
             console.say(f"  type: {line}", style="cyan")
@@ -290,13 +292,13 @@ def _promote_one(around: _Around, item: Item) -> int:
     one = _examined(around, item, choice)
     if not console.json:
         _show(around.call, one)
-        if console.interactive:
+        if console.interactive and not one.is_there:
             settled = _settled(around, one, choice)
             if settled is None:
                 console.say("Nothing was written.")
                 return 0
             one, choice = settled
-    if one.recommend != "yes":
+    if one.recommend != "yes" and not one.is_there:
         if console.json:
             console.document({**_json(around, one), "promoted": "", "commit": ""})
         _tell_why_not(around, one)

@@ -15,7 +15,8 @@ _START = """\
 <!-- Made from the commands themselves by `python -m memsheaf.cli.reference`. -->
 
 `memsheaf COMMAND` works on one scope: the one that `--scope` names, else the one in your settings, else the
-project you are in. `memsheaf scopes` shows which there are and where they live.
+project you are in. `memsheaf scopes` shows which there are and where they live. The commands of the layers (`brief`,
+`session`, `task`, `notes`, `fact`, `promote`, `compact`) work on the project you are in.
 
 ```console
 $ memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user --scope user
@@ -26,7 +27,8 @@ $ memsheaf search indentation --scope user --json
 Answers go to standard output, everything else to standard error. With `--json` the answer is one JSON document
 in ASCII; an error is `{"error": {"kind": ..., "message": ..., "hint": ...}}` on standard output, and still in
 words on standard error. Colours appear on a terminal only, and not when `NO_COLOR` is set or `TERM` is `dumb`.
-A text that begins with a dash can follow its option, `--old -x`; a file or word that does so follows `--`.
+A text that begins with a dash can follow its option, `--old -x`; a file or word that does so follows `--`; a bullet
+or a negative number, such as `"- one"`, stands for itself.
 """
 
 

@@ -61,7 +61,7 @@ THEMES = {
     "Look": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
     "Evidence": ("cite", "verify"),
     "Learn": ("inbox", "extract", "review", "consolidate", "dream", "expect"),
-    "Layers": ("brief", "session", "task", "diary", "compact", "promote", "audit", "lint", "notes", "fact"),
+    "Layers": ("brief", "notes", "fact", "session", "task", "promote", "audit", "lint", "compact", "diary"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Set up": ("scopes", "init", "doctor", "index", "models", "cost", "completion", "help"),

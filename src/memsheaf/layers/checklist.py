@@ -114,6 +114,7 @@ class Examination(NamedTuple):
 
     `supersedes` is the memory there that says nearly the same, or something else on the same subject; `diff` shows
     how the item differs from it. `lacking` are the fields of a fact that are not there, or not as they should be.
+    `is_there` says that it was promoted word for word, and only its mark is missing.
     """
 
     item: Item
@@ -122,6 +123,7 @@ class Examination(NamedTuple):
     supersedes: str = ""
     diff: str = ""
     lacking: tuple[str, ...] = ()
+    is_there: bool = False
 
     @property
     def recommend(self) -> Recommended:
@@ -167,7 +169,8 @@ def examine(
     if near is None:
         return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
-    return found._replace(supersedes=near.path, diff=without_secrets(shown))
+    is_there = words(near.body) == words(item.text) and _subject(near.name) == _subject(item.title)
+    return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
 
 
 def require_target(scope: Scope) -> None:
@@ -226,6 +229,10 @@ def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) ->
     if is_twin and choice.anyway:
         said = f"{near.path} has the same subject: give another, or supersede it"
         return Step("duplicate", "ask", said, "--subject TEXT")
+    if is_twin and words(near.body) == words(item.text):
+        return _insisted(
+            "duplicate", f"{near.path} says the same, word for word: to promote it only marks it", choice, beside
+        )
     if _is_said(item, near):
         return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice, beside)
     if choice.anyway:
@@ -292,9 +299,10 @@ def _shared(item: Item, target: Sheaf, choice: Choice) -> Step:
         return Step("team", "stop", f"it is longer than {TEAM_LIMIT // 1000} KB")
     if "feedback" in kinds and not choice.convention:
         said = "feedback stays private, unless it is a convention of the team: is it?"
-        return Step("team", "ask", said, "--convention --yes")
+        return Step("team", "ask", said, "--convention")
     if not choice.confirmed:
-        return Step("team", "ask", f"everybody in {target.scope} will read it: a person has to say yes", "--yes")
+        said = f"everybody in {target.scope} will read it: a person has to say yes, on a terminal or with --yes"
+        return Step("team", "ask", said)
     return Step("team", "pass", "a person said yes")
 
 

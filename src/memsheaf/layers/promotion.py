@@ -219,17 +219,25 @@ def promote(
     _require_way(source, target)
     found = examine(item, target, choice=choice, names=names, tree=tree)
     if found.recommend != "yes":
+        if found.is_there and item.id in [one.id for one in items(source)]:
+            there = target.read(found.supersedes)
+            _mark(item, source, target, there)  # something kept somebody from marking it
+            return there
         raise _blocked(found)
     if target.scope.layer == "team" and not item.section:
         refuse_secrets(source.read(item.path), None)  # anywhere in the file: then nothing of it goes to a team
     memory = _written(found.item, target, choice, tree)
+    _mark(item, source, target, memory)
+    return memory
+
+
+def _mark(item: Item, source: Sheaf, target: Sheaf, memory: Memory) -> None:
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
         writing.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
     except MemsheafError as error:
         error.add_note(f"It was promoted to {where}, and could not be marked in {item.origin}.")
         raise
-    return memory
 
 
 def _require_way(source: Sheaf, target: Sheaf) -> None:
