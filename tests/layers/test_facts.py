@@ -776,3 +776,14 @@ def test_a_correction_that_was_learned_does_not_borrow_the_evidence_of_the_old_t
     assert made.supersedes == (old.path,)
     assert made.name == PORT.subject
     assert all("@" not in place for place in made.citations)
+
+
+def test_the_name_of_a_retired_fact_is_not_used_again(sheaf: Sheaf, facts: Facts) -> None:
+    names = [facts.add(PORT).path]
+    for port in (9090, 7070):
+        text = f"The staging service listens on port {port}."
+        names.append(facts.supersede(names[-1], text, reason="it moved").path)
+
+    assert len(set(names)) == 3
+    assert paths(sheaf) == names[-1:]
+    assert [sum(1 for _ in sheaf.log(name)) for name in names] == [2, 2, 1]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.layers.sections import added, bullet, folded, section, sections, titles, with_lines
+from memsheaf.layers.sections import folded, section, sections, titles, with_lines
 
 NOTES = "# Notes\n\nbefore\n\n## Now\n- one\n  more of it\n- two\n\n## Later\n"
 
@@ -44,23 +44,12 @@ def test_headings_are_compared_by_their_words(title: str) -> None:
     assert folded(title) == "errors and corrections"
 
 
-def test_a_bullet_is_added_at_the_end_of_its_section_and_nothing_else_changes() -> None:
-    assert added(NOTES, "Now", "three\nlines") == NOTES.replace("- two\n", "- two\n- three\n  lines\n")
+def test_lines_that_are_put_in_end_as_the_others_do() -> None:
+    text = "## A\r\n- w\r\n\r\n## B\r\n"
+    found = section(text, "a")
+    assert found is not None
 
-
-def test_a_bullet_is_added_below_the_last_heading_with_or_without_a_line_end() -> None:
-    assert added("## A", "a", "x") == "## A\n- x\n"
-    assert added("## A\n", "a", "x") == "## A\n- x\n"
-    assert added("## A\n\n- w\n\n\n", "a", "x") == "## A\n\n- w\n- x\n"
-
-
-def test_added_lines_end_as_the_others_do() -> None:
-    assert added("## A\r\n- w\r\n\r\n## B\r\n", "a", "x") == "## A\r\n- w\r\n- x\r\n\r\n## B\r\n"
-
-
-def test_a_section_that_is_not_there_is_not_made_up() -> None:
-    with pytest.raises(KeyError):
-        added(NOTES, "never", "x")
+    assert with_lines(text, found, ["- w", "- x"]) == "## A\r\n- w\r\n- x\r\n\r\n## B\r\n"
 
 
 def test_the_lines_of_a_section_are_replaced_and_no_others() -> None:
@@ -77,15 +66,3 @@ def test_the_sections_of_any_text_hold_all_its_lines_once(text: str) -> None:
 
     told = [line for one in found for line in ([lines[one.start]] if one.level else []) + list(one.lines)]
     assert told == lines
-
-
-@given(st.text(alphabet="#- ab\n", max_size=60), st.text(alphabet="ab #-", min_size=1, max_size=20))
-def test_what_was_added_is_found_again(text: str, entry: str) -> None:
-    text = f"{text}\n## Target\n\n## Other\n"
-    if not entry.strip():
-        return
-
-    found = section(added(text, "target", entry), "target")
-
-    assert found is not None
-    assert found.bullets[-1] == bullet(entry)[0].removeprefix("- ").strip()

@@ -173,7 +173,7 @@ class Facts:
         return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
 
     def _store(self, fact: Fact, old: Memory | None, *, allow_secret: bool, anyway: bool) -> Memory:
-        sheaf, index = self._sheaf, self._sheaf.index
+        sheaf = self._sheaf
         text = dated(" ".join(fact.fact.split()), sheaf.today)
         made = compose(
             name=fact.subject,
@@ -187,13 +187,18 @@ class Facts:
             supersedes=(old.path,) if old else (),
             reason=fact.reason,
         )
-        path = FACTS + file_name(fact.category, fact.subject, lambda name: bool(index.same_file(FACTS + name)))
+        path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
         changes = [Change(path, made.data, ABSENT)]
         if old:
             changes.append(Change(old.path, None, old.version))
         why = f"supersede {old.name}" if old else f"fact {made.name}"
         self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=anyway).id
         return placed(made, path)
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a fact has this name, or had it: its story is not mixed with that of another."""
+        path = FACTS + name
+        return bool(self._sheaf.index.same_file(path)) or any(self._sheaf.store.history(path))
 
     def _refuse_twin(self, subject: str, old: Memory | None) -> None:
         wanted = _subject(subject)

@@ -76,21 +76,6 @@ def folded(title: str) -> str:
     return " ".join(re.findall(r"\w+", title.casefold().replace("&", " and ")))
 
 
-def added(text: str, title: str, entry: str) -> str:
-    """The text with one more bullet at the end of a section, which must be there.
-
-    >>> added("## Now\\n- one\\n\\n## Later\\n", "now", "two")
-    '## Now\\n- one\\n- two\\n\\n## Later\\n'
-    """
-    found = section(text, title)
-    if found is None:
-        raise KeyError(title)
-    kept = _without_tail(found.lines)
-    if not kept and len(found.lines) > 1:
-        kept = [""]  # a heading keeps the blank line that stood below it
-    return with_lines(text, found, [*kept, *bullet(entry)])
-
-
 def with_lines(text: str, found: Section, lines: Sequence[str]) -> str:
     """The text with other lines in a section, in its own line ends; one blank line stays before the next."""
     end = "\r" if "\r\n" in text else ""
@@ -109,10 +94,3 @@ def bullet(entry: str) -> list[str]:
     """
     first, *more = [line.rstrip() for line in entry.strip().replace("\r\n", "\n").split("\n")]
     return [f"- {first}", *(f"  {line}" if line else "" for line in more)]
-
-
-def _without_tail(lines: Sequence[str]) -> list[str]:
-    kept = list(lines)
-    while kept and not kept[-1].strip():
-        kept.pop()
-    return kept
