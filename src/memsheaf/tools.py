@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from memsheaf.errors import (
     Changed,
+    CreateOnly,
     Duplicate,
     Exists,
     ManyMatches,
@@ -241,6 +242,9 @@ class Tools:
             return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
         if isinstance(error, OutOfRange):
             return f"Line {error.line} is beyond end of file ({error.lines} lines)."
+        if isinstance(error, CreateOnly):
+            how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
+            return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
         if isinstance(error, Duplicate):
             return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
         return f"{error}.{' ' + error.hint if isinstance(error, PathRefused | SecretFound | NotWorth) else ''}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -301,3 +302,15 @@ def test_the_real_program_keeps_notes_and_facts(work: Path, environment: dict[st
     assert "出荷する 🚀" in program("notes")
     program("fact", "add", "テスト", "テストは make test で実行する。", *ABOUT)
     assert "テストは make test で実行する。" in program("fact", "show", "project_テスト.md")
+
+
+def test_how_old_what_is_over_may_be_can_be_said(run: Run, environment: dict[str, str]) -> None:
+    run("notes", "set", "--objective", "Ship it")
+    (notes,) = Path(environment["MEMSHEAF_HOME"]).rglob("NOTES.md")
+    before = time.strftime("%Y-%m-%d", time.localtime(time.time() - 3 * 86_400))
+    notes.write_text(f"{notes.read_text()}\n## Blockers and risks\n- {before}: DONE: the key is here\n")
+
+    assert "There is nothing to move." in run("notes", "prune")[1]
+    assert "With --apply, 1 piece would be moved" in run("notes", "prune", "--days", "1")[1]
+    assert run("notes", "prune", "--days", "soon")[0] == 2
+    assert run("notes", "check", "--days", "3")[0] == 2

@@ -787,3 +787,18 @@ def test_the_name_of_a_retired_fact_is_not_used_again(sheaf: Sheaf, facts: Facts
     assert len(set(names)) == 3
     assert paths(sheaf) == names[-1:]
     assert [sum(1 for _ in sheaf.log(name)) for name in names] == [2, 2, 1]
+
+
+def test_a_tool_is_told_how_to_correct_a_fact_and_can_do_so(sheaf: Sheaf, facts: Facts) -> None:
+    old = facts.add(PORT)
+    tools = Tools(sheaf)
+
+    answer = tools.call("memory_update", {"filename": old.path, "old_text": "8080", "new_text": "9090", "count": 2})
+
+    assert "To correct it, write a new file below facts/" in answer
+    more = f"citations:\n  - a.py:1\nreason: it moved\nsupersedes:\n  - {old.path}\n"
+    content = f"---\nname: {PORT.subject}\ndescription: d\ntype: project\n{more}---\nIt listens on port 9090.\n"
+    assert (
+        tools.call("memory_write", {"filename": "facts/port.md", "content": content}) == "Memory saved: facts/port.md"
+    )
+    assert paths(sheaf) == ["facts/port.md"]

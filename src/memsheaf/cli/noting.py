@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from memsheaf.cli.call import here, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, filled, takes
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, filled, takes, whole
 from memsheaf.cli.writing import KINDS
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -22,6 +22,7 @@ NOTES_TAKE = {
     "objective": ("set",),
     "phase": ("set",),
     "apply": ("prune",),
+    "days": ("prune",),
 }
 FACT_TAKES = {
     "what": ("add", "show", "supersede"),
@@ -53,6 +54,7 @@ FACT_TAKES = {
     Argument("--objective", "set: what the work is for now", "TEXT", convert=filled),
     Argument("--phase", "set: which phase it is in", "TEXT", convert=filled),
     Argument("--apply", "prune: do it, as one commit that `memsheaf undo` takes back"),
+    Argument("--days", "prune: how old what is DONE may be; 14", "N", convert=whole),
     scoped=False,
 )
 def notes(call: Call) -> int:
@@ -72,6 +74,7 @@ def notes(call: Call) -> int:
       memsheaf notes clear objective
       memsheaf notes check --json
       memsheaf notes prune --apply
+      memsheaf notes prune --days 3
     """
     from memsheaf.layers.notes import Notes
 
@@ -184,7 +187,8 @@ def _check_notes(call: Call, notes: Notes) -> int:
 
 def _prune_notes(call: Call, notes: Notes) -> int:
     apply = call.options.apply
-    done = notes.prune(apply=apply)
+    days = call.options.days
+    done = notes.prune(apply=apply) if days is None else notes.prune(apply=apply, days=days)
     left = notes.problems(done.text)
     value = {
         "applied": apply,
