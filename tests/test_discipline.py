@@ -207,3 +207,13 @@ def test_the_own_files_of_a_task_are_searched_and_not_recalled(settings: Setting
         assert [one.memory.path for one in sheaf.recall("where does the zebra service move?").memories] == [
             "notes.md"
         ]
+
+
+def test_the_same_words_in_a_later_turn_are_learned_from(session: Session) -> None:
+    session.recall("go on with it", ignore=True)
+    assert not session.learn(turn("go on with it"))
+
+    session.recall("go on with it")
+    later = Turn("c1", (Message("user", "go on with it"), Message("user", "Remember that we ship on Fridays.")))
+
+    assert session.learn(later)

@@ -297,3 +297,22 @@ def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
 
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
         assert said.encode() not in (project.state.read(done.spill.name) or b"")
+
+
+def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_written(
+    settings: Settings, tmp_path: Path
+) -> None:
+    from memsheaf.flow.turns import Message, Turn
+
+    said = 'He calls "Zed the Great" his boss.'
+    with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
+        assert project.learn(Turn("c", (Message("user", f"Remember: {said}"), Message("assistant", "Ok."))))
+    with Sheaf.open("user", settings=settings) as user:
+        user.remember("Other", "Something else", "user", "Tea is fine.")
+        path = user.remember("Boss", "Who it is", "user", said).path
+        user.expect(f"Who says: {said}", "user_other.md")
+
+        proof = user.erase(path)
+
+    assert [name for name in proof.left if "expected" in name]
+    assert not [name for name in proof.left if "inbox" in name]

@@ -228,6 +228,7 @@ class Keeper:
         for change in changes:
             if is_fact(change.path) and change.expect == ABSENT and change.path in made:
                 _refuse_incomplete(made[change.path])
+                self._refuse_twin(made[change.path], named, by)
         given = {change.path for change in changes}
         replaced = {path: found for path in named - given if (found := self.find(path))}
         for change in changes if by != "user" else ():
@@ -240,6 +241,14 @@ class Keeper:
             elif by != "user" and change.data is None and change.path not in named:
                 raise CreateOnly(change.path)
         return [*changes, *(Change(found.path, None, found.version) for found in replaced.values())]
+
+    def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
+        """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
+        for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
+            if row.path not in (memory.path, *retired) and words(row.name) == words(memory.name):
+                raise _beside(row.path, "it is about the same")
+        if by != "user" and any(self.store.history(memory.path)):
+            raise _beside(memory.path, "a fact had this name, and was retired")
 
     def _refuse_other_subject(self, memory: Memory | None) -> None:
         """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
@@ -254,9 +263,12 @@ class Keeper:
 
     def refuse_superseded(self, path: str) -> None:
         """Raise Exists when a fact that is gone would come back beside the one that superseded it."""
+        last = next(self.store.history(path), None)
+        was = parse(path, last.revisions[0].old or b"") if last else None
         for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
             with suppress(MemsheafError):
-                if path in self.read(row.path).supersedes:
+                found = self.read(row.path)
+                if path in found.supersedes or (was and words(found.name) == words(was.name)):
                     error = Exists(row.path, f"it supersedes {path!r}")
                     break
         else:
@@ -416,3 +428,9 @@ def _refuse_incomplete(memory: Memory) -> None:
 def _unvouched(memory: Memory) -> list[str]:
     """The places of a fact without their hashes: they showed what the fact said before, and not what it says now."""
     return [str(place._replace(hash="")) if (place := place_of(text)) else text for text in memory.citations]
+
+
+def _beside(path: str, why: str) -> Exists:
+    error = Exists(path, why)
+    error.hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
+    return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
-TITLE = 24  # nor does a shorter name or description, outside of a header
+TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 NESTED = ("tasks", "sessions")
 """Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""
 
@@ -95,9 +96,16 @@ def _pieces(erased: Erased) -> set[bytes]:
     """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
     values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
-    values = {value for value in values if len(value) >= TITLE}
+    values = {value for value in values if len(value.split()) >= TITLE}
+    lines = {line for line in lines if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**")}
     own = {f"]({target(name)})".encode() for name in erased.names}
-    return own | {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
+    told = {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
+    return own | told | set(map(_in_json, told))
+
+
+def _in_json(piece: bytes) -> bytes:
+    """A piece of text as files of JSON have it."""
+    return json.dumps(piece.decode("utf-8", "replace"), ensure_ascii=False)[1:-1].encode("utf-8", "replace")
 
 
 _WORDED = (b"name", b"description", b"reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -684,7 +684,6 @@ class Sheaf:
             NotFound: neither the files nor the journal know it.
         """
         from memsheaf.flow import rehearse
-        from memsheaf.flow.compact import spill
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
@@ -700,16 +699,18 @@ class Sheaf:
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
-        spilled = [file for state in self.state.beside() for file in spill.files(state)]
-        return examine(self.root, erased, {*self.index.files(), *learning.files(), *spilled})
+        kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
+        return examine(self.root, erased, {*self.index.files(), *learning.files(), *kept})
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
         from memsheaf.flow.compact import spill
+        from memsheaf.flow.learn import forget_waiting
 
         learning.forget(texts)
-        for state in self.state.beside():  # a conversation is spilled in its project, whatever scope a memory is in
+        for state in self.state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(state, texts)
+            forget_waiting(state, texts, clock=self._clock)
 
     def _texts_of(self, path: str) -> Sequence[bytes]:
         """Every text that a memory has or had, as far as the journal still holds them."""
@@ -767,6 +768,8 @@ class Sheaf:
                         raise Exists(found.path)
                     self._keeper.refuse_other_spelling(path, found)
                     self._keeper.refuse_rewriting(memory, found)
+                if is_fact(memory.path) and found is None:
+                    self._keeper.refuse_superseded(memory.path)
                 retired = self._keeper.superseded_by(memory) if found is None else []
                 if retired and not replace:
                     raise Exists(retired[0], f"{memory.path!r} would retire it")
@@ -781,6 +784,11 @@ class Sheaf:
             outcome["replaced"] += retired
             changes.append(Change(memory.path, data, found.version if found else ABSENT))
             parsed[memory.path] = memory
+        for change in [one for one in changes if one.path in _superseded(parsed.values())]:
+            changes.remove(change)
+            for paths in outcome.values():
+                paths[:] = [path for path in paths if path != change.path]
+            refused.append((change.path, "another fact of this import supersedes it"))
         if changes and not dry_run:
             # each was looked at
             self._keeper.commit(changes, why, by="import", parsed=parsed, allow_secret=True, anyway=True)
@@ -793,6 +801,11 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _superseded(memories: Iterable[Memory]) -> set[str]:
+    """The facts that others among these supersede."""
+    return {path for one in memories if is_fact(one.path) for path in one.supersedes if is_fact(path)}
 
 
 def _named(path: str, error: MemsheafError) -> str:

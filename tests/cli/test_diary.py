@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,17 @@ def test_the_last_note_can_be_taken_back_and_no_memory_is_touched(run: Run, tabs
     code, _, err = run("diary", "--undo")
     assert code == 1
     assert "nothing is left to undo" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_undo_follows_no_link_out_of_the_scope(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    run("diary", "private", "--scope", "user")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "logs").symlink_to(tmp_path / "home" / "user" / "logs")
+
+    code, _, err = run("diary", "--undo", more={"MEMSHEAF_PROJECT": str(root)})
+
+    assert code == 1
+    assert "link" in err
+    assert "private" in run("diary", "--show", "--scope", "user")[1]

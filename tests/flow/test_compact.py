@@ -628,9 +628,10 @@ def test_old_files_go_and_an_erased_text_is_taken_out_of_the_others(state: State
     spill.forget(state, [b"---\nname: x\ntype: project\n---\nGO ON with step 3.\n"])
     assert state.names(drafts=True) == ["other.json", second.name]
     after = (state.read(second.name) or b"").decode()
-    assert "go on with step 3" not in after.lower()
+    assert "go on with step 3." not in after.lower()
+    assert "go on with step 30." in after.lower()
     gone = [line for line in before.splitlines() if line not in after.splitlines()]
-    assert {line.lower()[:17] for line in gone} == {"go on with step 3"}
+    assert {line.lower() for line in gone} == {"go on with step 3."}
     assert after.count("(erased: it said what an erased memory said)") == len(gone)
 
 

@@ -63,3 +63,45 @@ def test_a_long_fact_is_known_by_its_words_over_several_sentences() -> None:
 def test_nothing_was_erased_nothing_goes() -> None:
     assert keeping([])("anything")
     assert keeping([b""])("anything")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("Use it so:\n```typescript\nlet x = 1;\n```", "Decided: launch on 12 May.\n```typescript\nlet y = 2;\n```"),
+        ("Ask Kim.\n**How to apply:**\nalways", "We go on.\n**How to apply:** carefully, in all cases but two."),
+        ("# Background\nBob did it.", "## Background task queue\nIt is empty."),
+        ("Run make test.", "Run make test now and see whether it fails on CI, then tell the others."),
+    ],
+)
+def test_what_only_shapes_a_text_is_no_reason_to_drop_another(body: str, text: str) -> None:
+    assert keeping([memory(body)])(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- Anna HIV positive",
+        "Heute: Anna HIV positive - tell nobody",
+        "Anna HIV positive?",
+        "> anna  hiv\npositive",
+    ],
+)
+def test_a_name_that_says_something_by_itself_goes(text: str) -> None:
+    assert not keeping([memory("See the file.", name="Anna HIV positive")])(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("Ann sleeps with her boss Bob.", "Ann sleeps with\nher boss Bob."),
+        (
+            "Ann sleeps with her boss Bob.",
+            "I heard that Ann sleeps with her boss  Bob, says Eve, who knows it from Kim and Lee.",
+        ),
+        ("Swordfish", "Swordfish!"),
+        ("安娜患有糖尿病", "安娜 患有 糖尿病"),
+    ],
+)
+def test_blanks_line_breaks_and_length_hide_nothing(body: str, text: str) -> None:
+    assert not keeping([memory(body)])(text)

@@ -802,3 +802,54 @@ def test_a_tool_is_told_how_to_correct_a_fact_and_can_do_so(sheaf: Sheaf, facts:
         tools.call("memory_write", {"filename": "facts/port.md", "content": content}) == "Memory saved: facts/port.md"
     )
     assert paths(sheaf) == ["facts/port.md"]
+
+
+def test_no_second_fact_on_a_subject_and_no_retired_name_by_any_door(sheaf: Sheaf, facts: Facts) -> None:
+    old = facts.add(PORT)
+    new = facts.supersede(old.path, "The staging service listens on port 9090.", reason="it moved")
+    more = "citations:\n  - a.py:1\nreason: y\n"
+    text = f"---\nname: {{name}}\ndescription: d\ntype: project\n{more}---\nIt is so.\n"
+
+    for path, name, why in (
+        ("facts/twin.md", PORT.subject, "it is about the same"),
+        (old.path, "Something else", "a fact had this name, and was retired"),
+    ):
+        answer = Tools(sheaf).call("memory_write", {"filename": path, "content": text.format(name=name)})
+        assert why in answer, answer
+    assert paths(sheaf) == [new.path]
+
+
+def test_a_fact_from_further_back_does_not_come_back_beside_the_last(
+    opened: Callable[..., Sheaf], tmp_path: Path
+) -> None:
+    with opened(by="user") as sheaf:
+        facts = Facts(sheaf)
+        first = facts.add(PORT)
+        second = facts.supersede(first.path, "The staging service listens on port 9090.", reason="it moved")
+        third = facts.supersede(second.path, "The staging service listens on port 7070.", reason="again")
+
+        for one in (first, second):
+            with pytest.raises(Exists):
+                sheaf.restore(one.path, one.version)
+            (tmp_path / "in" / "facts").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / one.path).write_bytes(one.data)
+            assert sheaf.take_in(str(tmp_path / "in")).added == ()
+        assert paths(sheaf) == [third.path]
+
+
+def test_of_facts_that_come_together_only_the_last_comes_in(
+    opened: Callable[..., Sheaf], settings: Settings, tmp_path: Path
+) -> None:
+    with opened(by="user") as sheaf:
+        facts = Facts(sheaf)
+        first = facts.add(PORT)
+        second = facts.supersede(first.path, "The staging service listens on port 9090.", reason="it moved")
+        for one in (first, second):
+            (tmp_path / "in" / "facts").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / one.path).write_bytes(one.data)
+    with Sheaf.open("user", settings=settings, by="user") as empty:
+        done = empty.take_in(str(tmp_path / "in"))
+
+        assert done.added == (second.path,)
+        assert done.refused == ((first.path, "another fact of this import supersedes it"),)
+        assert paths(empty) == [second.path]

@@ -494,7 +494,7 @@ def test_only_what_was_noted_is_found(layers: Layers, title: str, end: str) -> N
     assert passages(notes.memory) == ["\n".join([*head, code, said])]
 
 
-def test_only_what_was_noted_is_shown_of_a_session_that_has_ended(
+def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
     layers: Layers, notes: SessionNotes, settings: Settings, tmp_path: Path
 ) -> None:
     notes.note("The proxy listens on 8443", section="key")
@@ -505,9 +505,9 @@ def test_only_what_was_noted_is_shown_of_a_session_that_has_ended(
     with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
         for question in NOBODYS:
             assert chosen.session().recall(question).memories == (), question
-        (shown,) = chosen.session().recall("Which port does the proxy listen on?").memories
-    assert shown.memory.path == ARCHIVE + FILE
-    assert shown.text == "## Current State\n```sh\n# reload\n```\n\n## Key Results\n- The proxy listens on 8443"
+            assert chosen.look_up(question) == [], question
+        assert chosen.session().recall("Which port does the proxy listen on?").memories == ()
+        assert [one.row.path for one in chosen.look_up("proxy port")] == [ARCHIVE + FILE]
 
 
 def test_prose_of_a_template_is_not_found_while_nothing_was_noted(layers: Layers) -> None:

@@ -62,10 +62,10 @@ def _ordered(words: Sequence[str], valued: set[str]) -> list[str]:
 def _is_text(word: str) -> bool:
     """Whether a word that begins with a dash is a text: a bullet, a negative number, a sentence; no option is.
 
-    >>> [_is_text(word) for word in ("- one", "-5 degrees", "-x", "--old=a b")]
-    [True, True, False, False]
+    >>> [_is_text(word) for word in ("- one", "-5", "--force is off", "-x", "--old=a b")]
+    [True, True, True, False, False]
     """
-    return not word.startswith("--") and (" " in word or word[1:2].isdigit())
+    return " " in word.partition("=")[0] or (not word.startswith("--") and word[1:2].isdigit())
 
 
 def _narrow(prog: str) -> HelpFormatter:

@@ -315,6 +315,10 @@ def _written(around: _Around, one: Examination, choice: Choice) -> tuple[dict[st
         memory = promote(one.item, source, target, choice=choice, names=around.names, tree=around.tree)
         commit = next(target.log(memory.path, limit=1)).id
     done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
+    if one.is_there:  # the commit that wrote it is somebody else's
+        there, undo = f"{memory.path} in {one.target}", f"`memsheaf undo --scope {source.scope}`"
+        said = f"Marked: {there} says it already; {undo} takes the mark back"
+        return {**_json(around, one), **done, "commit": ""}, [said]
     undo = f"`memsheaf undo {commit} --scope {one.target}`"
     return {**_json(around, one), **done}, [
         f"Promoted to {one.target}: {memory.path}",

@@ -154,6 +154,7 @@ class DailyLog:
             NoSuchCommit: nothing is left to take back.
             Changed: the page was changed since.
         """
+        self._refuse_link()
         return self._pages.undo(self._pages.last_standing(except_by="outside").id, by=by).revisions[0].path
 
     def days(self, first: str = "", last: str = "") -> list[Day]:

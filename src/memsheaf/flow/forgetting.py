@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from memsheaf.guard.duplicates import LIKE, fact, words
-from memsheaf.memory import parse
+from memsheaf.guard.duplicates import LIKE, words
+from memsheaf.memory import Memory, parse
 
-LINE = 12  # characters: a shorter line is in every conversation
-TITLE = 24  # and a name or a description that is shorter than this
+ANYWHERE = 5  # words: a line that has so many is found wherever it stands
+TITLE = 3  # words that a name or a description must have to say something by itself
 MANY = 12  # words: so many of a fact are not together in a text by chance
 MORE = 3  # words that may stand around a short fact in the sentence that says it
 
-_SENTENCE = r"[.!?;](?=\s|$)|[\n。！？；]"
+_SENTENCE = r"[.!?;](?=\s|$)|[。！？；]|\n\s*\n|\n(?=\s*[-*+>#|])"
+_SPACED = r"(?<=[\u3040-\u30ff\u3400-\u9fff])\s+(?=[\u3040-\u30ff\u3400-\u9fff])"
+_MARKS = " \t\r\n>*_#-+`\"'“”„«».,:;!?()[]。、！？"
+_LABEL = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
 
 
 def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
@@ -24,34 +27,48 @@ def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
     (False, True)
     """
     erased = [parse("", text) for text in texts]
-    titles = {_bare(title) for one in erased for title in (one.name, one.description)}
-    pieces = {line for one in erased for line in map(_bare, one.body.split("\n")) if len(line) >= LINE}
-    pieces |= {title for title in titles if len(title) >= TITLE}
-    lines = {title for title in titles if LINE <= len(title) < TITLE}
-    told = [frozenset(words(one.body)) for one in erased]
-    facts = [body if len(body) > 1 else frozenset(fact(one)) for one, body in zip(erased, told, strict=True)]
-    facts = [one for one in facts if one]
+    lines = {_bare(line) for one in erased for line in _lines(one)} - {""}
+    pieces = {line for line in lines if len(words(line)) >= ANYWHERE}
+    anywhere = re.compile("|".join(rf"(?<!\w){re.escape(piece)}(?!\w)" for piece in sorted(pieces)) or "(?!)")
+    told = [frozenset(words(_even(one.body))) for one in erased]
+    told += [frozenset(words(title)) for one in erased for title in (one.name, one.description)]
+    bodies = {_bare(one.body) for one in erased}
+    facts = [one for number, one in enumerate(told) if len(one) >= (2 if number < len(erased) else TITLE)]
 
     def keep(text: str) -> bool:
-        folded = text.casefold()
-        if any(piece in folded for piece in pieces) or not lines.isdisjoint(map(_bare, folded.split("\n"))):
+        even = _even(text)
+        if anywhere.search(even.casefold()):
             return False
-        every = frozenset(words(text))
+        whole = {_bare(line) for line in [text, *text.split("\n")]}
+        if not whole.isdisjoint(bodies) or not whole.isdisjoint(line for line in lines if " " in line):
+            return False
+        every = frozenset(words(even))
         if not any(len(every & one) >= LIKE * len(one) for one in facts):
             return True
-        said = [frozenset(words(sentence)) for sentence in re.split(_SENTENCE, text)]
+        said = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE, text)]
         return not any(_is_said(one, every, said) for one in facts)
 
     return keep
 
 
+def _lines(memory: Memory) -> list[str]:
+    """What a memory says line by line, without what only shapes a text: fences, headings, labels."""
+    body = [line for line in memory.body.split("\n") if not line.lstrip().startswith(("```", "~~~", "#", "|--"))]
+    return [*(re.sub(_LABEL, "", line) for line in body), memory.name, memory.description]
+
+
 def _is_said(one: frozenset[str], every: frozenset[str], sentences: Sequence[frozenset[str]]) -> bool:
-    """Whether a sentence says this fact and little else, or the whole text has all of a long one."""
+    """Whether a sentence says this and little else, or the whole text has all of a long one."""
     enough, room = LIKE * len(one), len(one) + max(MORE, len(one))
     if len(one) >= MANY and len(every & one) >= enough:
         return True
     return any(len(said & one) >= enough and len(said) <= room for said in sentences)
 
 
+def _even(text: str) -> str:
+    """A text on one line, with single blanks, and none between the characters of a script that has none."""
+    return re.sub(_SPACED, "", " ".join(text.split()))
+
+
 def _bare(line: str) -> str:
-    return line.strip().casefold().rstrip(".")
+    return _even(line).casefold().strip(_MARKS)

@@ -120,11 +120,7 @@ class Learner:
         """Drop what waits or was logged and says what an erased memory said, in any of its texts, in any case."""
         keep = keeping(texts)
         self.daily.purge(keep)  # first: it could be handed over once more
-        self.inbox.purge(keep)
-        for waiting in self.queue.all():
-            proposal = waiting.proposal
-            if not keep(f"{proposal.name}\n{proposal.description}\n{proposal.content}"):
-                self.queue.remove(waiting.id)
+        _forget(self.inbox, self.queue, keep)
 
     def files(self) -> list[str]:
         """All files that are kept about this scope outside of it, and those of its daily log."""
@@ -233,3 +229,16 @@ class Learner:
             since = found["since"] if isinstance(found.get("since"), int | float) else now
         self._state.save(_TRIED, {"batch": batch.id, "count": count + 1, "since": since})
         return count + 1, min(since, now)
+
+
+def forget_waiting(state: State, texts: Sequence[bytes], *, clock: Callable[[], float] = time.time) -> None:
+    """Drop what waits in a scope, to be learned or for a person, and says what erased memories said."""
+    _forget(Inbox(state, clock=clock), Queue(state), keeping(texts))
+
+
+def _forget(inbox: Inbox, queue: Queue, keep: Callable[[str], bool]) -> None:
+    inbox.purge(keep)
+    for waiting in queue.all():
+        proposal = waiting.proposal
+        if not keep(f"{proposal.name}\n{proposal.description}\n{proposal.content}"):
+            queue.remove(waiting.id)

@@ -28,7 +28,7 @@ RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
 week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
 
-LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md")
+LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
 """What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
 
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),

@@ -83,7 +83,9 @@ class Session:
     def learn(self, turn: Turn) -> bool:
         """Keep the finished turn until it is distilled, in the nearest scope. False for one that ignores memory."""
         said = {message.text for message in turn.messages if message.role == "user"}
-        if self.ignoring or not self._ignored.isdisjoint(said):
+        is_ignored = not self._ignored.isdisjoint(said)
+        self._ignored -= said  # it was the turn of that message; the same words may come again
+        if self.ignoring or is_ignored:
             return False
         return bool(self._learn and self._learn(turn))
 

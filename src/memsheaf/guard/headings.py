@@ -11,7 +11,7 @@ from itertools import pairwise
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
 _FENCE = re.compile(r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})")  # a bullet may begin with one
-_GUIDE = re.compile(r"([_*])(?![_*\s]).*\1")
+_GUIDE = re.compile(r"([_*])(?![_*\s])(?:(?!\1).)*\1")
 
 
 def headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:

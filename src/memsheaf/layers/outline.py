@@ -71,6 +71,8 @@ def noted(body: str, found: Section, text: str, *, replace: bool = False) -> str
         TextRefused: there is no room left, or the headings would be others.
     """
     lines = [line.rstrip() for line in text.split("\n")] if replace else [*content(found), *bullet(text)]
+    if replace and headings.guide(lines[:1]) and not guide(found):
+        lines[0] = f"- {lines[0]}"  # or it would be taken for a line of the template
     changed = with_lines(body, found, [*guide(found), "", *lines])
     if _heads(body) != _heads(changed):
         raise refused(

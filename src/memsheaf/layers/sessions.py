@@ -199,7 +199,7 @@ class SessionNotes:
 
     def _moved(self, path: str) -> list[Change]:
         """The changes that move a file to the archive. Raises Blocked, NotFound when the notes are not there."""
-        target = self._free(check_path(ARCHIVE + path)) if path != FILE else ARCHIVE + FILE
+        target = self._free(check_path(ARCHIVE + path))
         try:
             memory = self.sheaf.read(path)
         except NotFound:
