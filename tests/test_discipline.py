@@ -148,6 +148,19 @@ def test_what_a_memory_names_is_looked_up_before_it_is_shown(sheaf: Sheaf, tmp_p
     assert "not in the working tree any more: ship_all" in text
 
 
+def test_what_a_tool_reads_comes_with_the_verdict_on_its_citations(sheaf: Sheaf, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "ship.py").write_text("def ship():\n    pass\n")
+    path = sheaf.remember("Ship", "How to ship", "project", "Orders ship at once.", citations=["ship.py"]).path
+    tools = Tools(sheaf, session=sheaf.session(tree=str(tree)))
+
+    assert "(citation verified: " in tools.call("memory_read", {"filename": path})
+    (tree / "ship.py").unlink()
+    assert "(citation missing: " in tools.call("memory_read", {"filename": path})
+    assert Tools(sheaf).call("memory_read", {"filename": path}) == sheaf.read(path).text
+
+
 @pytest.mark.parametrize("name", ["protocol", "reading", "passive"])
 def test_every_prompt_says_to_check_first_and_to_ignore_memory_on_request(name: str) -> None:
     said = " ".join(words(name).split())

@@ -31,7 +31,7 @@ from memsheaf.flow.recall import LAYER_FILES
 from memsheaf.flow.session import IGNORED, Session
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.guard.text import one_line
+from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
@@ -48,8 +48,9 @@ RENAMED = {"memory_replace": "memory_update"}
 class Desk:
     """What one conversation has open: its sheaf, and which version of each memory it has seen."""
 
-    def __init__(self, sheaf: Sheaf) -> None:
+    def __init__(self, sheaf: Sheaf, session: Session | None = None) -> None:
         self.sheaf = sheaf
+        self.session = session
         self.seen: dict[str, str] = {}
 
     def saw(self, memory: Memory) -> Memory:
@@ -85,7 +86,11 @@ def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, s
     if memory.state == "held":
         return f"Error: '{memory.path}' cannot be shown: {memory.problem}."
     desk.sheaf.used(memory.path)
-    return f"({memory.path}: {memory.problem})\n{memory.text}" if memory.problem else memory.text
+    if memory.problem:
+        return f"({memory.path}: {memory.problem})\n{memory.text}"
+    notes = desk.session.verdicts(memory) if desk.session else []
+    said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
+    return f"{memory.text.rstrip(chr(10))}\n\n{said}" if said else memory.text
 
 
 def memory_write(
@@ -173,13 +178,14 @@ READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search
 class Tools:
     """The tools, bound to one sheaf, for one conversation.
 
-    With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
+    With its `session`, no tool does anything in a turn in which the user asked to ignore memory, and what is read
+    comes with the verdict on its citations, if the session knows the folder of the work.
 
     >>> Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})     # doctest: +SKIP
     """
 
     def __init__(self, sheaf: Sheaf, *, session: Session | None = None) -> None:
-        self._desk = Desk(sheaf)
+        self._desk = Desk(sheaf, session)
         self._session = session
         wanted = (tool for tool in TOOLS if not sheaf.read_only or tool.__name__ in READING)
         self._tools = {tool.__name__: tool for tool in wanted} if sheaf.tools else {}

@@ -99,6 +99,11 @@ class Session:
             return Recall(gate=IGNORED)
         return self._consumed(self._look(self._turn(message, tools)))
 
+    def verdicts(self, memory: Memory) -> list[str]:
+        """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
+        with ExitStack() as stack:
+            return list(_checking(self._tree, self._memories, stack)(memory)) if self._tree else []
+
     def why(self, message: str, *, tools: Sequence[str] = ()) -> Recall:
         """What `recall` would give for this message now, and why; nothing is counted, and nothing was shown."""
         if asks_to_ignore(message):
