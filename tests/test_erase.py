@@ -316,3 +316,17 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
 
     assert [name for name in proof.left if "expected" in name]
     assert not [name for name in proof.left if "inbox" in name]
+
+
+def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Settings) -> None:
+    said = "The combination of the safe is on the back of the mirror."
+    with Sheaf.open("user", settings=settings) as user:
+        path = user.remember("Safe", "Where it is written", "user", said).path
+        page = Path(user.root, "logs", "2026", "11", "2026-11-15.md")
+        page.parent.mkdir(parents=True)
+        page.write_text(f"# 2026-11-15\n\n- 09:00 note: {said}\n" + "x" * (2 << 20))
+
+        proof = user.erase(path)
+
+    assert not proof.gone
+    assert any(name.endswith("2026-11-15.md") for name in proof.left)
