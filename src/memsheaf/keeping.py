@@ -228,7 +228,8 @@ class Keeper:
         for change in changes:
             if is_fact(change.path) and change.expect == ABSENT and change.path in made:
                 _refuse_incomplete(made[change.path])
-                self._refuse_twin(made[change.path], named, by)
+                if by != "import":  # what comes in was looked at file by file
+                    self._refuse_twin(made[change.path], named, by)
         given = {change.path for change in changes}
         replaced = {path: found for path in named - given if (found := self.find(path))}
         for change in changes if by != "user" else ():
@@ -261,22 +262,21 @@ class Keeper:
         """The facts here that a new memory would retire."""
         return [path for path in memory.supersedes if is_fact(memory.path) and is_fact(path) and self.find(path)]
 
-    def refuse_superseded(self, path: str) -> None:
-        """Raise Exists when a fact that is gone would come back beside the one that superseded it."""
-        last = next(self.store.history(path), None)
-        was = parse(path, last.revisions[0].old or b"") if last else None
+    def facts(self) -> list[Memory]:
+        """The facts that are here now."""
+        found = []
         for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
             with suppress(MemsheafError):
-                found = self.read(row.path)
-                if path in found.supersedes or (was and words(found.name) == words(was.name)):
-                    error = Exists(row.path, f"it supersedes {path!r}")
-                    break
-        else:
-            return
-        error.hint = (
-            "`memsheaf undo` of the commit that superseded it brings the old one back and takes the new away."
-        )
-        raise error
+                found.append(self.read(row.path))
+        return found
+
+    def refuse_superseded(self, memory: Memory, facts: Iterable[Memory]) -> None:
+        """Raise Exists when a fact that is gone would come back beside the one that is in its place."""
+        for one in facts:
+            if memory.path in one.supersedes or (one.path != memory.path and words(one.name) == words(memory.name)):
+                error = Exists(one.path, f"it stands in the place of {memory.path!r}")
+                error.hint = "`memsheaf undo` of what superseded it brings the old one back, and takes the new away."
+                raise error
 
     def refuse_rewriting(self, memory: Memory, found: Memory) -> None:
         """Raise CreateOnly when a fact would say something else than it does."""

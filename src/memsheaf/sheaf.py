@@ -671,7 +671,7 @@ class Sheaf:
         data = self.store.version(path, version)
         found = self._keeper.find(path)
         if found is None and is_fact(path):
-            self._keeper.refuse_superseded(path)
+            self._keeper.refuse_superseded(parse(path, data), self._keeper.facts())
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
@@ -754,6 +754,7 @@ class Sheaf:
         refused: list[tuple[str, str]] = []
         changes: list[Change] = []
         parsed: dict[str, Memory] = {}
+        facts: list[Memory] | None = None
         self.index.ready()
         has_some = bool(self.index.total() or self.index.rows("trust = 'unconfirmed'"))
         for member in archive.read(source):
@@ -769,7 +770,9 @@ class Sheaf:
                     self._keeper.refuse_other_spelling(path, found)
                     self._keeper.refuse_rewriting(memory, found)
                 if is_fact(memory.path) and found is None:
-                    self._keeper.refuse_superseded(memory.path)
+                    facts = self._keeper.facts() if facts is None else facts
+                    here = [one for one in facts if one.path not in memory.supersedes]
+                    self._keeper.refuse_superseded(memory, here)
                 retired = self._keeper.superseded_by(memory) if found is None else []
                 if retired and not replace:
                     raise Exists(retired[0], f"{memory.path!r} would retire it")
@@ -784,7 +787,8 @@ class Sheaf:
             outcome["replaced"] += retired
             changes.append(Change(memory.path, data, found.version if found else ABSENT))
             parsed[memory.path] = memory
-        for change in [one for one in changes if one.path in _superseded(parsed.values())]:
+        superseded = _superseded(parsed.values())
+        for change in [one for one in changes if one.path in superseded]:
             changes.remove(change)
             for paths in outcome.values():
                 paths[:] = [path for path in paths if path != change.path]

@@ -699,7 +699,7 @@ def test_a_person_may_forget_restore_and_erase_a_fact(opened: Callable[..., Shea
         sheaf.undo()
         assert facts.find(PATH).version == version
         made = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
-        with pytest.raises(Exists, match="supersedes"):  # two that say the opposite would stand side by side
+        with pytest.raises(Exists, match="in the place of"):  # two that say the opposite would stand side by side
             sheaf.restore(PATH, version)
         assert sheaf.erase(made.path).gone
         sheaf.restore(PATH, version)

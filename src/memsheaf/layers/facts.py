@@ -116,9 +116,11 @@ class Facts:
             old = self.find(supersedes) if supersedes else None
             if old and self.of(old) == fact:
                 raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
+            # the name first: whoever comes with a twin after the look below finds this name taken
+            path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
             self._refuse_twin(fact.subject, old)
             try:
-                return self._store(fact, old, allow_secret=allow_secret, anyway=anyway)
+                return self._store(path, fact, old, allow_secret=allow_secret, anyway=anyway)
             except (Changed, Exists):  # somebody was faster, and the second look knows it
                 if last:
                     raise
@@ -172,7 +174,7 @@ class Facts:
         """The five fields of a fact that is stored."""
         return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
 
-    def _store(self, fact: Fact, old: Memory | None, *, allow_secret: bool, anyway: bool) -> Memory:
+    def _store(self, path: str, fact: Fact, old: Memory | None, *, allow_secret: bool, anyway: bool) -> Memory:
         sheaf = self._sheaf
         text = dated(" ".join(fact.fact.split()), sheaf.today)
         made = compose(
@@ -187,7 +189,6 @@ class Facts:
             supersedes=(old.path,) if old else (),
             reason=fact.reason,
         )
-        path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
         changes = [Change(path, made.data, ABSENT)]
         if old:
             changes.append(Change(old.path, None, old.version))
