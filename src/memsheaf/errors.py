@@ -36,11 +36,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+# Known to type checkers under this name, so that errors do not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Error = TypeVar("Error", bound="MemsheafError")
+
 
 class MemsheafError(Exception):
     """Something memsheaf promised cannot be kept, or was asked for wrongly."""
 
     hint = ""
+
+
+def hinted(error: Error, hint: str) -> Error:
+    """The error with a hint that fits better than its usual one."""
+    error.hint = hint
+    return error
 
 
 class NotFound(MemsheafError):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from os.path import isdir
 
-from memsheaf.cli.call import BY, Call, here, hinted, pick, plural
+from memsheaf.cli.call import BY, Call, here, pick, plural
 from memsheaf.cli.command import Argument, place, takes
-from memsheaf.errors import ScopeRefused
+from memsheaf.errors import ScopeRefused, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

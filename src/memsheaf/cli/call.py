@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memsheaf.cli.command import Usage
-from memsheaf.errors import Duplicate, MemsheafError, NotWorth, ScopeRefused, SecretFound
+from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, hinted
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from typing import TypeVar
 
     from memsheaf.cli.output import Console
     from memsheaf.config import Settings
     from memsheaf.layers import Layers
     from memsheaf.sheaf import Sheaf
 
-    Error = TypeVar("Error", bound=MemsheafError)
 
 BY = "user"
 """Who made the changes that come from the command line."""
@@ -129,12 +127,6 @@ def insisting() -> Iterator[None]:
         raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
     except (Duplicate, NotWorth) as error:
         raise hinted(error, f"{error.hint} --anyway stores it as it is.") from None
-
-
-def hinted(error: Error, hint: str) -> Error:
-    """The error with a hint that fits this command better than its usual one."""
-    error.hint = hint
-    return error
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memsheaf.cli.call import Call, hinted, pick, plural
+from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import SESSION, TASK, Argument, Usage, place, positive, takes
 from memsheaf.cli.learning import MODEL, TRANSCRIPT
-from memsheaf.errors import TextRefused
+from memsheaf.errors import TextRefused, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from memsheaf.cli.call import here, hinted, plural
+from memsheaf.cli.call import here, plural
 from memsheaf.cli.command import Argument, Usage, place, takes
-from memsheaf.errors import StoreFailed, TextRefused
+from memsheaf.errors import StoreFailed, TextRefused, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

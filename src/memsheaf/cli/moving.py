@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memsheaf.cli.call import Call, hinted, pick, plural
+from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, place, takes
-from memsheaf.errors import ArchiveRefused, StoreFailed
+from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

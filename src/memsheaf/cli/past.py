@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
-from memsheaf.cli.call import Call, hinted, pick, plural
+from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, filled, takes, version, whole
-from memsheaf.errors import Changed, NotFound
+from memsheaf.errors import Changed, NotFound, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

@@ -11,7 +11,6 @@ team            only a person gives something to a team
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from shlex import quote
@@ -24,8 +23,7 @@ from memsheaf.guard.names import is_fact
 from memsheaf.guard.text import cut_bytes, one_line
 from memsheaf.history import diff
 from memsheaf.layers import signs
-from memsheaf.layers.facts import Fact, Facts, missing
-from memsheaf.layers.sections import folded
+from memsheaf.layers.facts import Fact, Facts, compared_subject, missing
 from memsheaf.memory import KINDS, NAME_LIMIT, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
@@ -169,7 +167,7 @@ def examine(
     if near is None:
         return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
-    is_there = words(near.body) == words(item.text) and _subject(near.name) == _subject(item.title)
+    is_there = words(near.body) == words(item.text) and compared_subject(near.name) == compared_subject(item.title)
     return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
 
 
@@ -224,7 +222,7 @@ def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) ->
         return _superseding(target, choice)
     if near is None:
         return Step("duplicate", "pass", "nothing there says the same")
-    is_twin = _subject(near.name) == _subject(item.title)
+    is_twin = compared_subject(near.name) == compared_subject(item.title)
     beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
     if is_twin and choice.anyway:
         said = f"{near.path} has the same subject: give another, or supersede it"
@@ -316,9 +314,9 @@ def _nearest(item: Item, target: Sheaf) -> Memory | None:
     """The memory there that shares most words with an item, if they are nearly all; or that has its subject."""
     text, told = words(item.text), words(f"{item.title}\n{item.text}")
     mine = text if len(set(text)) >= TELLING else told  # as the gate before every save compares it
-    subject = _subject(item.title)
+    subject = compared_subject(item.title)
     target.index.look()
-    named = [row.path for row in target.index.rows("state = 'ok'") if _subject(row.name) == subject]
+    named = [row.path for row in target.index.rows("state = 'ok'") if compared_subject(row.name) == subject]
     best: tuple[float, Memory] | None = None
     for path in dict.fromkeys([*named, *target.index.alike(told), *target.index.alike(mine)]):
         with suppress(MemsheafError):  # gone, or not to be read
@@ -327,12 +325,6 @@ def _nearest(item: Item, target: Sheaf) -> Memory | None:
             if memory.state == "ok" and (like >= LIKE or path in named) and (best is None or like > best[0]):
                 best = like, memory
     return best[1] if best else None
-
-
-def _subject(name: str) -> str:
-    """A name as it is compared."""
-    name = unicodedata.normalize("NFKC", name)
-    return folded(name) or name.strip()
 
 
 def _is_said(item: Item, memory: Memory) -> bool:

@@ -202,17 +202,17 @@ class Facts:
         return bool(self._sheaf.index.same_file(path)) or any(self._sheaf.store.history(path))
 
     def _refuse_twin(self, subject: str, old: Memory | None) -> None:
-        wanted = _subject(subject)
+        wanted = compared_subject(subject)
         for row in self._rows():
-            if _subject(row.name) == wanted and (old is None or row.path != old.path):
+            if compared_subject(row.name) == wanted and (old is None or row.path != old.path):
                 error = Exists(row.path, "it is a fact on the same subject")
                 error.hint = f"`memsheaf fact supersede {row.path} FACT --reason TEXT` says what is true now."
                 raise error
 
     def _path_on(self, subject: str) -> str:
         """The file of the fact on a subject."""
-        wanted = _subject(subject)
-        found = [row.path for row in self._rows() if _subject(row.name) == wanted]
+        wanted = compared_subject(subject)
+        found = [row.path for row in self._rows() if compared_subject(row.name) == wanted]
         if len(found) > 1:
             raise Refused(f"several facts are on this subject: {', '.join(found)}; name one by its file")
         if not found:
@@ -288,7 +288,7 @@ def _places(citations: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(place.place) if isinstance(place, Citation) else text for text, place in found)
 
 
-def _subject(text: str) -> str:
+def compared_subject(text: str) -> str:
     """A subject as it is compared."""
     text = unicodedata.normalize("NFKC", text)
     return folded(text) or text.strip()

@@ -5,7 +5,7 @@ Below a heading may stand one line in italics that says what belongs there, the 
 
 from __future__ import annotations
 
-from memsheaf.errors import TextRefused
+from memsheaf.errors import TextRefused, hinted
 from memsheaf.frontmatter import split
 from memsheaf.guard import headings
 from memsheaf.layers.sections import Section, bullet, folded, section, sections, titles, with_lines
@@ -95,9 +95,7 @@ def content(found: Section) -> list[str]:
 
 def refused(why: str, hint: str) -> TextRefused:
     """A refusal with a hint that fits notes better than the usual one."""
-    error = TextRefused(why)
-    error.hint = hint
-    return error
+    return hinted(TextRefused(why), hint)
 
 
 def _heads(body: str) -> list[tuple[str, int]]:

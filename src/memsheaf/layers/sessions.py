@@ -28,6 +28,7 @@ from memsheaf.errors import (
     SecretFound,
     StoreFailed,
     TextRefused,
+    hinted,
 )
 from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited, split
@@ -242,7 +243,7 @@ class SessionNotes:
             str(self.sheaf.scope),
         )
         if self._version(ARCHIVE + FILE) != ABSENT or any(self.sheaf.store.history(FILE)):
-            return _hinted(
+            return hinted(
                 Blocked(f"the session {self.id!r} has ended"),
                 f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one.",
             )
@@ -269,7 +270,7 @@ def start(
         try:
             id = check_label(id, "session")
         except ScopeRefused as error:
-            raise _hinted(error, "Choose another --id, or leave it out to have one made.") from None
+            raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
         refuse_secrets_in(id, "the id")
         return _begun(layers, id, title, body)
     taken = layers.names("session")  # also by one that ended and left no notes
@@ -295,7 +296,7 @@ def of(layers: Layers, id: str = "") -> SessionNotes:
         raise _missing("no session is open", "`memsheaf session start` begins one.", error.path) from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
-        raise _hinted(error, hint) from None
+        raise hinted(error, hint) from None
     notes = _notes(layers, chosen)
     _ = notes.memory  # raises when there are none
     return notes
@@ -367,7 +368,7 @@ def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
             (ARCHIVE + FILE, "it has ended", f"`memsheaf undo --scope {scope}` brings it back"),
         ):
             if look(path) is not None:
-                raise _hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
+                raise hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
         return {FILE: text}
 
     commit(notes.sheaf, plan, "begin a session")
@@ -385,12 +386,7 @@ def _missing(why: str, hint: str, path: str) -> MemsheafError:
     """That there is no session, in words that say so."""
     error = NotFound(path)
     error.args = (why,)
-    return _hinted(error, hint)
-
-
-def _hinted(error: MemsheafError, hint: str) -> MemsheafError:
-    error.hint = hint
-    return error
+    return hinted(error, hint)
 
 
 def _iso(seconds: float) -> str:

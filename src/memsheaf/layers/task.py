@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.editing import dated
-from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused
+from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused, hinted
 from memsheaf.guard.names import check_path
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.layers import card, events, verified
@@ -408,9 +408,3 @@ def refuse_secrets_in(text: str, where: str) -> None:
 
 def _refused(why: str) -> MemsheafError:
     return hinted(TextRefused(why), "`memsheaf help task` has examples.")
-
-
-def hinted(error: MemsheafError, hint: str) -> MemsheafError:
-    """The error with a hint that fits better than its usual one."""
-    error.hint = hint
-    return error

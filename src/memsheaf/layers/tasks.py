@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from memsheaf.editing import dated
-from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused
+from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused, hinted
 from memsheaf.layers import Layers, card
 from memsheaf.layers.card import ACTIVE, DONE, Card
-from memsheaf.layers.task import Task, checked_phase, hinted, refuse_secrets_in
+from memsheaf.layers.task import Task, checked_phase, refuse_secrets_in
 from memsheaf.layers.writing import Look, commit
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
