@@ -27,8 +27,8 @@ format: $(VENV)/.dev ## lay the code out
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.bench ## measure speed; table and plot go to benchmarks/results/
-	$(BIN)/python -m benchmarks.run
+bench: $(VENV)/.bench ## measure speed, beside other memory servers; table and plots go to benchmarks/results/
+	$(BIN)/python -m benchmarks.run --peers
 
 recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=, HALF=test)
 	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF)) --by-kind
@@ -49,8 +49,10 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=3000
 
-docs: $(VENV)/.dev ## write docs/cli.md anew from --help
+docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
+	$(BIN)/python -m memsheaf.adapters.mcp.listed
+	$(BIN)/python -m memsheaf.adapters.mcp.clients > docs/mcp-clients.md
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
@@ -72,7 +74,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models,adapters]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -35,12 +35,12 @@ class Sample:
     @property
     def cpu_p95_ms(self) -> float:
         """The CPU time that one in twenty exceeds."""
-        return _p95(self.cpu) * 1000
+        return p95(self.cpu) * 1000
 
     @property
     def wall_p95_ms(self) -> float:
         """The wall time that one in twenty exceeds."""
-        return _p95(self.wall) * 1000
+        return p95(self.wall) * 1000
 
     @property
     def cpu_mean_ms(self) -> float:
@@ -61,9 +61,10 @@ class Sample:
 NOTHING = Sample((), ())
 
 
-def _p95(values: Sequence[float]) -> float:
-    """
-    >>> _p95(range(1, 101)), _p95([7])
+def p95(values: Sequence[float]) -> float:
+    """The value that one in twenty exceeds.
+
+    >>> p95(range(1, 101)), p95([7])
     (95, 7)
     """
     return sorted(values)[-(-19 * len(values) // 20) - 1]

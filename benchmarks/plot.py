@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
+from benchmarks.served import Served
 from benchmarks.sizes import Figures
 from benchmarks.targets import SAVE_CPU_MS
 
@@ -13,10 +15,8 @@ PANELS = (("save", "one save, catalog included"), ("search", "search, best 5"), 
 
 def draw(sizes: Sequence[Figures], path: str) -> bool:
     """Draw CPU time against the number of memories; False when there is no matplotlib to draw with."""
-    try:
-        importlib.import_module("matplotlib").use("Agg")
-        pyplot = importlib.import_module("matplotlib.pyplot")
-    except ImportError:
+    pyplot = _pyplot()
+    if not pyplot:
         return False
     counts = [found.size for found in sizes]
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(12, 4), sharey=True)
@@ -34,3 +34,32 @@ def draw(sizes: Sequence[Figures], path: str) -> bool:
     figure.savefig(path, dpi=90)
     pyplot.close(figure)
     return True
+
+
+def draw_servers(servers: Sequence[Served], path: str) -> bool:
+    """Draw what each MCP server takes to its first answers; False when there is no matplotlib to draw with."""
+    pyplot = _pyplot()
+    if not pyplot:
+        return False
+    good = [found for found in reversed(servers) if not found.why]
+    names = [found.server.name for found in good]
+    figure, panel = pyplot.subplots(figsize=(9, 1 + 0.5 * len(good)))
+    searches = [found.first["search"].cpu_ms if "search" in found.first else 0 for found in good]
+    panel.barh(names, searches, color="lightgrey", label="first search")
+    bars = panel.barh(names, [found.launch.cpu_ms for found in good], label="tools/list")
+    panel.bar_label(bars, [f"{found.launch.cpu_ms:,.0f}" for found in good], label_type="center", color="white")
+    panel.set(xscale="log", xlim=(10, None), xlabel="CPU ms from the launch to the first answer, median")
+    panel.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+    pyplot.close(figure)
+    return True
+
+
+def _pyplot() -> Any:
+    """What draws into files, None when it is not installed."""
+    try:
+        importlib.import_module("matplotlib").use("Agg")
+        return importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        return None

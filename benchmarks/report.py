@@ -9,6 +9,9 @@ from statistics import median
 
 from benchmarks.meaning import PATIENCE
 from benchmarks.measure import Sample
+from benchmarks.paper import numbers, rounded, short, table
+from benchmarks.report_servers import served_json, served_tables
+from benchmarks.served import Served
 from benchmarks.sizes import Figures
 from benchmarks.targets import Verdict
 
@@ -31,6 +34,7 @@ class Report:
     imports: dict[str, Sample]
     verdicts: tuple[Verdict, ...]
     minilm_per_second: float | None = None
+    servers: tuple[Served, ...] = ()
 
 
 def as_json(report: Report) -> str:
@@ -38,17 +42,18 @@ def as_json(report: Report) -> str:
     shape = {
         "day": report.day,
         "machine": report.machine,
-        "imports": {statement: _numbers(sample) for statement, sample in report.imports.items()},
+        "imports": {statement: numbers(sample) for statement, sample in report.imports.items()},
         "sizes": {str(found.size): _size(found) for found in report.sizes},
-        "minilm_per_second": _round(report.minilm_per_second),
+        "minilm_per_second": rounded(report.minilm_per_second),
+        "servers": {found.server.name: served_json(found) for found in report.servers},
         "verdicts": [
             {
                 "promise": verdict.promise,
                 "state": verdict.state,
-                "measured": _round(verdict.measured),
+                "measured": rounded(verdict.measured),
                 "bound": verdict.bound,
                 "unit": verdict.unit,
-                "factor": _round(verdict.factor),
+                "factor": rounded(verdict.factor),
                 "why": verdict.why,
             }
             for verdict in report.verdicts
@@ -78,77 +83,53 @@ def as_markdown(report: Report) -> str:
         _walls(report.sizes),
         "## Processes",
         _processes(report),
+        "## MCP servers",
+        served_tables(report.servers),
     ]
     if notes := [f"- {found.size:,}: {problem}" for found in report.sizes for problem in found.problems]:
         parts += ["## Notes", "\n".join(notes)]
     return "\n\n".join(parts) + "\n"
 
 
-def verdict_lines(report: Report) -> Iterator[str]:
+def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """A line for each promise."""
-    for verdict in report.verdicts:
+    for verdict in verdicts:
         yield f"{verdict.state:12}  {verdict.promise}: {_said(verdict)}"
-
-
-def _numbers(sample: Sample) -> dict[str, float | int | None]:
-    return {
-        "times": len(sample.cpu),
-        "cpu_ms": _round(sample.cpu_ms),
-        "cpu_p95_ms": _round(sample.cpu_p95_ms),
-        "cpu_mean_ms": _round(sample.cpu_mean_ms),
-        "wall_ms": _round(sample.wall_ms),
-        "wall_p95_ms": _round(sample.wall_p95_ms),
-        "wall_mean_ms": _round(sample.wall_mean_ms),
-        "wall_worst_ms": _round(sample.wall_worst_ms),
-    }
 
 
 def _size(found: Figures) -> dict[str, object]:
     return {
-        "memsheaf": {name: _numbers(sample) for name, sample in found.ours.items()},
-        "documents": {name: _numbers(sample) for name, sample in found.documents.items()},
-        "yardstick": _numbers(found.yardstick),
+        "memsheaf": {name: numbers(sample) for name, sample in found.ours.items()},
+        "documents": {name: numbers(sample) for name, sample in found.documents.items()},
+        "yardstick": numbers(found.yardstick),
         "rounds": [
             {
-                "yardstick_ms": _round(each.yardstick.wall_ms),
-                "times_faster": _round(each.times_faster),
-                "median_ratio": _round(each.median_ratio),
-                "mean_ratio": _round(each.mean_ratio),
+                "yardstick_ms": rounded(each.yardstick.wall_ms),
+                "times_faster": rounded(each.times_faster),
+                "median_ratio": rounded(each.median_ratio),
+                "mean_ratio": rounded(each.mean_ratio),
             }
             for each in found.rounds
         ],
-        "bulk_per_second": _round(found.bulk_per_second),
-        "resident_mb": _round(found.resident_mb),
-        "resident_hybrid_mb": _round(found.resident_hybrid_mb),
-        "embedded_per_second": _round(found.embedded_per_second),
-        "edit_unseen_s": _round(found.unseen_s),
-        "list_command": _numbers(found.command) if found.command else None,
-        "bare_python": _numbers(found.python) if found.command else None,
+        "bulk_per_second": rounded(found.bulk_per_second),
+        "resident_mb": rounded(found.resident_mb),
+        "resident_hybrid_mb": rounded(found.resident_hybrid_mb),
+        "embedded_per_second": rounded(found.embedded_per_second),
+        "edit_unseen_s": rounded(found.unseen_s),
+        "list_command": numbers(found.command) if found.command else None,
+        "bare_python": numbers(found.python) if found.command else None,
         "problems": found.problems,
     }
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _said(verdict: Verdict) -> str:
     if verdict.measured is None:
         return verdict.why
     wanted = f"{'at least' if verdict.at_least else 'at most'} {verdict.bound:g}"
-    text = f"{_short(verdict.measured)} {verdict.unit}, wanted {wanted}"
+    text = f"{short(verdict.measured)} {verdict.unit}, wanted {wanted}"
     if verdict.state == "missed" and verdict.factor:
         text += f", short by a factor of {1 / verdict.factor:.2f}"
     return text
-
-
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
@@ -159,12 +140,12 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 def _operations(sizes: Sequence[Figures]) -> str:
     def rows() -> Iterator[Sequence[str]]:
         for name in OPERATIONS:
-            yield [name, *(_short(found.ours[name].cpu_ms) for found in sizes)]
+            yield [name, *(short(found.ours[name].cpu_ms) for found in sizes)]
             if name in sizes[0].documents:
-                yield ["documents' algorithm", *(_short(found.documents[name].cpu_ms) for found in sizes)]
-        yield ["yardstick", *(_short(found.yardstick.cpu_ms) for found in sizes)]
+                yield ["documents' algorithm", *(short(found.documents[name].cpu_ms) for found in sizes)]
+        yield ["yardstick", *(short(found.yardstick.cpu_ms) for found in sizes)]
 
-    return _table(["operation", *(f"{found.size:,}" for found in sizes)], rows())
+    return table(["operation", *(f"{found.size:,}" for found in sizes)], rows())
 
 
 def _recalls(report: Report) -> str:
@@ -173,12 +154,12 @@ def _recalls(report: Report) -> str:
             words, both = found.ours["recall"], found.ours["recall, hybrid"]
             yield [
                 f"{found.size:,}",
-                f"{_short(words.cpu_ms)}, {_short(words.cpu_p95_ms)}",
-                f"{_short(both.cpu_ms)}, {_short(both.cpu_p95_ms)}",
-                f"{_short(words.wall_ms)}, {_short(words.wall_p95_ms)}",
-                f"{_short(both.wall_ms)}, {_short(both.wall_p95_ms)}",
-                f"{_short(found.resident_mb)}, {_short(found.resident_hybrid_mb)}",
-                _short(found.embedded_per_second),
+                f"{short(words.cpu_ms)}, {short(words.cpu_p95_ms)}",
+                f"{short(both.cpu_ms)}, {short(both.cpu_p95_ms)}",
+                f"{short(words.wall_ms)}, {short(words.wall_p95_ms)}",
+                f"{short(both.wall_ms)}, {short(both.wall_p95_ms)}",
+                f"{short(found.resident_mb)}, {short(found.resident_hybrid_mb)}",
+                short(found.embedded_per_second),
             ]
 
     head = [
@@ -191,8 +172,8 @@ def _recalls(report: Report) -> str:
         "vectors made (static), memories a second",
     ]
     rate = report.minilm_per_second
-    minilm = f"{_short(rate)} memories a second" if rate else "not installed, not measured"
-    return f"Vectors of the extra (minilm): {minilm}.\n\n{_table(head, rows())}"
+    minilm = f"{short(rate)} memories a second" if rate else "not installed, not measured"
+    return f"Vectors of the extra (minilm): {minilm}.\n\n{table(head, rows())}"
 
 
 def _edits(sizes: Sequence[Figures]) -> str:
@@ -200,10 +181,10 @@ def _edits(sizes: Sequence[Figures]) -> str:
         scan = found.ours["stat of all files"].cpu_ms
         return [
             f"{found.size:,}",
-            _short(scan),
-            _short(found.ours["search, after an edit of what it finds"].cpu_ms / scan),
-            _short(found.ours["search, after a file was replaced"].cpu_ms / scan),
-            f"more than {PATIENCE:g}" if found.unseen_s is None else _short(found.unseen_s),
+            short(scan),
+            short(found.ours["search, after an edit of what it finds"].cpu_ms / scan),
+            short(found.ours["search, after a file was replaced"].cpu_ms / scan),
+            f"more than {PATIENCE:g}" if found.unseen_s is None else short(found.unseen_s),
         ]
 
     head = [
@@ -213,7 +194,7 @@ def _edits(sizes: Sequence[Figures]) -> str:
         "search after a file was replaced, stats of all",
         "seconds until an edit is seen that nothing points to",
     ]
-    return _table(head, map(row, sizes))
+    return table(head, map(row, sizes))
 
 
 def _walls(sizes: Sequence[Figures]) -> str:
@@ -221,7 +202,7 @@ def _walls(sizes: Sequence[Figures]) -> str:
         sticks = [each.yardstick.wall_ms for each in found.rounds]
         usual = [each.median_ratio for each in found.rounds]
         mean = [each.mean_ratio for each in found.rounds]
-        worst = _short(found.ours["save"].wall_worst_ms)
+        worst = short(found.ours["save"].wall_worst_ms)
         return [f"{found.size:,}", _spread(sticks), _spread(usual), _spread(mean), worst]
 
     head = [
@@ -231,18 +212,18 @@ def _walls(sizes: Sequence[Figures]) -> str:
         "save, yardsticks, mean",
         "worst save, ms",
     ]
-    return "Each is the middle of the rounds, with the lowest and the highest.\n\n" + _table(head, map(row, sizes))
+    return "Each is the middle of the rounds, with the lowest and the highest.\n\n" + table(head, map(row, sizes))
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{_short(median(values))} ({_short(min(values))} to {_short(max(values))})"
+    return f"{short(median(values))} ({short(min(values))} to {short(max(values))})"
 
 
 def _processes(report: Report) -> str:
     def rows() -> Iterator[Sequence[str]]:
         for found in report.sizes:
-            command = _short(found.command.cpu_ms / found.python.cpu_ms) if found.command else "not measured"
-            yield [f"{found.size:,}", _short(found.bulk_per_second), _short(found.resident_mb), command]
+            command = short(found.command.cpu_ms / found.python.cpu_ms) if found.command else "not measured"
+            yield [f"{found.size:,}", short(found.bulk_per_second), short(found.resident_mb), command]
 
     imports = ", ".join(f"`{statement}` {sample.cpu_ms:.1f} ms" for statement, sample in report.imports.items())
     head = [
@@ -251,4 +232,4 @@ def _processes(report: Report) -> str:
         "resident, MB",
         "`memsheaf list`, times bare Python, CPU",
     ]
-    return f"A new interpreter, CPU: {imports}.\n\n{_table(head, rows())}"
+    return f"A new interpreter, CPU: {imports}.\n\n{table(head, rows())}"

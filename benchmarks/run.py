@@ -2,6 +2,7 @@
 
 python -m benchmarks.run                        # 100 to 100,000 memories; about ten minutes
 python -m benchmarks.run --quick                # 100 and 1,000, few repetitions
+python -m benchmarks.run --peers                # other memory servers, too, installed for it
 python -m benchmarks.run --sizes 1000,10000 --folder /mnt/disk --out results
 """
 
@@ -19,11 +20,14 @@ from benchmarks.flush import HELD, SIZE, yardsticks_when_held
 from benchmarks.machine import IN_MEMORY, code, facts
 from benchmarks.meaning import SAMPLE, minilm_per_second
 from benchmarks.measure import Sample, installed, measure_processes
-from benchmarks.plot import draw
+from benchmarks.plot import draw, draw_servers
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
+from benchmarks.served import FEW, Asking
+from benchmarks.servers import SIZE as SERVED
+from benchmarks.servers import measure_servers
 from benchmarks.sizes import QUICK, Effort, measure_sizes
-from benchmarks.targets import SAVE_YARDSTICKS, Verdict, judge
+from benchmarks.targets import SAVE_YARDSTICKS, Verdict, judge, judge_servers
 
 SIZES = "100,1000,10000,100000"
 QUICK_SIZES = "100,1000"
@@ -43,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         machine = facts(work)
         if machine["file system"] in IN_MEMORY:
             _say("this folder is in memory, where a flush costs nothing: wall times will not mean anything")
-        report = _measure(sizes, work, effort, machine)
+        report = _measure(sizes, work, effort, machine, peers=given.peers)
     finally:
         shutil.rmtree(work)
     _write(report, given.out, plot=not given.no_plot)
-    for line in verdict_lines(report):
+    for line in verdict_lines(report.verdicts):
         print(line)
     return 0
 
@@ -56,13 +60,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="How fast memsheaf is.")
     parser.add_argument("--sizes", default="", help=f"numbers of memories, with commas (default {SIZES})")
     parser.add_argument("--quick", action="store_true", help=f"few repetitions, and sizes {QUICK_SIZES}")
+    parser.add_argument("--peers", action="store_true", help="measure other memory servers, too")
     parser.add_argument("--folder", default="", help="where to work: a real disk, not memory (default build/)")
     parser.add_argument("--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)")
     parser.add_argument("--no-plot", action="store_true", help="leave the picture out")
     return parser
 
 
-def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str, str]) -> Report:
+def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str, str], *, peers: bool) -> Report:
     measured = code()
     _say("imports")
     imports = _imports(effort, os.path.join(work, "bytecode"))
@@ -71,10 +76,14 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     held = _held(os.path.join(work, "held"), effort)
     _say("embedding with minilm")
     minilm = minilm_per_second(os.path.join(work, "minilm"), 16 if effort is QUICK else SAMPLE)
+    most = SERVED if SERVED in sizes else max(sizes)
+    asking = FEW if effort is QUICK else Asking()
+    servers = measure_servers(os.path.join(work, "servers"), most, asking, _say, peers=peers)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
-    return Report(day, {"code": measured, **machine}, tuple(found), imports, (*judge(found, imports), held), minilm)
+    verdicts = (*judge(found, imports), held, *judge_servers(servers))
+    return Report(day, {"code": measured, **machine}, tuple(found), imports, verdicts, minilm, tuple(servers))
 
 
 def _held(folder: str, effort: Effort) -> Verdict:
@@ -96,7 +105,10 @@ def _write(report: Report, out: str, *, plot: bool) -> None:
     for name, text in (("results.md", as_markdown(report)), ("results.json", as_json(report))):
         with open(os.path.join(out, name), "w", encoding="utf-8") as file:
             file.write(text)
-    if plot and not draw(report.sizes, os.path.join(out, "results.png")):
+    if not plot:
+        return
+    drawn = draw(report.sizes, os.path.join(out, "results.png"))
+    if not drawn or not draw_servers(report.servers, os.path.join(out, "servers.png")):
         _say("no picture: matplotlib is not installed (pip install 'memsheaf[bench]')")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.measure import Sample
+from benchmarks.served import BARE, FIRST, OURS, Served
 from benchmarks.sizes import Figures
 
 FASTER = {1_000: 25.0, 10_000: 250.0, 100_000: 4_000.0}
@@ -21,6 +22,8 @@ COMMAND_PYTHONS = (1_000, 2.0)
 RESIDENT_MB = (10_000, 60.0)
 RESIDENT_HYBRID_MB = (10_000, 110.0)
 BULK_PER_SECOND = (10_000, 8_000.0)
+SERVER_BARES = 3.0
+LIST_TOKENS = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,36 @@ def judge(sizes: Sequence[Figures], imports: dict[str, Sample]) -> list[Verdict]
             lambda found: found.bulk_per_second,
             "/s",
             at_least=True,
+        ),
+    ]
+
+
+def judge_servers(servers: Sequence[Served]) -> list[Verdict]:
+    """Hold our server against the bare loop of the same run, and against what its list of tools may cost."""
+    by_name = {found.server.name: found for found in servers}
+    ours, bare = by_name[OURS], by_name[BARE]
+    why = ours.why or bare.why
+
+    def bares(what: str, sample: Callable[[Served], Sample]) -> Verdict:
+        measured = None if why else sample(ours).cpu_ms / sample(bare).cpu_ms
+        return Verdict(f"MCP server, launch to {what}, CPU", SERVER_BARES, measured, "bare loops", why=why)
+
+    with_memories = f"with {ours.server.size:,} memories"
+    load = ours.http
+    return [
+        bares("the first answered tools/list", lambda found: found.launch),
+        bares("the first answered tools/list, 2026-07-28", lambda found: found.modern),
+        *(
+            bares(f"the first answered {kind}, {with_memories}", lambda found, kind=kind: found.first[kind])  # type: ignore[misc]
+            for kind in FIRST
+        ),
+        Verdict("MCP server, tools/list", LIST_TOKENS, None if why else ours.list_tokens, "tokens", why=why),
+        Verdict(
+            "MCP server, errors over HTTP",
+            0.0,
+            float(load.errors) if load else None,
+            "errors",
+            why=why or ours.http_why,
         ),
     ]
 

@@ -12,7 +12,7 @@ import pytest
 
 from memsheaf import ABSENT, Settings, Sheaf, Tools
 from memsheaf.cli import main
-from memsheaf.errors import Duplicate, MemsheafError, NotWorth
+from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth
 from memsheaf.store import Change
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
@@ -255,3 +255,15 @@ def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None
 
     assert stone is not None
     assert (stone.path, stone.why) == (memory.path, "removed")
+
+
+def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    words = FACT.lower().replace(".", "").split()
+
+    with pytest.raises(Changed):
+        sheaf.forget(memory.path, expect="0" * 64)
+    assert sheaf.store.buried(words) is None
+
+    sheaf.forget(memory.path)
+    assert sheaf.store.buried(words) is not None

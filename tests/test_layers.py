@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 ROWS = [
-    {"errors", "patience"},
+    {"caps", "errors", "patience"},
     {"scope", "frontmatter"},
     {"memory"},
     {"guard"},
@@ -24,6 +24,7 @@ ROWS = [
     {"sheaf"},
     {"layers"},
     {"tools", "doctor"},
+    {"adapters"},
     {"cli"},
     {"__main__"},
 ]

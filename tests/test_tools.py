@@ -467,3 +467,13 @@ def test_no_arguments_whatever_make_a_tool_raise(
                 answer.encode()
             sheaf.list()
             sheaf.prompt()
+
+
+def test_a_name_that_some_systems_take_for_another_replaces_nothing(tools: Tools) -> None:
+    tools.call("memory_write", {"filename": "straße.md", "content": "The street."})
+
+    for name in ("strasse.md", "STRASSE.md"):
+        answer = tools.call("memory_write", {"filename": name, "content": "Another street."})
+        assert answer.startswith("Error: "), answer
+        assert "straße.md" in answer
+    assert "The street." in tools.call("memory_read", {"filename": "straße.md"})

@@ -13,7 +13,8 @@ import pytest
 from memsheaf.errors import CitationRefused
 from memsheaf.guard.citations import Citation, check
 from memsheaf.guard.evidence import check_body
-from memsheaf.tree import MAX_FILES, WorkingTree, around
+from memsheaf.scope import around
+from memsheaf.tree import MAX_FILES, WorkingTree
 
 APP = """\
 import os

@@ -51,8 +51,8 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings
-from memsheaf.llm.spend import Caps
 from memsheaf.scope import Places, Scope
 
 _KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream")

@@ -24,17 +24,20 @@ from memsheaf.errors import (
     ReadOnly,
     TextRefused,
 )
-from memsheaf.flow.turns import Proposal
 from memsheaf.frontmatter import edited
-from memsheaf.guard.citations import parse as place_of
 from memsheaf.guard.duplicates import LIKE, alike, fact, words
-from memsheaf.guard.names import FACTS, check_path, check_stored, file_name, fold, is_fact
+from memsheaf.guard.names import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.tombstones import Tombstone
+
+# Known to type checkers under this name, so that opening a scope imports no more than it needs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.flow.turns import Proposal
+    from memsheaf.store.tombstones import Tombstone
 
 
 class Keeper:
@@ -312,7 +315,7 @@ class Keeper:
         parsed: Mapping[str, Memory] = MappingProxyType({}),
     ) -> Commit:
         """Do what makes a commit that touches these paths, and take it over into the index."""
-        before = self.index.folders_of(paths)
+        before = self.index.folders_of([CATALOG, *paths])  # the catalog follows, in the root
         commit = work()
         self.index.follow(commit, before, parsed)
         return commit
@@ -394,7 +397,7 @@ class Keeper:
     def bury(self, memory: Memory) -> None:
         """Note that a person rejected this: it is not learned again."""
         self.require_writable()
-        self.store.bury("", memory.data, "rejected")
+        self.store.bury([("", memory.data)], "rejected")
 
     def judge(self, memory: Memory, was: Memory | None) -> None:
         """Raise what a change would be refused with: TextRefused, SecretFound, NotWorth, Duplicate."""
@@ -415,6 +418,8 @@ def told(memory: Memory) -> tuple[object, ...]:
 
 def _refuse_incomplete(memory: Memory) -> None:
     """Raise TextRefused for a new fact that lacks what shows it to be true."""
+    from memsheaf.guard.citations import parse as place_of
+
     places = [place for text in memory.citations if (place := place_of(text)) and (place.first or place.symbol)]
     lacking = [what for what, has in (("a cited place", places), ("a reason", memory.reason)) if not has]
     if memory.state != "ok" or not memory.known:
@@ -427,6 +432,8 @@ def _refuse_incomplete(memory: Memory) -> None:
 
 def _unvouched(memory: Memory) -> list[str]:
     """The places of a fact without their hashes: they showed what the fact said before, and not what it says now."""
+    from memsheaf.guard.citations import parse as place_of
+
     return [str(place._replace(hash="")) if (place := place_of(text)) else text for text in memory.citations]
 
 

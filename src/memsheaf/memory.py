@@ -166,6 +166,16 @@ class Memory(NamedTuple):
         """`confirmed` unless the header says otherwise; a word we do not know does not confirm."""
         return "confirmed" if self.page.get("trust") in ("", "confirmed") else "unconfirmed"
 
+    def holds(self, today: str) -> bool:
+        """Whether a model may be shown it unasked on a day: sound, confirmed, and not over."""
+        is_over = bool(self.expires) and self.expires[:10] < today
+        return self.trust == "confirmed" and self.state in ("ok", "free") and not is_over
+
+    @property
+    def is_item(self) -> bool:
+        """Whether a program keeps it under a key of its own, and counts on finding it there as it left it."""
+        return any(field.key == "key" for field in self.page.fields)
+
 
 def parse(path: str, data: bytes) -> Memory:
     """What is in a file, whoever wrote it. Never raises.

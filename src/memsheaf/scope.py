@@ -96,6 +96,17 @@ def resolve(scope: Scope, places: Places) -> str:
     return root
 
 
+def around(cwd: str) -> str:
+    """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
+    here = folder = os.path.realpath(cwd)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return here
+        folder = parent
+    return folder
+
+
 def project_root(places: Places) -> str:
     """The root folder of the project that the working directory belongs to."""
     if places.project:

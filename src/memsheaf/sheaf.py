@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from memsheaf import archive, config, history
+from memsheaf import config
 from memsheaf.editing import (
     checked,
     checked_import,
@@ -34,16 +34,12 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, stable
-from memsheaf.flow.recall import Recall
-from memsheaf.flow.session import Session
 from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import Page, listing
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.keeping import Keeper
-from memsheaf.llm import Model
 from memsheaf.memory import Memory, check, compose, parse
-from memsheaf.proof import Proof, examine
 from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
@@ -56,7 +52,12 @@ if TYPE_CHECKING:
     from memsheaf.flow.consolidate import Report
     from memsheaf.flow.dream import Gate
     from memsheaf.flow.learn import Distilled, Learner
+    from memsheaf.flow.recall import Recall
+    from memsheaf.flow.session import Session
     from memsheaf.flow.turns import Turn
+    from memsheaf.history import Blamed
+    from memsheaf.llm import Model
+    from memsheaf.proof import Proof
     from memsheaf.store.state import State
 
 PAGE = 150
@@ -191,6 +192,11 @@ class Sheaf:
         where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
         return self.index.rows(" AND ".join(where), *([kind] if kind else []))
 
+    def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
+        """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
+        self.index.look(thorough=True)
+        return self.index.part(kind.encode("utf-8", "replace").decode(), limit, offset)
+
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
         """Memories that hold words of the query or mean the same, best first."""
         return [match.row for match in self.matches(query, limit=limit)]
@@ -219,6 +225,8 @@ class Sheaf:
 
         With `tree`, the folder of the work, what memories cite and name is looked up there.
         """
+        from memsheaf.flow.session import Session
+
         sheaves = {str(sheaf.scope): sheaf for sheaf in (self, *others)}
 
         def used(scope: str, paths: Sequence[str]) -> None:
@@ -403,10 +411,15 @@ class Sheaf:
 
         Raises:
             Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
+            BadHeader: it cannot be understood, and only a person (`by="user"`) may replace it.
         """
         found = self._keeper.find(path)
         if found is not None and expect == ABSENT:
             raise Exists(found.path)
+        if found is not None:
+            self._keeper.refuse_other_spelling(path, found)
+            if found.state in ("bad", "held") and self.by != "user":
+                raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
         target = found.path if found else check_path(path)
         memory = checked(target, text, found, free=free)
         why = why or ("edit" if found else "add")
@@ -420,15 +433,20 @@ class Sheaf:
         Raises:
             NotFound, Changed.
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
+            CreateOnly: it is a fact, which another one supersedes.
         """
         found = self._keeper.find(path)
         if found is None:
             raise NotFound(path)
         if found.state in ("bad", "held") and self.by != "user":
             raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
+        if is_fact(found.path) and self.by != "user":
+            raise CreateOnly(found.path)
+        if expect and expect != found.version:
+            raise Changed(found.path)
         change = Change(found.path, None, expect or found.version)
         self._keeper.require_writable()
-        self.store.bury(found.path, found.data, "forgotten")  # first: what is there still is not learned twice
+        self.store.bury([(found.path, found.data)], "forgotten")  # first: what is there still is not learned twice
         return self._keeper.commit([change], why or f"forget {found.name}", was={found.path: found})
 
     def confirm(self, path: str) -> Memory:
@@ -569,6 +587,7 @@ class Sheaf:
             state=self.state,
             settings=self._chosen().dream,
             now=self._clock(),
+            files=self._memories(),
             learned=self.learning.inbox.learned(),
             planning=planning,
             logging=self._chosen().policy_of(self.scope) == "log",
@@ -579,14 +598,19 @@ class Sheaf:
 
     def gates(self) -> tuple[Gate, ...]:
         """What has to be so before memories are consolidated by themselves, and whether it is."""
-        from memsheaf.flow import consolidate, dream
+        from memsheaf.flow import dream
 
-        files, learned = len(consolidate.rows_of(self)), self.learning.inbox.learned()
+        files, learned = self._memories(), self.learning.inbox.learned()
         settings = self._chosen()
         logging = settings.policy_of(self.scope) == "log"
         return dream.gates(
             self.state, settings.dream, files=files, learned=learned, now=self._clock(), logging=logging
         )
+
+    def _memories(self) -> int:
+        """How many memories there are, without reading what the index knows about each."""
+        self.index.look()
+        return self.index.total()
 
     def expect(self, question: str, path: str) -> None:
         """Keep that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
@@ -629,6 +653,8 @@ class Sheaf:
             NotFound: there is no such memory, and never was.
             VersionGone: the journal no longer holds a text that is needed.
         """
+        from memsheaf import history
+
         self.index.look(thorough=True)
         path = self._keeper.spelled(path)
         if older:
@@ -641,8 +667,10 @@ class Sheaf:
         before, after = (self._text_at(path, version) if version else "" for version in (step.before, step.after))
         return history.diff(path, before, after, labels=(step.before[:12] or "absent", step.after[:12] or "absent"))
 
-    def blame(self, path: str) -> Sequence[history.Blamed]:
+    def blame(self, path: str) -> Sequence[Blamed]:
         """Which commit each line of a memory came with."""
+        from memsheaf import history
+
         self.index.look(thorough=True)
         memory = self.read(path)
         return history.blame(memory.text, self.store.history(memory.path))
@@ -684,6 +712,7 @@ class Sheaf:
             NotFound: neither the files nor the journal know it.
         """
         from memsheaf.flow import rehearse
+        from memsheaf.proof import examine
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
@@ -723,6 +752,8 @@ class Sheaf:
 
     def export(self, target: str) -> Exported:
         """Write every file to a new zip, tar or folder. What cannot be read whole is left out and named."""
+        from memsheaf import archive
+
         rows = self.list()
         unfit = [row for row in rows if row.version == UNUSABLE or row.size > READ_LIMIT]
         fit = (row.path for row in rows if row not in unfit)
@@ -747,6 +778,8 @@ class Sheaf:
         Raises:
             ArchiveRefused: it reaches outside, or is too large; nothing was imported.
         """
+        from memsheaf import archive
+
         why = f"import {os.path.basename(os.path.abspath(source))}"
         if not allow_secret:
             refuse_secrets(None, None, why)

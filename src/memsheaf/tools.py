@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from memsheaf.errors import (
+    BadHeader,
     Changed,
     CreateOnly,
     Duplicate,
@@ -24,17 +25,20 @@ from memsheaf.errors import (
     OutOfRange,
     PathRefused,
     SecretFound,
+    StoreFailed,
     TextRefused,
 )
 from memsheaf.flow.inject import NOTES
-from memsheaf.flow.recall import LAYER_FILES
-from memsheaf.flow.session import IGNORED, Session
 from memsheaf.guard.names import CATALOG, fold
-from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
+
+# Known to type checkers under this name: a conversation is somebody else's to begin.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.flow.session import Session
 
 ALIASES = {
     "memory_type": "type",
@@ -43,36 +47,59 @@ ALIASES = {
     "kind": "type",
 }
 RENAMED = {"memory_replace": "memory_update"}
+PAGE, MOST_PAGES = 200, 1_000_000
+ECHOED = 2_000  # characters of an error
+UNCONFIRMED = "unconfirmed: it came from a tool, a page or another program, and no person has vouched for it"
+
+
+Verdicts = Callable[[Memory], Sequence[str]]
+"""What the folder of the work says about a memory."""
+
+
+class Answer(NamedTuple):
+    """What a tool says: the `text` for a model, the `rows` it lists if it lists any, and whether it `failed`."""
+
+    text: str
+    rows: tuple[Row, ...] | None = None
+    failed: bool = False
 
 
 class Desk:
-    """What one conversation has open: its sheaf, and which version of each memory it has seen."""
+    """What one conversation has open: its sheaf, and which version of each memory it has seen.
 
-    def __init__(self, sheaf: Sheaf, session: Session | None = None) -> None:
+    One that does not `remember` serves callers that nobody can tell apart: what one has seen is not held to be known
+    by the next.
+    """
+
+    def __init__(self, sheaf: Sheaf, verdicts: Verdicts | None = None, *, remember: bool = True) -> None:
         self.sheaf = sheaf
-        self.session = session
+        self.verdicts = verdicts
+        self.remember = remember
         self.seen: dict[str, str] = {}
 
     def saw(self, memory: Memory) -> Memory:
         """Note that the model knows this text."""
-        self.seen[memory.path] = memory.version
+        if self.remember:
+            self.seen[memory.path] = memory.version
         return memory
 
 
 def memory_view(
     desk: Desk,
-    target: Annotated[str, "index: the catalog. files: every file with its type and date. Or a type"] = "index",
+    target: Annotated[str, "index: the catalog. context: how a conversation begins. files: all. Or a type"] = "index",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> str:
+) -> str | Answer:
     """Look at the catalog of what is remembered."""
     if page < 1:
         raise TextRefused(f"there is no page {page}; pages begin with 1")
     if target == "index" and page == 1:
         return desk.sheaf.catalog().text
+    if target == "context":
+        return desk.sheaf.prompt()
     if target == "files":
-        return _files(desk.sheaf.list(), page, "(no memory files yet)")
+        return _files(desk, "", page, "(no memory files yet)")
     if target != "index" and target not in KINDS and target != "other":
-        raise TextRefused(f"{target!r} is no target; use index, files, {', '.join(KINDS)} or other")
+        raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
         return desk.sheaf.page(page - 1).text
     return desk.sheaf.page(page, kind=target).text
@@ -82,13 +109,15 @@ def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, s
     """Read one memory in full."""
     if filename.casefold() == CATALOG.casefold():
         return desk.sheaf.catalog().text
-    memory = desk.saw(desk.sheaf.read(filename))
+    memory = desk.sheaf.read(filename)
     if memory.state == "held":
-        return f"Error: '{memory.path}' cannot be shown: {memory.problem}."
+        raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
+    desk.saw(memory)
     desk.sheaf.used(memory.path)
     if memory.problem:
         return f"({memory.path}: {memory.problem})\n{memory.text}"
-    notes = desk.session.verdicts(memory) if desk.session else []
+    notes = [UNCONFIRMED] * (memory.trust == "unconfirmed")
+    notes += desk.verdicts(memory) if desk.verdicts else []
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
     return f"{memory.text.rstrip(chr(10))}\n\n{said}" if said else memory.text
 
@@ -141,7 +170,7 @@ def memory_insert(
 def memory_delete(desk: Desk, filename: Annotated[str, "The memory to remove"]) -> str:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename.casefold() == CATALOG.casefold():
-        return f"Error: {CATALOG} is the catalog: it is made from the memories and cannot be deleted."
+        raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
     commit = desk.sheaf.forget(filename)
     return f"Memory deleted: {commit.revisions[0].path}"
 
@@ -150,42 +179,58 @@ def memory_list(
     desk: Desk,
     type: Annotated[str, "Only this type"] = "",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> str:
+) -> Answer:
     """List all memory files."""
-    rows = [row for row in desk.sheaf.list() if _is_of(row, type)] if type else desk.sheaf.list()
-    return _files(rows, page, f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet.")
+    nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
+    return _files(desk, type, page, nothing)
 
 
 def memory_search(
     desk: Desk,
     query: Annotated[str, "Words to look for"],
     limit: Annotated[int, "How many at most"] = 10,
-) -> str:
-    """Find memories by their words."""
+) -> Answer:
+    """Find memories by their words and by what they mean."""
     rows = desk.sheaf.search(query, limit=max(1, min(limit, 50)))
-    return (
-        "\n".join(map(_file, rows)) or f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    )
+    nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
+    return Answer("\n".join(map(_file, rows)) or nothing, tuple(rows))
 
 
-TOOLS: tuple[Callable[..., str], ...] = (
+Tool = Callable[..., str | Answer]
+TOOLS: tuple[Tool, ...] = (
     memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
 )  # fmt: skip
+_HINTED = (PathRefused, SecretFound, NotWorth, StoreFailed)  # what these say to do, a model can do or tell
+_NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
+SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
+    "anthropic": lambda name, said, takes: {"name": name, "description": said, "input_schema": takes},
+    "openai": lambda name, said, takes: {
+        "type": "function", "function": {"name": name, "description": said, "parameters": takes},
+    },
+    "openai-responses": lambda name, said, takes: {  # strict unless told otherwise, and then nothing is optional
+        "type": "function", "name": name, "description": said, "parameters": takes, "strict": False,
+    },
+    "mcp": lambda name, said, takes: {"name": name, "description": said, "inputSchema": takes},
+}  # fmt: skip
 
 
 class Tools:
     """The tools, bound to one sheaf, for one conversation.
 
-    With its `session`, no tool does anything in a turn in which the user asked to ignore memory, and what is read
-    comes with the verdict on its citations, if the session knows the folder of the work.
+    Callers that nobody can tell apart share tools that do not `remember` what was read: these replace no memory as a
+    whole, only parts. With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
+    With a session that knows the folder of the work, or with that folder as `tree`, what is read comes with the
+    verdict on its citations.
 
     >>> Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})     # doctest: +SKIP
     """
 
-    def __init__(self, sheaf: Sheaf, *, session: Session | None = None) -> None:
-        self._desk = Desk(sheaf, session)
+    def __init__(
+        self, sheaf: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
+    ) -> None:
+        self.desk = Desk(sheaf, session.verdicts if session else _looking(sheaf, tree), remember=remember)
         self._session = session
         wanted = (tool for tool in TOOLS if not sheaf.read_only or tool.__name__ in READING)
         self._tools = {tool.__name__: tool for tool in wanted} if sheaf.tools else {}
@@ -195,34 +240,55 @@ class Tools:
         """The tools on offer: none when they are switched off, the reading ones on a read-only sheaf."""
         return tuple(self._tools)
 
-    def schemas(self) -> list[dict[str, Any]]:
-        """Name, description and JSON schema of each tool."""
-        return [schema(tool) for tool in self._tools.values()]
+    def schemas(self, shape: str = "anthropic") -> list[dict[str, Any]]:
+        """Name, description and JSON schema of each tool, as an API takes them.
 
-    def call(self, name: str, arguments: Mapping[str, object]) -> str:
-        """Run a tool and give its answer; what goes wrong is an answer, too."""
+        Its shape is "anthropic", "openai" (Chat Completions), "openai-responses" or "mcp"; ValueError for another.
+        """
+        if shape not in SHAPES:
+            raise ValueError(f"tools have no shape {shape!r}; there are: {', '.join(SHAPES)}")
+        described = map(schema, self._tools.values())
+        return [SHAPES[shape](one["name"], one["description"], one["input_schema"]) for one in described]
+
+    def call(self, name: str, arguments: Mapping[str, object] | str) -> str:
+        """Run a tool and give its answer; what goes wrong is an answer, too. The arguments may be JSON."""
+        return self.answer(name, arguments).text
+
+    def answer(self, name: str, arguments: Mapping[str, object] | str) -> Answer:
+        """As `call`, with what a program wants to know beside the text."""
+        try:
+            found = self._answer(name, arguments)
+        except Changed as error:
+            return _failure(self._shown_anew(error.path))
+        except MemsheafError as error:
+            return _failure(_masked(shortened(self._explained(error))))
+        return found if isinstance(found, Answer) else Answer(found)
+
+    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
         if self._session and self._session.ignoring:
-            return f"Error: {IGNORED}; answer without it."
+            from memsheaf.flow.session import IGNORED
+
+            return _failure(f"{IGNORED}; answer without it.")
         name = RENAMED.get(str(name), str(name))
         tool = self._tools.get(name)
         if tool is None:
-            said = without_secrets(one_line(name, 60))
-            return f"Error: there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}."
-        if not isinstance(arguments, Mapping):
-            return f"Error: the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
-        try:
-            given = _arguments(tool, arguments)
-            if name not in READING:
-                self._refuse_kept(str(given.get("filename", "")), given)
-            return tool(self._desk, **given)
-        except Changed as error:
-            return f"Error: {self._shown_anew(error.path)}"
-        except MemsheafError as error:
-            return f"Error: {without_secrets(self._explained(error))}"
+            said = _masked(one_line(name, 60))
+            return _failure(f"there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}.")
+        offered = _from_json(arguments) if isinstance(arguments, str) else arguments
+        if not isinstance(offered, Mapping):
+            return _failure(
+                f"the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
+            )
+        given = _arguments(tool, offered)
+        if name not in READING:
+            self._refuse_kept(str(given.get("filename", "")), given)
+        return tool(self.desk, **given)
 
     def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
-        sheaf = self._desk.sheaf
+        from memsheaf.flow.recall import LAYER_FILES
+
+        sheaf = self.desk.sheaf
         if sheaf.scope.layer in ("task", "session") and fold(filename) in map(fold, LAYER_FILES):
             raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
         if fold(filename) != fold(NOTES):
@@ -253,21 +319,51 @@ class Tools:
             return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
         if isinstance(error, Duplicate):
             return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
-        return f"{error}.{' ' + error.hint if isinstance(error, PathRefused | SecretFound | NotWorth) else ''}"
+        return f"{error}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
 
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
         try:
-            memory = self._desk.saw(self._desk.sheaf.read(path))
+            memory = self.desk.saw(self.desk.sheaf.read(path))
         except MemsheafError:
             return f"'{path}' is no longer there. memory_list shows what exists."
+        if not self.desk.remember:
+            replace = "use memory_update to change a part, or memory_delete first to replace all of it"
+            return f"'{path}' exists, with the text below; {replace}.\n\n{memory.text}"
         return (
             f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
             f"or use memory_update to change a part.\n\n{memory.text}"
         )
 
 
-def schema(tool: Callable[..., str]) -> dict[str, Any]:
+def shortened(text: str) -> str:
+    """What an error says, cut in the middle if it repeats much of what a model gave: the reason stands at the end."""
+    return text if len(text) <= ECHOED else f"{text[: ECHOED // 2]} … {text[-ECHOED // 2 :]}"
+
+
+def _looking(sheaf: Sheaf, tree: str) -> Verdicts | None:
+    """What looks up in a folder what memories cite and name; None without a folder."""
+
+    def verdicts(memory: Memory) -> Sequence[str]:
+        if not memory.citations and not _NAMING.search(memory.body):
+            return ()  # as most memories are; what looks further is not even loaded
+        return sheaf.session(tree=tree).verdicts(memory)
+
+    return verdicts if tree else None
+
+
+def _failure(said: str) -> Answer:
+    return Answer(f"Error: {said}", failed=True)
+
+
+def _masked(said: str) -> str:
+    """What is told of what a model gave, without the secrets that may be in it."""
+    from memsheaf.guard.secrets import without_secrets
+
+    return without_secrets(said)
+
+
+def schema(tool: Tool) -> dict[str, Any]:
     """Describe a tool as a JSON schema, from its signature and its docstring."""
     hints = get_type_hints(tool, include_extras=True)
     defaults = tool.__defaults__ or ()
@@ -286,7 +382,7 @@ def schema(tool: Callable[..., str]) -> dict[str, Any]:
 
 
 @cache
-def _shape(tool: Callable[..., str]) -> dict[str, Any]:
+def _shape(tool: Tool) -> dict[str, Any]:
     """The arguments of a tool, worked out once."""
     shape: dict[str, Any] = schema(tool)["input_schema"]
     return shape
@@ -297,7 +393,19 @@ def _property(hint: object) -> dict[str, Any]:
     return {"type": "integer" if kind is int else "string", "description": said}
 
 
-def _arguments(tool: Callable[..., str], given: Mapping[str, object]) -> dict[str, object]:
+def _from_json(text: str) -> object:
+    """The object that a model wrote as JSON, {} when it wrote nothing; None for all else."""
+    from memsheaf.llm.reading import ANSWER_BYTES, read
+
+    if len(text) > ANSWER_BYTES:
+        return None
+    try:
+        return read(text or "{}", {"type": "object"})
+    except ValueError:
+        return None
+
+
+def _arguments(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
     """The arguments a tool takes, from those a model gave: known names, right types, nothing missing."""
     shape = _shape(tool)
     known: dict[str, Any] = shape["properties"]
@@ -328,6 +436,8 @@ def _write_free(desk: Desk, filename: str, content: str) -> str:
         found = desk.sheaf.read(filename)
     except NotFound:
         found = None
+    if found and found.state in ("bad", "held"):
+        raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
     if found and desk.seen.get(found.path) != found.version:
         raise Changed(found.path)
     free = not content.removeprefix("\ufeff").startswith("---")
@@ -341,19 +451,15 @@ def _advice(memory: Memory) -> str:
     return ""
 
 
-def _files(rows: Sequence[Row], page: int, empty: str) -> str:
-    if not rows:
-        return empty
-    size = 200
-    shown = rows[(page - 1) * size : page * size] if page > 0 else []
-    if not shown:
-        return f"Error: there is no page {page}; there are {-(-len(rows) // size)}."
-    more = f"\n(page {page} of {-(-len(rows) // size)})" if len(rows) > size else ""
-    return "\n".join(map(_file, shown)) + more
-
-
-def _is_of(row: Row, kind: str) -> bool:
-    return row.kind == kind or (kind == "other" and row.kind not in KINDS)
+def _files(desk: Desk, kind: str, page: int, empty: str) -> Answer:
+    rows, total = desk.sheaf.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
+    if not total:
+        return Answer(empty, ())
+    pages = -(-total // PAGE)
+    if not 0 < page <= pages:
+        raise TextRefused(f"there is no page {page}; there are {pages}")
+    more = f"\n(page {page} of {pages})" if pages > 1 else ""
+    return Answer("\n".join(map(_file, rows)) + more, tuple(rows))
 
 
 def _file(row: Row) -> str:

@@ -45,17 +45,6 @@ class _Listing(NamedTuple):
     whole: bool
 
 
-def around(cwd: str) -> str:
-    """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
-    here = folder = os.path.realpath(cwd)
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return here
-        folder = parent
-    return folder
-
-
 class WorkingTree:
     """A folder that holds somebody's work. What was read once is not read again; open another to look anew.
 

@@ -20,6 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 DOCS = Path(__file__).parent.parent.parent / "docs" / "cli.md"
 
 WORKING: dict[str, list[str]] = {
+    "mcp": ["--print-config", "claude-code"],
     "add": ["Fact", "Text.", "--description", "d", "--type", "user"],
     "update": ["user_prefers-tabs.md", "--old", "tabs.", "--new", "spaces."],
     "insert": ["user_prefers-tabs.md", "--line", "0", "--text", "x"],

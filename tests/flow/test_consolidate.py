@@ -366,16 +366,16 @@ def test_what_due_means(place: Place) -> None:
         x=text(FRIDAY),
         y=text(FRIDAY),
     )
-    settings = Dream(conversations=2)
+    settings, files = Dream(conversations=2), 11
 
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, learned=1)
+    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, files=files, learned=1)
     assert (report, [gate.name for gate in gates if not gate.is_open]) == (None, ["conversations"])
 
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, learned=2)
+    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, files=files, learned=2)
     assert report
     assert report.retired == 1
 
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW + DAY, learned=3)
+    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW + DAY, files=files, learned=3)
     assert (report, [gate.name for gate in gates if not gate.is_open]) == (None, ["conversations"])
 
 

@@ -521,9 +521,11 @@ def test_memories_are_not_consolidated_by_themselves_in_this_mode(sheaf: Sheaf, 
 
     assert (gate.name, gate.is_open, all(one.is_open for one in others)) == ("enabled", False, True)
     assert "daily log" in gate.why
-    found, report = consolidate.when_due(sheaf, state=state, settings=ready, now=NOON, learned=0, logging=True)
+    found, report = consolidate.when_due(
+        sheaf, state=state, settings=ready, now=NOON, files=99, learned=0, logging=True
+    )
     assert ([one.name for one in found if not one.is_open], report) == (["enabled"], None)
-    assert consolidate.when_due(sheaf, state=state, settings=ready, now=NOON, learned=0)[1] is not None
+    assert consolidate.when_due(sheaf, state=state, settings=ready, now=NOON, files=99, learned=0)[1] is not None
     assert sheaf.consolidate(apply=True).notes == ()
     assert sheaf.distil().report is None
 

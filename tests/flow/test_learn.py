@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
+from memsheaf.caps import Caps
 from memsheaf.errors import Changed, ModelFailed, NotFound
 from memsheaf.flow.turns import Message, Proposal, Turn
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted
-from memsheaf.llm.spend import Caps
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 NUMBER = iter(range(1, 1_000_000))
@@ -70,6 +70,15 @@ def test_what_the_user_asks_to_remember_is_saved_without_a_model(sheaf: Sheaf) -
     assert saved.conversation.startswith("c1")
     assert done.turns == 1
     assert sheaf.distil().turns == 0
+
+
+@pytest.mark.parametrize(
+    "said", ["Remember that I prefer tabs.", "I prefer tabs.", "I live in Berlin.", "I work at Acme."]
+)
+def test_a_short_sentence_in_the_first_person_is_borne_out_by_itself(sheaf: Sheaf, said: str) -> None:
+    sheaf.learn(turn(f"user: {said}", "assistant: Noted."))
+
+    assert [one.outcome for one in sheaf.distil().verdicts] == ["saved"]
 
 
 def test_chatter_gives_nothing(sheaf: Sheaf) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf.caps import Caps
 from memsheaf.errors import CapReached, ModelFailed
 from memsheaf.llm import Answer, Model, Question
 from memsheaf.llm.scripted import Line, Scripted
-from memsheaf.llm.spend import Caps, Ledger, Metered, Spent, estimate
+from memsheaf.llm.spend import Ledger, Metered, Spent, estimate
 from memsheaf.store.state import State
 
 QUESTION = Question("s" * 10, "t" * 10, {}, max_tokens=100)  # 22 bytes with the schema, so 6 tokens go in
@@ -202,7 +203,8 @@ import sys
 from memsheaf.errors import CapReached
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
-from memsheaf.llm.spend import Caps, Ledger, Metered
+from memsheaf.caps import Caps
+from memsheaf.llm.spend import Ledger, Metered
 from memsheaf.store.state import State
 made = 0
 model = Metered(Scripted([""] * 99), Ledger(State(sys.argv[1])), Caps(10**6, 10**9, 10**6, {requests}, {tokens}), "x")
@@ -257,7 +259,7 @@ def test_who_is_killed_before_the_answer_has_paid_in_full(tmp_path: Path) -> Non
         "import os, sys\n"
         "from memsheaf.llm import Question\n"
         "from memsheaf.llm.scripted import Scripted\n"
-        "from memsheaf.llm.spend import Caps, Ledger, Metered\n"
+        "from memsheaf.caps import Caps\nfrom memsheaf.llm.spend import Ledger, Metered\n"
         "from memsheaf.store.state import State\n"
         "model = Scripted([lambda _: os.kill(os.getpid(), 9)])\n"
         "ask = Metered(model, Ledger(State(sys.argv[1])), Caps(), 'x').ask\n"

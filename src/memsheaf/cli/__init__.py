@@ -30,7 +30,8 @@ def main(
     from memsheaf.cli.output import Console, Undelivered
 
     words = list(sys.argv[1:] if argv is None else argv)
-    console = Console(stdin or sys.stdin, stdout or sys.stdout, stderr or sys.stderr, environment)
+    told, noted = stdout or sys.stdout or _nowhere(), stderr or sys.stderr or _nowhere()
+    console = Console(stdin or sys.stdin, told, noted, environment)
     console.json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
         code = _answered(words, console, environment)
@@ -106,6 +107,11 @@ def _usage_hint(words: list[str]) -> str:
     if name not in COMMANDS:
         return "`memsheaf help` lists the commands."
     return f"{usage(name, load(name))}\n`memsheaf help {name}` says more and has examples."
+
+
+def _nowhere() -> TextIO:
+    """What takes the place of a stream that whoever started this has closed."""
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _silence(console: Console) -> None:

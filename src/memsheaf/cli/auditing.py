@@ -95,7 +95,8 @@ def _audited(call: Call) -> tuple[Audit, str, str]:
     """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
     from memsheaf.layers import Layers
     from memsheaf.layers.audit import audit
-    from memsheaf.tree import WorkingTree, around
+    from memsheaf.scope import around
+    from memsheaf.tree import WorkingTree
 
     scope = call.scope()
     with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:

@@ -12,9 +12,8 @@ from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, hint
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from memsheaf.cli.output import Console
+    from memsheaf.cli.parser import Options
     from memsheaf.config import Settings
     from memsheaf.layers import Layers
     from memsheaf.sheaf import Sheaf
@@ -27,7 +26,7 @@ BY = "user"
 class Call:
     """What a command gets: its options, the console, and the memory it is about."""
 
-    def __init__(self, options: Namespace, console: Console, environment: Mapping[str, str]) -> None:
+    def __init__(self, options: Options, console: Console, environment: Mapping[str, str]) -> None:
         self.options = options
         self.console = console
         self.environment = environment

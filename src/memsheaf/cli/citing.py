@@ -43,7 +43,8 @@ def cite(call: Call) -> int:
       memsheaf cite src/app.py#Server.start --memory project_server.md
     """
     from memsheaf.guard.citations import make
-    from memsheaf.tree import WorkingTree, around
+    from memsheaf.scope import around
+    from memsheaf.tree import WorkingTree
 
     with WorkingTree.open(around(here()), environment=call.environment) as tree:
         citation = make(tree, tree.spelled(call.options.place, here()))
@@ -79,7 +80,8 @@ def verify(call: Call) -> int:
       memsheaf verify project_release-day.md --json
     """
     from memsheaf.guard.evidence import examine
-    from memsheaf.tree import WorkingTree, around
+    from memsheaf.scope import around
+    from memsheaf.tree import WorkingTree
 
     with (
         call.reading() as sheaf,

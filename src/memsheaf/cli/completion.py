@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from memsheaf.cli.call import BY, Call, here
 from memsheaf.cli.command import EVERYWHERE, Argument, Usage, takes
-from memsheaf.cli.parser import split_command
+from memsheaf.cli.parser import Options, split_command
 from memsheaf.cli.table import COMMANDS, load
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Ask = Callable[[str, Namespace], Iterable[str]]
+    Ask = Callable[[str, Options], Iterable[str]]
 
 BASH = r"""
 _memsheaf() {
@@ -162,9 +161,9 @@ def _values(argument: Argument, words: Sequence[str], ask: Ask) -> list[str]:
     return list(ask(argument.complete, _options(words))) if argument.complete else []
 
 
-def _options(words: Sequence[str]) -> Namespace:
+def _options(words: Sequence[str]) -> Options:
     """The options in the words so far that say which memory is meant."""
-    options = Namespace(scope=None, agent=None, home=None, project=None)
+    options = Options(EVERYWHERE)
     for name, value in pairwise(words):
         if name in ("--scope", "--agent"):
             setattr(options, name[2:], [value])
@@ -173,7 +172,7 @@ def _options(words: Sequence[str]) -> Namespace:
     return options
 
 
-def _ask(call: Call, what: str, options: Namespace) -> Iterable[str]:
+def _ask(call: Call, what: str, options: Options) -> Iterable[str]:
     asked = Call(options, call.console, call.environment)
     if what == "scopes":
         from memsheaf.cli.places import known

@@ -120,7 +120,8 @@ def fact(call: Call) -> int:
       memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
     """
     from memsheaf.layers.facts import Facts
-    from memsheaf.tree import WorkingTree, around
+    from memsheaf.scope import around
+    from memsheaf.tree import WorkingTree
 
     _refuse_strangers(call, FACT_TAKES)
     action = call.options.action

@@ -1,8 +1,10 @@
-"""From the words on a command's line to the values a command works with."""
+"""From the words on a command's line to the values a command works with.
+
+Small on purpose: the standard library's parser takes longer to load than most commands take to run.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Sequence
 
 from memsheaf.cli.command import EVERYWHERE, Argument, Command, Usage, text
@@ -10,9 +12,22 @@ from memsheaf.cli.command import EVERYWHERE, Argument, Command, Usage, text
 # Known to type checkers under this name, so that parsing does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any
 
 _VALUED = frozenset(argument.name for argument in EVERYWHERE if argument.value)
+
+
+class Options:
+    """What stands on a line: an attribute for each argument, None or its default where nothing does."""
+
+    def __init__(self, arguments: Sequence[Argument]) -> None:
+        for argument in arguments:
+            is_switch = argument.name.startswith("--") and not argument.value
+            many = [] if argument.repeated and not argument.name.startswith("--") else argument.default
+            setattr(self, _attribute(argument), False if is_switch else many)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no argument is called {name!r}")
 
 
 def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -29,34 +44,87 @@ def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
     return words[at], [*words[:at], *words[at + 1 :]]
 
 
-def parse(command: Command, words: Sequence[str]) -> Namespace:
+def parse(command: Command, words: Sequence[str]) -> Options:
     """The values on the line, provided they make sense. Raises Usage."""
-    parser = _Parser(add_help=False, allow_abbrev=False, usage="", formatter_class=_narrow)
-    for argument in (*command.arguments, *EVERYWHERE):
-        _add(parser, argument)
-    valued = {a.name for a in (*command.arguments, *EVERYWHERE) if a.value and a.name.startswith("-")}
-    return parser.parse_args(_ordered(words, valued))
+    arguments = (*command.arguments, *EVERYWHERE)
+    named = {argument.name: argument for argument in arguments if argument.name.startswith("--")}
+    options = Options(arguments)
+    given, others = _sorted_out(words, named)
+    for argument, value in given:
+        name = _attribute(argument)
+        if not argument.value:
+            setattr(options, name, True)
+        elif argument.repeated:
+            setattr(options, name, [*(getattr(options, name) or ()), _converted(argument, value)])
+        else:
+            setattr(options, name, _converted(argument, value))
+    _place(options, [argument for argument in arguments if not argument.name.startswith("--")], others)
+    filled = {argument.name for argument, _ in given}
+    if missing := [one.shown for one in named.values() if one.required and one.name not in filled]:
+        raise Usage(f"{' and '.join(missing)} must be given")
+    return options
 
 
-def _ordered(words: Sequence[str], valued: set[str]) -> list[str]:
-    """Options first, each in one word with its value, so that a value may begin with a dash."""
-    options: list[str] = []
+def _sorted_out(words: Sequence[str], named: dict[str, Argument]) -> tuple[list[tuple[Argument, str]], list[str]]:
+    """The options with their values, which may begin with a dash, and the words that stand alone."""
+    given: list[tuple[Argument, str]] = []
     others: list[str] = []
     rest = iter(words)
     for word in rest:
         if word == "--":
             others += rest
-        elif word in valued:
-            value = next(rest, None)
-            if value is None:
-                raise Usage(f"{word} needs a value")
-            options.append(f"{word}={value}")
         elif word.startswith("-") and word != "-" and not _is_text(word):
-            options.append(word)
+            name, has_value, value = word.partition("=")
+            argument = named.get(name)
+            if argument is None:
+                raise Usage(f"there is no option {name}{_closest(name, named)}")
+            if has_value and not argument.value:
+                raise Usage(f"{name} takes no value")
+            if argument.value and not has_value and (value := next(rest, "\0")) == "\0":  # a line cannot hold it
+                raise Usage(f"{name} needs a value")
+            given.append((argument, value))
         else:
             others.append(word)
-    guard = any(word.startswith("-") and word != "-" for word in others)
-    return [*options, *["--"] * guard, *others]
+    return given, others
+
+
+def _place(options: Options, arguments: Sequence[Argument], words: Sequence[str]) -> None:
+    """Give the words that stand alone to the arguments that have no name, in order."""
+    left = list(words)
+    for argument in arguments:
+        name = _attribute(argument)
+        if not left:
+            if argument.required:
+                raise Usage(f"{argument.value} is missing")
+        elif argument.repeated:
+            setattr(options, name, [_converted(argument, word) for word in left])
+            left = []
+        else:
+            setattr(options, name, _converted(argument, left.pop(0)))
+    if left:
+        raise Usage(f"{left[0]!r} is one word too many; quote a text that has blanks")
+
+
+def _converted(argument: Argument, value: str) -> object:
+    what = argument.value if not argument.name.startswith("--") else argument.name
+    try:
+        converted = (argument.convert or text)(value)
+    except ValueError as error:
+        raise Usage(f"{what} {value!r}: {error}") from None
+    if argument.choices and converted not in argument.choices:
+        raise Usage(f"{what} {value!r} is none of {', '.join(argument.choices)}")
+    return converted
+
+
+def _attribute(argument: Argument) -> str:
+    return argument.name.removeprefix("--").replace("-", "_")
+
+
+def _closest(name: str, named: dict[str, Argument]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, named, 1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _is_text(word: str) -> bool:
@@ -66,54 +134,3 @@ def _is_text(word: str) -> bool:
     [True, True, True, False, False]
     """
     return " " in word.partition("=")[0] or (not word.startswith("--") and word[1:2].isdigit())
-
-
-def _narrow(prog: str) -> HelpFormatter:
-    # with a width of its own it does not import shutil to ask the terminal
-    return HelpFormatter(prog, width=80)
-
-
-class _Parser(ArgumentParser):
-    """Raises instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise Usage(message)
-
-
-def _add(parser: ArgumentParser, argument: Argument) -> None:
-    convert = _converter(argument)
-    if not argument.name.startswith("--"):
-        count = None if argument.required else "?"
-        if argument.repeated:
-            count = "+" if argument.required else "*"
-        parser.add_argument(
-            argument.name,
-            nargs=count,
-            type=convert,
-            metavar=argument.value,
-            default=argument.default,
-            choices=argument.choices or None,
-        )
-    elif not argument.value:
-        parser.add_argument(argument.name, action="store_true")
-    else:
-        parser.add_argument(
-            argument.name,
-            type=convert,
-            required=argument.required,
-            default=argument.default,
-            action="append" if argument.repeated else "store",
-            choices=argument.choices or None,
-        )
-
-
-def _converter(argument: Argument):  # type: ignore[no-untyped-def]
-    from argparse import ArgumentTypeError
-
-    def convert(value: str) -> object:
-        try:
-            return (argument.convert or text)(value)
-        except ValueError as error:
-            raise ArgumentTypeError(f"{value!r}: {error}") from None
-
-    return convert

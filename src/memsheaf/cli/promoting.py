@@ -75,8 +75,8 @@ def promote(call: Call) -> int:
     """
     from memsheaf.layers import promotion, tasks
     from memsheaf.layers.checklist import require_target
-    from memsheaf.scope import Scope
-    from memsheaf.tree import WorkingTree, around
+    from memsheaf.scope import Scope, around
+    from memsheaf.tree import WorkingTree
 
     options = call.options
     if options.session and options.task:

@@ -97,7 +97,7 @@ def _told(made: Embedding) -> str:
 @contextmanager
 def _session(call: Call) -> Iterator[tuple[Session, list[Sheaf]]]:
     from memsheaf.cli.call import here
-    from memsheaf.tree import around
+    from memsheaf.scope import around
 
     options = call.options
     if options.layers:

@@ -47,6 +47,7 @@ COMMANDS = {
     "init": ("places", "init"),
     "doctor": ("places", "doctor"),
     "index": ("indexing", "index"),
+    "mcp": ("serving", "mcp"),
     "models": ("spending", "models"),
     "cost": ("spending", "cost"),
     "completion": ("completion", "completion"),
@@ -64,6 +65,7 @@ THEMES = {
     "Layers": ("brief", "notes", "fact", "session", "task", "promote", "audit", "lint", "compact", "diary"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
+    "Serve": ("mcp",),
     "Set up": ("scopes", "init", "doctor", "index", "models", "cost", "completion", "help"),
 }
 

@@ -14,9 +14,8 @@ from memsheaf.guard.text import one_line
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from memsheaf.cli.call import Call
+    from memsheaf.cli.parser import Options
     from memsheaf.layers import Layers
     from memsheaf.layers.events import Line
     from memsheaf.layers.task import Task
@@ -86,7 +85,7 @@ class _Action(NamedTuple):
     takes: tuple[str, ...]
     needs: int
     options: tuple[str, ...]
-    only_looks: Callable[[Namespace], bool]
+    only_looks: Callable[[Options], bool]
 
 
 def _check_words(call: Call, action: _Action) -> None:
@@ -304,15 +303,15 @@ def _offered(layers: Layers, found: Task) -> tuple[int, list[str]]:
     return count, [said] * bool(count)
 
 
-def _always(options: Namespace) -> bool:
+def _always(options: Options) -> bool:
     return True
 
 
-def _never(options: Namespace) -> bool:
+def _never(options: Options) -> bool:
     return False
 
 
-def _alone(options: Namespace) -> bool:
+def _alone(options: Options) -> bool:
     return options.first is None and not options.report
 
 

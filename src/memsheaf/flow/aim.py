@@ -60,6 +60,8 @@ def aimed(target: Memories, proposal: Proposal) -> Proposal:
             old = target.read(match.row.path)
         except MemsheafError:
             continue
+        if old.is_item:  # it is for its program to change
+            continue
         if old.kind == proposal.kind and _is_renumbered(proposal.content, old):
             return proposal._replace(replaces=old.path, version=old.version)
         if (old.kind, old.name) == (proposal.kind, proposal.name):

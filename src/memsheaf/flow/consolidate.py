@@ -146,6 +146,7 @@ def when_due(
     state: State,
     settings: Dream,
     now: float,
+    files: int,
     learned: int,
     planning: bool = False,
     logging: bool = False,
@@ -161,7 +162,6 @@ def when_due(
         Busy: somebody began in the same instant.
         StoreFailed: nothing was done.
     """
-    files = len(rows_of(target))
     gates = dream.gates(state, settings, files=files, learned=learned, now=now, planning=planning, logging=logging)
     if not all(gate.is_open for gate in gates):
         return gates, None
@@ -179,8 +179,8 @@ def when_due(
 
 
 def rows_of(target: Target) -> list[Row]:
-    """The files that are memories: without the catalog, CONTEXT.md, and what cannot be used."""
-    return [row for row in target.list() if row.state == "ok" and row.path not in (CATALOG, CONTEXT)]
+    """The files that are memories: without the catalog, CONTEXT.md, what has no type, and what cannot be used."""
+    return [row for row in target.list() if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT)]
 
 
 def _planned(target: Target, state: State, now: float, model: Model | None, progress: Progress | None) -> _Plan:

@@ -21,6 +21,7 @@ from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.names import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
+from memsheaf.index.stems import stem
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store import Change, Commit
@@ -236,7 +237,8 @@ def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
             memory = target.read(path)
         except MemsheafError:
             continue
-        if memory.state == "ok" and memory.kind in KINDS and memory.trust == "confirmed":
+        is_sound = memory.state == "ok" and memory.kind in KINDS and not memory.is_item
+        if is_sound and memory.trust == "confirmed":
             near[path] = memory
     return near
 
@@ -332,14 +334,18 @@ def _trusted(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
 
 
 def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> str:
-    """Why a proposal is not borne out by the conversation; "" when it is."""
+    """Why a proposal is not borne out by the conversation; "" when it is, or when the user asked for it."""
     claimed = telling(proposal.content)
     known = frozenset[str]().union(*(_said(turns, role) for role in ROLES))
     if proposal.replaces:
         known |= telling(target.read(proposal.replaces).body)
     if not claimed:
         return "it says nothing"
-    return "nothing in the conversation says it" if len(claimed & known) < SUPPORT * len(claimed) else ""
+    if proposal.explicit:
+        return ""
+    # "I prefer tabs" is told as "the user prefers tabs"
+    said, heard = set(map(stem, claimed - {"user"})), set(map(stem, known))
+    return "nothing in the conversation says it" if len(said & heard) < SUPPORT * len(said) else ""
 
 
 def _said(turns: Sequence[Turn], role: str) -> frozenset[str]:

@@ -81,14 +81,17 @@ class Group(NamedTuple):
 
 
 def is_fixed(memory: Memory) -> bool:
-    """Whether no consolidation may touch it: pinned, a fact, written by a person, or not wholly understood."""
+    """Whether no consolidation may touch it: pinned, a fact, a person's, a program's, or not wholly understood."""
     by_hand = memory.pinned or memory.source == "user" or is_fact(memory.path)
-    return by_hand or memory.state != "ok" or bool(memory.warnings)
+    return by_hand or memory.is_item or memory.state != "ok" or bool(memory.warnings)
 
 
 def is_usable(memory: Memory) -> bool:
-    """Whether others may be held against it: a header that is understood, and no second version of another file."""
-    return memory.state == "ok"
+    """Whether others may be held against it: a header that is understood, no second version of another file.
+
+    Nor what a program keeps under a key: it goes when the program wants, and may be about somebody else.
+    """
+    return memory.state == "ok" and not memory.is_item
 
 
 def expired(memories: Iterable[Memory], today: date) -> Iterator[Group]:

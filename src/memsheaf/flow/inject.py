@@ -31,7 +31,8 @@ LEAST_ROOM = 256  # with less left, a memory would be more envelope than text
 class Shown(NamedTuple):
     """A memory as it stands beside a message: `notes` are what was found out about its citations.
 
-    `limit` is how many bytes of its text there is room for; `saved` is its day, where its header does not say.
+    `limit` is how many bytes of its text there is room for; `saved` is its day, where its header does not say;
+    `rest` says how the reader comes by what is cut off, "" when there is no way.
     """
 
     scope: str
@@ -40,6 +41,7 @@ class Shown(NamedTuple):
     notes: tuple[str, ...] = ()
     limit: int = MEMORY_BYTES
     saved: str = ""
+    rest: str = "; `memory_read` gives the rest"
 
     @property
     def age(self) -> str:
@@ -63,7 +65,7 @@ class Shown(NamedTuple):
         if len(kept) == len(whole):
             return whole
         size, total = len(kept.encode()), len(whole.encode())
-        return f"{kept}\n(cut here: {size:,} of {total:,} bytes are shown; `memory_read` gives the rest)"
+        return f"{kept}\n(cut here: {size:,} of {total:,} bytes are shown{self.rest})"
 
     def _whole(self) -> str:
         return for_prompt(noted.shown(self.memory).strip("\n"))

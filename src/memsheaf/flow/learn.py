@@ -33,6 +33,9 @@ ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules 
 GIVEN_UP = 86_400.0  # seconds after which they do so, too, when it gives no answer at all
 ROUNDS = 5  # to decide anew because somebody changed a memory meanwhile
 LOOK_BACK = 500  # commits, among which one of a batch that was done already is found
+AT_IT = "another process is at it"
+"""The problem that is none: what waits is being read."""
+
 _WANTED, _TRIED = "wanted", "tried.json"
 
 
@@ -112,7 +115,7 @@ class Learner:
                     self._state.remove(_WANTED)
                     done = self._work(done, model, deadline, progress)
             except Busy:
-                return done._replace(left=self.inbox.left(), problem="another process is at it")
+                return done._replace(left=self.inbox.left(), problem=AT_IT)
             if done.problem or self._state.load(_WANTED) is None:
                 return done
 

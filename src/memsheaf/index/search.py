@@ -12,8 +12,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -71,6 +71,7 @@ RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
 READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on without telling the journal
 TRIES = 3  # to look at vectors while nobody moves one
+REPORTED = 200  # so many files are read between two reports
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
 
 _FAILED = "the disk did not give it when it was last looked at"
@@ -108,6 +109,9 @@ class Index:
     `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone.
     """
 
+    swept_by_others = False
+    """Whether a thread looks now and then with `sweep`, so that nobody who asks has to wait for it."""
+
     _ranking: Ranking | None
     _watched: dict[str, Stamp] | None
     _lexicon: Lexicon
@@ -129,23 +133,34 @@ class Index:
         self._clock = clock
         self._made: Vectors | None = None
         self._guard = threading.RLock()
+        self._reports: dict[int, Callable[[int], None]] = {}
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._forget_all()
 
-    def look(self, *, thorough: bool = False) -> bool:
+    def look(self, *, thorough: bool = False, sweep: bool = False) -> bool:
         """Notice what changed since the last look, journal it, and bring the catalog up to date.
 
         A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
         large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
-        files), and from time to time: so often that it takes one hundredth of the time.
+        files), and from time to time: so often that it takes one hundredth of the time. Where somebody else sees to
+        that (`swept_by_others`), in a large scope it is left to a look that is to `sweep`.
         """
         with self._guard:
             if self._alone_since and abs(self._clock() - self._alone_since) > ALONE:
                 self._alone_since = self._clock()
                 if is_free(self._database):
                     self.close()
-            return self._healing(lambda db: self._look(db, thorough))
+            return self._healing(lambda db: self._look(db, thorough, sweep))
+
+    @contextmanager
+    def reporting(self, report: Callable[[int], None]) -> Iterator[None]:
+        """Meanwhile, a look of this thread that reads many files tells how many; what `report` raises ends it."""
+        self._reports[threading.get_ident()] = report
+        try:
+            yield
+        finally:
+            del self._reports[threading.get_ident()]
 
     def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
@@ -177,6 +192,18 @@ class Index:
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """All rows that match, in the order of their paths."""
         return self._ask(f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path", *values)
+
+    def part(self, kind: str, limit: int, offset: int) -> tuple[list[Row], int]:
+        """Some rows in the order of their paths, and how many there are; `kind` narrows it as in `ranked`."""
+        where, values = (" AND kind = ?", (kind,)) if kind and kind != "other" else _of_kind(kind)
+        rows = self._ask(
+            f"SELECT {ROW} FROM entry WHERE version <> ''{where} ORDER BY path LIMIT ? OFFSET ?",
+            *values,
+            limit,
+            offset,
+        )
+        sql = f"SELECT count(*) FROM entry WHERE version <> ''{where}"
+        return rows, self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
         """What the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
@@ -210,16 +237,19 @@ class Index:
         """The catalog as MEMORY.md holds it."""
         return self._healing(self._rendered)
 
-    def search(self, query: str, limit: int) -> list[Match]:
-        """Memories that hold words of the query or lie near it in meaning, best first."""
+    def search(self, query: str, limit: int, *, among: Collection[str] | None = None) -> list[Match]:
+        """Memories that hold words of the query or lie near it in meaning, best first.
+
+        With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
+        """
         with self._guard:
             near = self._vectors().near
             for _ in range(2):
                 with suppress(Stale):
-                    return self._healing(lambda db: self._search(db, query, limit, near))
+                    return self._healing(lambda db: self._search(db, query, limit, near, among))
                 self.close()
                 self.look()
-            return self._healing(lambda db: self._search(db, query, limit, None))
+            return self._healing(lambda db: self._search(db, query, limit, None, among))
 
     def embedding(self) -> Embedding:
         """How far the vectors are."""
@@ -351,7 +381,7 @@ class Index:
     def _informed(self, db: sqlite3.Connection, looked: bool) -> sqlite3.Connection:
         """A new database that knows what the one did whose place it takes: an empty one would answer "nothing"."""
         if looked:
-            self._look(db, thorough=False)
+            self._look(db, thorough=False, sweep=False)
         return db
 
     def _alone(self) -> sqlite3.Connection:
@@ -384,13 +414,14 @@ class Index:
                 self._publish_alone(db)
         return changed
 
-    def _look(self, db: sqlite3.Connection, thorough: bool) -> bool:
+    def _look(self, db: sqlite3.Connection, thorough: bool, sweep: bool) -> bool:
         self._notice_others(db)
         known = notes(db)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
         thorough = (thorough or not self._looked) and known.rows <= SCAN_AT_WILL
-        suspects = None if thorough or self._sweep_is_due(known) else self._suspects(db, known)
+        sweep = sweep or not self.swept_by_others or known.rows <= SCAN_AT_WILL
+        suspects = None if thorough or self._sweep_is_due(known, sweep) else self._suspects(db, known)
         if suspects == [] or (suspects == [CATALOG] and self._read_only):
             self._looked = True
             return False
@@ -420,9 +451,9 @@ class Index:
             self._alone()
         return True
 
-    def _sweep_is_due(self, known: Notes) -> bool:
-        if not known.fact("swept"):
-            return True
+    def _sweep_is_due(self, known: Notes, sweep: bool) -> bool:
+        if not known.fact("swept") or not sweep:
+            return not known.fact("swept")
         pause = max(SWEEP_SHARE * known.fact("cost"), 500_000_000)
         return self._clock() * 1e9 - known.fact("swept") > pause
 
@@ -472,6 +503,7 @@ class Index:
         verified = notes(db).fact("verified")
         folders: dict[str, Stamp | None] = {}
         changed = False
+        read, report = 0, self._reports.get(threading.get_ident())
         for entry in self._store.scan():
             if not entry.path or entry.path.endswith("/"):
                 folders[entry.path] = entry.stamp
@@ -479,6 +511,9 @@ class Index:
             row = known.pop(entry.path, None)
             if row is None or verified < row[4] <= due or row[:4] != entry.stamp:
                 changed |= self._compare(db, entry, row, worded=True)
+                read += 1
+                if report and read % REPORTED == 0:
+                    report(read)
         for path, row in known.items():
             if row[5] != ABSENT:
                 mark_gone(db, path)
@@ -655,6 +690,7 @@ class Index:
         query: str,
         limit: int,
         look: Callable[[sqlite3.Connection, str], Near | None] | None,
+        among: Collection[str] | None = None,
     ) -> list[Match]:
         self._take_in_words(db)
         query = query.encode("utf-8", "replace").decode()
@@ -662,15 +698,22 @@ class Index:
             near = look(db, query) if look else None
             if near is None:
                 break
-            if (found := self._matches(db, query, limit, near)) is not None:
+            if (found := self._matches(db, query, limit, near, among)) is not None:
                 return found
-        return self._matches(db, query, limit, None) or []
+        return self._matches(db, query, limit, None, among) or []
 
-    def _matches(self, db: sqlite3.Connection, query: str, limit: int, near: Near | None) -> list[Match] | None:
+    def _matches(
+        self, db: sqlite3.Connection, query: str, limit: int, near: Near | None, among: Collection[str] | None
+    ) -> list[Match] | None:
         """The best by words, and by what they are near to; None when vectors moved meanwhile."""
         known = notes(db)
         most, also = (WEIGHED, near.nearest) if near else (limit, ())
+        chosen = _ids(db, among) if among is not None else None
+        if chosen is not None:
+            most, also = WEIGHED, [*chosen]
         hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=most, also=also)
+        if chosen is not None:
+            hits = [hit for hit in hits if hit.row in chosen and (near or hit.common)]
         marks = ", ".join("?" * len(hits))
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
@@ -748,6 +791,11 @@ def _unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
     """The rows whose words the full text does not know yet."""
     sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
     return db.execute(sql, (notes(db).fact("worded"),)).fetchall()
+
+
+def _ids(db: sqlite3.Connection, paths: Iterable[str]) -> set[int]:
+    """The rows of these files."""
+    return {row for path in paths for (row,) in db.execute("SELECT id FROM entry WHERE path = ?", (path,))}
 
 
 def _row(found: tuple[object, ...]) -> Row:

@@ -108,9 +108,9 @@ class Served:
         choice = self._choice
         if choice.place and choice.provider in _LIKE_OPENAI:
             from pydantic_ai.models.openai import OpenAIChatModel
-            from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+            from pydantic_ai.providers.openai import OpenAIProvider
 
-            provider: Provider[Any] = await self._provider(OpenAICompatibleProvider, key, wire, stack)
+            provider: Provider[Any] = await self._provider(OpenAIProvider, key, wire, stack)
             model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
         else:
             from pydantic_ai.providers import infer_provider_class

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from memsheaf.caps import Caps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
 from memsheaf.llm import Answer, Model, Question
 
@@ -27,16 +28,6 @@ _BYTES_A_TOKEN = 4
 _WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
 _MOST = 10**9  # tokens; whoever reports more does not count
 _DAY = "%Y-%m-%d"
-
-
-class Caps(NamedTuple):
-    """The most that may be spent in one run, and in one day by all runs together; a token is about 4 bytes."""
-
-    requests_per_run: int = 20
-    tokens_per_run: int = 100_000
-    seconds_per_run: float = 300.0
-    requests_per_day: int = 300
-    tokens_per_day: int = 1_000_000
 
 
 class Spent(NamedTuple):

@@ -351,11 +351,12 @@ class FolderStore:
             return uses.noted(history)
         return {}, ""
 
-    def bury(self, path: str, data: bytes, why: str) -> None:
-        """Note that a text is not to be learned again: a memory at its path, or one that never was, at ""."""
+    def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:
+        """Note that texts are not to be learned again: memories at their paths, or what never was one, at ""."""
+        stones = [tombstones.of(path, data, self._now(), why) for path, data in texts]
         try:
             with self._named_lock("lock", self._wait) as history:
-                tombstones.add(history, [tombstones.of(path, data, self._now(), why)])
+                tombstones.add(history, stones)
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 

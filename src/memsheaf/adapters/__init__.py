@@ -1,0 +1,15 @@
+"""Our tools in other people's shapes: one file a framework, imported by nobody but those who use it."""
+
+from __future__ import annotations
+
+
+def missing(extra: str, error: ImportError) -> ImportError:
+    """What to raise when the package of a framework is not installed, or is another version: what to install.
+
+    >>> str(missing("langgraph", ModuleNotFoundError("No module named 'langgraph'", name="langgraph")))
+    "langgraph is not installed: pip install 'memsheaf[langgraph]'"
+    >>> str(missing("langgraph", ImportError("cannot import name 'Op' from 'langgraph'", name="langgraph")))
+    "cannot import name 'Op' from 'langgraph': pip install 'memsheaf[langgraph]'"
+    """
+    what = f"{error.name or extra} is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+    return ImportError(f"{what}: pip install 'memsheaf[{extra}]'", name=error.name)

@@ -1,0 +1,74 @@
+"""What happens beside somebody else's agent: it neither waits for us, nor fails with us."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memsheaf.errors import MemsheafError
+from memsheaf.flow.learn import AT_IT
+from memsheaf.sheaf import Sheaf
+
+_log = logging.getLogger("memsheaf")
+
+
+@contextmanager
+def going_on(without: str) -> Iterator[None]:
+    """We are guests in somebody else's agent: what fails here is told in the log, and the agent goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the agent's
+        _log.warning("%s: %s", without, error)
+
+
+def distil(sheaf: Sheaf) -> None:
+    """Make memories of what waits, and tell the log what has to wait longer, unless another process is at it."""
+    problem = sheaf.distil().problem
+    if problem and problem != AT_IT:
+        _log.warning("what was said waits, and is learned later: %s", problem)
+
+
+class Distiller:
+    """Makes memories of what waits in a scope, in a thread beside the agent; one at a time.
+
+    Rules take a moment, and a process that ends waits for them. For a model it does not wait: what was not read by
+    then waits in the inbox for the next run.
+    """
+
+    def __init__(self, sheaf: Sheaf) -> None:
+        self._sheaf = sheaf
+        self._guard = threading.Lock()
+        self._worker: threading.Thread | None = None
+        self._is_wanted = False
+
+    def start(self) -> None:
+        """Begin, or have the one who is at it look once more when it is through."""
+        daemon = self._asks_model()
+        with self._guard:
+            self._is_wanted = True
+            if self._worker is None or not self._worker.is_alive():  # in a forked process, it is the parent's
+                self._worker = threading.Thread(target=self._work, name="memsheaf-distil", daemon=daemon)
+                self._worker.start()
+
+    def wait(self) -> None:
+        """Wait until nothing more is being learned."""
+        if worker := self._worker:
+            worker.join()
+
+    def _asks_model(self) -> bool:
+        try:
+            return self._sheaf.metered("extract") is not None
+        except MemsheafError:
+            return True
+
+    def _work(self) -> None:
+        while True:
+            with self._guard:
+                if not self._is_wanted:
+                    self._worker = None
+                    return
+                self._is_wanted = False
+            with going_on("what was said is not learned yet"):
+                distil(self._sheaf)

@@ -1,0 +1,1 @@
+"""A server for the Model Context Protocol: tools, resources and prompts over stdio or HTTP."""

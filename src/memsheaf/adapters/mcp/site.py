@@ -1,0 +1,99 @@
+"""Where the server over HTTP listens, and the hosts that a request may name."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import re
+import socket
+import ssl
+from typing import Any, NamedTuple
+
+from memsheaf.errors import Refused, hinted
+
+_NAME = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_PORT = re.compile(r":[0-9]+$")
+_TUNNEL = """\
+The simplest way from another machine is a tunnel to loopback: ssh -L 8377:127.0.0.1:8377 THIS-MACHINE
+Or let a reverse proxy add TLS, with --behind-proxy and --allow-host NAME.
+Or serve HTTPS with --tls-cert FILE and --tls-key FILE."""
+
+
+class Site(NamedTuple):
+    """Where to listen, and under which names clients reach it. `proxied`: another program before it adds TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 8377
+    names: tuple[str, ...] = ()
+    certificate: str = ""
+    key: str = ""
+    proxied: bool = False
+
+    @property
+    def address(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+        """What the host resolves to. Raises Refused."""
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except (OSError, UnicodeError):
+            error = Refused(f"there is no address {self.host!r}")
+            raise hinted(error, "--host takes a name or an IP address.") from None
+        return found[0][0], found[0][4]
+
+    @property
+    def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+        """The address to listen on."""
+        return ipaddress.ip_address(self.address[1][0].partition("%")[0])
+
+    def check(self) -> None:
+        """Raise Refused when others could read what is said there, or no exact host can be asked for."""
+        if not (self.ip.is_loopback or self.certificate or self.proxied):
+            raise hinted(
+                Refused(f"other machines reach {self.host}, and whoever is on the way could read the token"), _TUNNEL
+            )
+        if self.ip.is_unspecified and not self.names:
+            error = Refused(f"{self.host} is every address of this machine: say which names clients reach it under")
+            raise hinted(error, "--allow-host NAME does, once for each.")
+        for name in self.names:
+            if not _NAME.fullmatch(name):
+                error = Refused(f"{name!r} is no host")
+                raise hinted(error, "--allow-host takes NAME or NAME:PORT, and no pattern.")
+        self._check_certificate()
+
+    def _check_certificate(self) -> None:
+        try:
+            if self.certificate:
+                served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+                served.load_cert_chain(self.certificate, self.key, password="")  # "": nobody is there to be asked
+        except OSError as error:  # SSLError among them
+            raise hinted(
+                Refused(f"the certificate cannot be used: {error.strerror or error}"),
+                "--tls-cert and --tls-key take PEM files: the certificate with its chain, and its key.",
+            ) from None
+
+    def listen(self) -> socket.socket:
+        """Open the socket. Raises Refused."""
+        self.check()
+        family, address = self.address
+        try:
+            return socket.create_server(address[:2], family=family)
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                refused = Refused(f"this machine has no address {self.host}")
+                raise hinted(refused, "--host takes one that it has, such as 127.0.0.1.") from None
+            why = os.strerror(error.errno) if error.errno else error  # `strerror` says the address once more
+            raise hinted(
+                Refused(f"{self.host}, port {self.port} cannot be listened on: {why}"),
+                "Another server may be running there; --port N takes another port, --port 0 a free one.",
+            ) from None
+
+    def hosts(self, port: int) -> list[str]:
+        """What a request may name as its host, once the port is known; the first is the best known."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        own = [] if self.ip.is_unspecified else [shown]
+        own += ["127.0.0.1", "localhost", "[::1]"] if self.ip.is_loopback else []
+        usual = port == (443 if self.certificate else 80)
+        found = [f"{name}:{port}" for name in own] + own * usual
+        for name in self.names:
+            found += [name] if _PORT.search(name) else [f"{name}:{port}", name]
+        return [host.lower() for host in found]

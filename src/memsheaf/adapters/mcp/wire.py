@@ -1,0 +1,157 @@
+"""The protocol's own words: versions, codes, what a message must have, and how an answer is wrapped in each era.
+
+Standard library only, and little of it: it is on the way of a start.
+"""
+
+from __future__ import annotations
+
+# Known to type checkers under this name, so that a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Message = dict[str, Any]
+
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The versions that begin with `initialize`, in order."""
+MODERN = "2026-07-28"
+"""The version in which every request says who asks, and what the client can."""
+_META = "io.modelcontextprotocol/"
+VERSION_KEY, CAN_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
+INFO_KEY, LISTEN_KEY = f"{_META}serverInfo", f"{_META}subscriptionId"
+
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+NO_RESOURCE, UNSUPPORTED = -32002, -32022
+STRUCTURED = ("memory_list", "memory_search")
+"""The tools whose answers a program may want to read, too."""
+LISTENED = ("promptsListChanged", "resourcesListChanged", "toolsListChanged")
+_FLAGS: tuple[object, ...] = (True, False, None)
+FORM = {"type": "object", "properties": {}}
+"""What a person fills in to say yes: nothing."""
+_ANSWERED = (("inputResponses", dict, False), ("requestState", str, False))
+_PARTS = {
+    "tools/call": (("name", str, True), ("arguments", dict, False), *_ANSWERED),
+    "prompts/get": (("name", str, True), ("arguments", dict, False), *_ANSWERED),
+    "resources/read": (("uri", str, True), *_ANSWERED),
+    "resources/subscribe": (("uri", str, True),),
+    "resources/unsubscribe": (("uri", str, True),),
+    "tools/list": (("cursor", str, False),),
+    "prompts/list": (("cursor", str, False),),
+    "resources/list": (("cursor", str, False),),
+    "resources/templates/list": (("cursor", str, False),),
+    "completion/complete": (("ref", dict, True), ("argument", dict, True), ("context", dict, False)),
+    "subscriptions/listen": (("notifications", dict, True),),
+    "initialize": (("protocolVersion", str, True), ("capabilities", dict, True), ("clientInfo", dict, True)),
+}
+"""What the parameters of a request are made of: key, type, and whether it must be there."""
+_CACHEABLE = (
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+)
+
+
+class Refused(Exception):
+    """A request that the protocol does not allow, or that asks for what is not there."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+def capabilities(*, listening: bool) -> Message:
+    """What the server can: with `listening`, changes are told to those who listen, and to nobody else."""
+    return {
+        "prompts": {"listChanged": listening},
+        "resources": {"subscribe": True, "listChanged": True},
+        "tools": {"listChanged": listening},
+        "completions": {},
+    }
+
+
+def refusal(error: Exception, era: str, params: Message) -> Refused:
+    """A mistake about a resource or a prompt, as the protocol tells it; of a resource, with its address."""
+    from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
+    from memsheaf.guard.secrets import without_secrets
+
+    hint = f" {error.hint}" if isinstance(error, MemsheafError) and error.hint else ""
+    code = NO_RESOURCE if isinstance(error, NotFound) and era == "handshake" else INVALID_PARAMS
+    code = INTERNAL if isinstance(error, StoreFailed | Busy) else code
+    uri = params.get("uri")
+    return Refused(code, without_secrets(f"{error}.{hint}"), {"uri": uri} if isinstance(uri, str) else None)
+
+
+def text(said: str, *, failed: bool, structured: Message | None = None) -> Message:
+    """The result of a tool: text for a model, and for a program what it is about."""
+    result: Message = {"content": [{"type": "text", "text": said}], "isError": failed}
+    return result | ({"structuredContent": structured} if structured is not None else {})
+
+
+def can_ask(can: Message) -> bool:
+    """Whether the client can put a question to its user."""
+    elicitation = can.get("elicitation")
+    return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
+
+
+def check_params(method: str, params: Message) -> None:
+    """Refuse what lacks a part, or has one of the wrong type."""
+    for key, kind, is_needed in (*_PARTS.get(method, ()), ("_meta", dict, False)):
+        value = params.get(key)
+        if not isinstance(value, kind) and (is_needed or value is not None):
+            raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+    meta = meta_of(params)
+    token = meta.get("progressToken", "")
+    is_fine = token is not None and is_id(token) and isinstance(meta.get(CAN_KEY, {}), dict)
+    if not (is_fine and _is_whole(method, params)):
+        raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+
+
+def _is_whole(method: str, params: Message) -> bool:
+    """Whether what is within the parts of a request has the right types."""
+    if method == "initialize":
+        return _are_texts((params["clientInfo"].get("name"), params["clientInfo"].get("version")))
+    if method == "prompts/get":
+        return _are_texts((params.get("arguments") or {}).values())
+    if method == "completion/complete":
+        argument, reference = params["argument"], params["ref"]
+        named = {"ref/prompt": "name", "ref/resource": "uri"}.get(str(reference.get("type")), "")
+        others = (params.get("context") or {}).get("arguments")
+        given = others if isinstance(others, dict) else {} if others is None else {"": others}
+        return _are_texts((argument.get("name"), argument.get("value"), reference.get(named), *given.values()))
+    if method == "subscriptions/listen":
+        wanted = params["notifications"]
+        uris = wanted.get("resourceSubscriptions", [])
+        return isinstance(uris, list) and _are_texts(uris) and all(wanted.get(key) in _FLAGS for key in LISTENED)
+    return True
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def meta_of(params: Message) -> Message:
+    """What a message carries besides its parameters."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def is_id(number: object) -> bool:
+    """Whether this may be the id of a request, or is none."""
+    return number is None or (isinstance(number, str | int) and not isinstance(number, bool))
+
+
+def no_constant(name: str) -> object:
+    """Refuse NaN and the like, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def modern(result: Message, method: str, info: Message) -> Message:
+    """A result as the modern era wants it: of which type it is, how long it may be kept, and who says so."""
+    hints = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
+    meta = result.get("_meta", {}) | {INFO_KEY: info}
+    return {"resultType": "complete"} | hints | result | {"_meta": meta}

@@ -1,0 +1,323 @@
+"""Memory for a pydantic-ai agent in one line: instructions, recall, tools and learning.
+
+    agent = Agent("anthropic:claude-sonnet-4-5", capabilities=[Memory("project", "user")])
+
+The catalog stands in the instructions. What is recalled for a prompt stands beside it, for the model alone: the
+message history stays as it was said. A finished turn is kept, and learned from beside the agent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memsheaf.adapters import missing
+from memsheaf.adapters.beside import Distiller, going_on
+from memsheaf.config import Settings
+from memsheaf.flow.session import Session
+from memsheaf.flow.turns import Message, Turn
+from memsheaf.llm import Model
+from memsheaf.scope import Scope
+from memsheaf.sheaf import Sheaf
+from memsheaf.tools import READING, Tools
+
+try:
+    import anyio.to_thread
+    from pydantic_ai import DeferredToolRequests, RunContext, ToolDefinition
+    from pydantic_ai.agent import AgentRunResult
+    from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
+    from pydantic_ai.messages import (
+        BaseToolReturnPart,
+        ModelMessage,
+        ModelRequest,
+        TextContent,
+        TextPart,
+        UserContent,
+        UserPromptPart,
+    )
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+    from pydantic_core import from_json
+except ImportError as error:
+    raise missing("pydantic-ai", error) from None
+
+CONVERSATIONS = 256
+"""How many conversations one capability knows again. An older one begins anew: it may be shown a memory twice."""
+
+
+class Memory(AbstractCapability[AgentDepsT]):
+    """The memory of one scope or several, the nearest first: tools and learning are for the first.
+
+    A scope is named, or is an open `Sheaf`, which its owner closes. `tree` is the folder of the work: the project
+    that is meant, and where citations are looked up. A `read_only` memory, or one of a sheaf that was opened so, is
+    for sub-agents: it offers the tools that read, and learns nothing. The first request of a run waits `patience`
+    seconds for what is recalled; with a `selector`, a model that chooses, it may come later, and is there at the next
+    step. Without `distil`, turns wait for `sheaf.distil()` or `memsheaf extract`.
+    """
+
+    def __init__(
+        self,
+        *scopes: Scope | str | Sheaf,
+        settings: Settings | None = None,
+        tree: str = "",
+        read_only: bool = False,
+        selector: Model | None = None,
+        patience: float = 1.0,
+        distil: bool = True,
+        id: str | None = None,
+    ) -> None:
+        if read_only and any(isinstance(one, Sheaf) and not one.read_only for one in scopes):
+            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
+        self.id = id
+        self.patience = patience
+        self._tree = tree
+        self._selector = selector
+        self._opened: list[Sheaf] = []
+        self._sheaves = [
+            one if isinstance(one, Sheaf) else self._open(one, settings, read_only) for one in scopes or ("project",)
+        ]
+        self.learns = not self._sheaves[0].read_only
+        self.distiller = Distiller(self._sheaves[0]) if distil else None
+        self._guard = threading.Lock()
+        self._conversations: dict[str, Conversation] = {}
+
+    def _open(self, scope: Scope | str, settings: Settings | None, read_only: bool) -> Sheaf:
+        self._opened.append(Sheaf.open(scope, settings=settings, cwd=self._tree, read_only=read_only))
+        return self._opened[-1]
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
+        """What does the work in one run, with nothing that another run sees."""
+        return MemoryRun(self)
+
+    def close(self) -> None:
+        """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
+        if self.distiller:
+            self.distiller.wait()
+        for sheaf in self._opened:
+            sheaf.close()
+
+    def __enter__(self) -> Memory[AgentDepsT]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def take(self, conversation: str) -> Conversation:
+        """A conversation for one run alone: it is given back when the run ends, and known again in the next.
+
+        A second run of the same conversation at the same time gets a fresh one.
+        """
+        with self._guard:
+            known = self._conversations.pop(conversation, None)
+        nearest, *others = self._sheaves
+        return known or Conversation(nearest, nearest.session(*others, model=self._selector, tree=self._tree))
+
+    def give_back(self, name: str, conversation: Conversation) -> None:
+        """Know a conversation again; of many, those that went on last."""
+        with self._guard:
+            self._conversations[name] = conversation
+            while len(self._conversations) > CONVERSATIONS:
+                del self._conversations[next(iter(self._conversations))]
+
+
+class Conversation:
+    """What is known of one conversation: its session, its tools, and what was recalled for which of its prompts.
+
+    A prompt is known by the id of the run that it began.
+    """
+
+    def __init__(self, sheaf: Sheaf, session: Session) -> None:
+        self.session = session
+        self.tools = Tools(sheaf, session=session)
+        self.schemas = self.tools.schemas()
+        self.recalled: dict[str, str] = {}
+        self.has_saved = False
+        self.own_calls: set[str] = set()
+
+    def begin(self) -> None:
+        """The user said something new."""
+        self.has_saved = False
+        self.own_calls.clear()
+
+
+class MemoryRun(AbstractCapability[AgentDepsT]):
+    """One run of an agent with a memory. Its turn is named by the run that began with what the user said."""
+
+    def __init__(self, memory: Memory[AgentDepsT]) -> None:
+        self.id = memory.id
+        self.conversation: Conversation
+        self._memory = memory
+        self._patience = memory.patience
+        self._is_waiting = False
+        self._turn = self._prompt = ""
+
+    async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
+        """Have the conversation for oneself until the run ends, however it ends."""
+        name = ctx.conversation_id or ""
+        self.conversation = await anyio.to_thread.run_sync(self._memory.take, name)
+        try:
+            await anyio.to_thread.run_sync(self._begin, ctx)
+            return await handler()
+        finally:
+            self.conversation.session.cancel()
+            self._memory.give_back(name, self.conversation)
+
+    def _begin(self, ctx: RunContext[AgentDepsT]) -> None:
+        """Recall for what the user said. A run without a prompt, as after an approval, goes on with a turn."""
+        if ctx.prompt is not None:
+            self._turn, said = ctx.run_id or "", ctx.prompt
+            self.conversation.begin()
+        else:
+            prompts = ((one.run_id, prompt.content) for one, prompt in _prompts(reversed(ctx.messages)) if prompt)
+            run, said = next(prompts, (None, ""))
+            self._turn = run or ""
+        with going_on("the agent goes on without memory"):
+            if ctx.prompt is not None or self._turn not in self.conversation.recalled:
+                self.conversation.session.prefetch(_text(said))
+                self._is_waiting = bool(self._turn)
+            self._prompt = self.conversation.session.prompt()
+
+    def get_instructions(self) -> Callable[[], Any]:
+        """The catalog and how to use it: the same bytes in all requests of a run, and until a memory changes."""
+
+        async def instructions() -> str:
+            return self._prompt
+
+        return instructions
+
+    def get_toolset(self) -> AbstractToolset[AgentDepsT]:
+        """The tools, as far as they are on."""
+        return MemoryToolset(self)
+
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put what was recalled beside the prompts it was recalled for, in this request and not in the history."""
+        if self._is_waiting:
+            await anyio.to_thread.run_sync(self._collect, self._patience)
+            self._patience = 0.0
+        if self.conversation.session.ignoring or not self.conversation.recalled:
+            return request_context
+        return replace(request_context, messages=_beside(request_context.messages, self.conversation.recalled))
+
+    def _collect(self, wait: float) -> None:
+        with going_on("nothing is recalled"):
+            found = self.conversation.session.collect(wait=wait)
+            if found is not None:
+                self._is_waiting = False
+                self.conversation.recalled |= {self._turn: found.text} if found.text else {}
+
+    async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Keep the turn, unless it waits for an approval and is not over."""
+        if self._memory.learns and not isinstance(result.output, DeferredToolRequests):
+            await anyio.to_thread.run_sync(self._learn, ctx.conversation_id or "", result.all_messages())
+        return result
+
+    def _learn(self, conversation: str, messages: Sequence[ModelMessage]) -> None:
+        with going_on("nothing is learned from this turn"):
+            own = self.conversation.own_calls
+            turn = Turn(conversation, tuple(_said(messages, self._turn, own)), saved=self.conversation.has_saved)
+            if self.conversation.session.learn(turn) and (distiller := self._memory.distiller):
+                distiller.start()
+
+
+class MemoryToolset(AbstractToolset[AgentDepsT]):
+    """Our tools as pydantic-ai calls them. What goes wrong is an answer, so nothing is retried or raised."""
+
+    def __init__(self, run: MemoryRun[AgentDepsT]) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> str | None:
+        """The name that the user gave to the capability."""
+        return self._run.id
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """Each tool with its schema; those that change something run one after the other."""
+        return {
+            one["name"]: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=one["name"],
+                    description=one["description"],
+                    parameters_json_schema=one["input_schema"],
+                    sequential=one["name"] not in READING,
+                ),
+                max_retries=1,
+                args_validator=_AsGiven(),
+            )
+            for one in self._run.conversation.schemas
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
+    ) -> str:
+        """The answer of a tool."""
+        conversation = self._run.conversation
+        answer = await anyio.to_thread.run_sync(conversation.tools.call, name, tool_args)
+        conversation.own_calls.add(ctx.tool_call_id or "")
+        conversation.has_saved |= name not in READING and not answer.startswith("Error:")
+        return answer
+
+
+class _AsGiven:
+    """Takes the arguments as the model gave them: `Tools.call` says what is wrong with them, in its own words."""
+
+    def validate_json(self, input: str | bytes | bytearray, *, allow_partial: Any = False, **_: Any) -> Any:
+        try:
+            found = from_json(input, allow_partial=allow_partial)
+        except ValueError:
+            found = None
+        return input if found is None else found
+
+    def validate_python(self, input: Any, **_: Any) -> Any:
+        return input
+
+
+def _text(content: str | Sequence[UserContent]) -> str:
+    """What is said in words, without pictures and files."""
+    if isinstance(content, str):
+        return content
+    texts = (one.content if isinstance(one, TextContent) else one for one in content)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _prompts(messages: Iterable[ModelMessage]) -> Iterator[tuple[ModelMessage, UserPromptPart | None]]:
+    """Each message, and the first thing that a user says in it."""
+    for message in messages:
+        yield message, next((part for part in message.parts if isinstance(part, UserPromptPart)), None)
+
+
+def _beside(messages: Sequence[ModelMessage], recalled: Mapping[str, str]) -> list[ModelMessage]:
+    """The messages, with what was recalled for a prompt behind it. Those given stay as they are."""
+    left, shown = dict(recalled), []
+    for message, prompt in _prompts(messages):
+        if prompt and isinstance(message, ModelRequest) and (text := left.pop(message.run_id or "", "")):
+            said = prompt.content
+            both = f"{said}\n\n{text}" if isinstance(said, str) else [*said, text]
+            parts = [replace(part, content=both) if part is prompt else part for part in message.parts]
+            message = replace(message, parts=parts)
+        shown.append(message)
+    return shown
+
+
+def _said(messages: Sequence[ModelMessage], turn: str, own_calls: set[str]) -> Iterator[Message]:
+    """A turn, from the message that began it to the last, without what our own tools answered.
+
+    Only that prompt is known to be the user's words. Others put messages in their name into a conversation, too:
+    such a message counts as something the agent looked at.
+    """
+    begin = next((place for place, one in enumerate(messages) if turn and one.run_id == turn), len(messages))
+    is_said = False
+    for number, part in enumerate(part for message in messages[begin:] for part in message.parts):
+        name = f"{turn}/{number}"
+        if isinstance(part, UserPromptPart):
+            yield Message("tool" if is_said else "user", _text(part.content), name)
+            is_said = True
+        elif isinstance(part, TextPart):
+            yield Message("assistant", part.content, name)
+        elif isinstance(part, BaseToolReturnPart) and part.tool_call_id not in own_calls:
+            yield Message("tool", part.model_response_str(), name)

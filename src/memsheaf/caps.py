@@ -1,0 +1,15 @@
+"""The most that models may cost. `llm/spend.py` sees to it; settings know it without knowing models."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Caps(NamedTuple):
+    """The most that may be spent in one run, and in one day by all runs together; a token is about 4 bytes."""
+
+    requests_per_run: int = 20
+    tokens_per_run: int = 100_000
+    seconds_per_run: float = 300.0
+    requests_per_day: int = 300
+    tokens_per_day: int = 1_000_000

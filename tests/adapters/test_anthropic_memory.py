@@ -1,0 +1,993 @@
+"""Anthropic's memory tool over a sheaf: the SDK's own tests, its real runners, hostile input, and two at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from types import ModuleType
+from typing import Any
+
+import pytest
+from anthropic.tools import ToolError
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
+from memsheaf.adapters.memory_texts import LISTED, shown, stored
+from memsheaf.config import Settings
+from memsheaf.guard.duplicates import fact as words_of
+from memsheaf.memory import Memory
+from memsheaf.sheaf import Sheaf
+from memsheaf.tools import Tools
+
+HERE = Path(__file__).parent
+CORPORA = HERE.parent / "corpora"
+TYPED = "---\nname: Prefers tabs\ndescription: Indentation\ntype: user\n---\nUse tabs.\n"
+FACT = (
+    "---\nname: Test command\ndescription: How tests are run\ntype: project\n"
+    "citations:\n  - Makefile:1\nreason: asked often\n---\nmake test\n"
+)
+
+
+def cases(corpus: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((CORPORA / f"{corpus}.json").read_text("utf-8"))["cases"]
+    return found
+
+
+def settings_in(folder: Path) -> Settings:
+    home, cache, state = (str(folder / name) for name in ("home", "cache", "state"))
+    return Settings(home, cache, state=state, embedder="none")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+@pytest.fixture
+def tool(settings: Settings) -> Iterator[MemoryTool]:
+    with MemoryTool.open("user", settings=settings) as tool:
+        yield tool
+
+
+def view(tool: MemoryTool, path: str = "/memories", *lines: int) -> str:
+    return tool.call({"command": "view", "path": path, "view_range": list(lines)})
+
+
+def create(tool: MemoryTool, path: str, text: str = "Some text.\n") -> str:
+    return tool.call({"command": "create", "path": path, "file_text": text})
+
+
+def replace(tool: MemoryTool, path: str, old: str, new: str) -> str:
+    return tool.call({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
+
+
+def insert(tool: MemoryTool, path: str, line: int, text: str) -> str:
+    return tool.call({"command": "insert", "path": path, "insert_line": line, "insert_text": text})
+
+
+def delete(tool: MemoryTool, path: str) -> str:
+    return tool.call({"command": "delete", "path": path})
+
+
+def rename(tool: MemoryTool, old: str, new: str) -> str:
+    return tool.call({"command": "rename", "old_path": old, "new_path": new})
+
+
+def listed(tool: MemoryTool, path: str = "/memories") -> list[str]:
+    """The paths that a view of a folder shows, without the folder itself."""
+    return [line.partition("\t")[2] for line in view(tool, path).splitlines()[2:]]
+
+
+def walked(tool: MemoryTool, folder: str = "/memories") -> set[str]:
+    """The paths of all files, found by views of one folder after the other."""
+    found: set[str] = set()
+    for path in listed(tool, folder):
+        found |= walked(tool, path.rstrip("/")) if path.endswith("/") else {path}
+    return found
+
+
+def files(tool: MemoryTool) -> dict[str, str]:
+    """What is on disk, by our names."""
+    return {row.path: Path(tool.sheaf.root, row.path).read_bytes().decode() for row in tool.sheaf.list()}
+
+
+def refusal(call: Any, *arguments: Any) -> str:
+    with pytest.raises(ToolError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+def answer(call: Any, *arguments: Any) -> str:
+    """What a model is told, be it an error or not."""
+    try:
+        return str(call(*arguments))
+    except ToolError as error:
+        return str(error)
+
+
+# the SDK's own tests
+
+
+def conformance() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("conformance", HERE / "conformance" / "anthropic_memory.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tests_of_the_sdk_pass_but_for_those_whose_reason_is_known() -> None:
+    script = conformance()
+    try:
+        outcome = script.run()
+    except script.Unreachable as error:
+        pytest.skip(f"no package index: {error}")
+    assert set(outcome.failed) == set(script.DEVIATIONS)
+    assert (len(outcome.passed), len(outcome.failed)) == (80, 3)
+
+
+def test_the_page_says_how_many_pass_and_why_the_others_do_not() -> None:
+    page = (HERE.parent.parent / "docs" / "anthropic-memory.md").read_text("utf-8")
+    assert "80 of its 83 tests pass" in page
+    for name in conformance().DEVIATIONS:
+        assert f"`{name.rpartition('::')[2]}`" in page
+
+
+# names
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "preferences.xml", "projects/x/todo", "Makefile", "данные.csv", "a.b.c.md"]
+)
+def test_a_file_is_shown_under_the_name_that_the_model_gave(tool: MemoryTool, name: str) -> None:
+    create(tool, f"/memories/{name}")
+
+    folder = os.path.dirname(f"/memories/{name}")
+    assert f"/memories/{name}" in listed(tool, folder)
+    assert view(tool, f"/memories/{name}").endswith("     1\tSome text.\n     2\t")
+    assert all(path.endswith(".md") for path in files(tool))
+
+
+NAMES = st.lists(
+    st.text(st.sampled_from("abAé1._-@ "), min_size=1, max_size=6)
+    | st.sampled_from(["todo", "notes", "Notes", "x"]).flatmap(
+        lambda stem: st.lists(st.sampled_from([".md", ".txt", ".file", ".MD", ".json"]), max_size=4).map(
+            lambda endings: stem + "".join(endings)
+        )
+    ),
+    min_size=1,
+    max_size=3,
+).map("/".join)
+
+
+@given(NAMES)
+def test_each_file_has_one_name_and_each_name_one_file(name: str) -> None:
+    assert stored(shown(f"{name}.md")) == f"{name}.md"
+    assert stored(name).endswith(".md")
+
+
+@hypothesis_settings(max_examples=25, deadline=None)
+@given(st.lists(NAMES, min_size=2, max_size=8, unique=True))
+def test_two_names_never_make_one_file_and_what_was_made_is_what_is_listed(wanted: Sequence[str]) -> None:
+    made = {}
+    with TemporaryDirectory() as folder, MemoryTool.open("user", settings=settings_in(Path(folder))) as tool:
+        for number, name in enumerate(wanted):
+            try:
+                create(tool, f"/memories/{name}", f"text {number}\n")
+            except ToolError:
+                continue
+            made[f"/memories/{unicodedata.normalize('NFC', name)}"] = f"text {number}\n"
+        assert len(files(tool)) == len(made)
+        assert walked(tool) == set(made)
+        for path, text in made.items():
+            assert view(tool, path).endswith(f"     1\t{text}     2\t")
+
+
+def test_a_name_that_could_be_taken_for_another_is_refused_with_the_one_to_use(tool: MemoryTool) -> None:
+    assert "use that name" in refusal(create, tool, "/memories/notes.txt.md")
+    assert "/memories/todo;" in refusal(create, tool, "/memories/todo.file.md")
+
+    create(tool, "/memories/notes.txt")
+    assert "use that name" in refusal(create, tool, "/memories/notes.txt.md")
+    assert "Some text." in view(tool, "/memories/notes.txt.md"), "as the catalog names it"
+
+
+def test_spellings_that_are_one_file_on_some_systems_are_one_file(tool: MemoryTool) -> None:
+    create(tool, "/memories/caf\u00e9.txt")
+
+    assert refusal(create, tool, "/memories/CAF\u00c9.txt") == "File /memories/CAF\u00c9.txt already exists"
+    assert "already exists" in refusal(create, tool, "/memories/cafe\u0301.txt")
+    assert list(files(tool)) == ["caf\u00e9.txt.md"]
+
+
+def test_a_folder_has_one_spelling(tool: MemoryTool) -> None:
+    create(tool, "/memories/Work/a/plan")
+
+    there = "The folder /memories/Work is there already; spell it like that"
+    assert refusal(create, tool, "/memories/work/b/other") == there
+    create(tool, "/memories/plan")
+    assert refusal(rename, tool, "/memories/plan", "/memories/WORK/plan") == there
+    assert (
+        refusal(rename, tool, "/memories/Work", "/memories/work") == "The destination /memories/work already exists"
+    )
+    assert listed(tool, "/memories/work") == ["/memories/Work/a/", "/memories/Work/a/plan"]
+    if sys.platform == "linux":  # two of them, made by somebody else
+        Path(tool.sheaf.root, "work").mkdir()
+        Path(tool.sheaf.root, "work", "b.md").write_text("b")
+        assert listed(tool, "/memories/work") == ["/memories/work/b.md"]
+        assert walked(tool) == {"/memories/Work/a/plan", "/memories/plan", "/memories/work/b.md"}
+
+
+def test_what_is_a_file_is_no_folder(tool: MemoryTool) -> None:
+    create(tool, "/memories/plan")
+    create(tool, "/memories/work/plan")
+
+    assert "/memories/plan is a file's name" in refusal(create, tool, "/memories/plan/b.txt")
+    assert "is a file's name" in refusal(create, tool, "/memories/x.md/b.txt")
+    assert "is a file's name" in refusal(rename, tool, "/memories/work", "/memories/x.md")
+    assert refusal(create, tool, "/memories/work") == "File /memories/work already exists"
+    assert refusal(replace, tool, "/memories/work", "a", "b") == "The path /memories/work is not a file."
+    assert refusal(insert, tool, "/memories", 0, "b") == "The path /memories is not a file."
+
+
+def outside_the_cache(folder: Path) -> dict[Path, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts)
+    return {path: path.read_bytes() for path in files}
+
+
+TRAVERSALS = [case for case in cases("traversal") if case["surface"] == "name"]
+REFUSED = [case["input"] for case in TRAVERSALS if case["expect"] == "reject" and case["input"] != "notes.py"]
+ACCEPTED = [case["input"] for case in TRAVERSALS if case["expect"] == "accept"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_path_of_the_corpus_leads_nowhere(tool: MemoryTool, tmp_path: Path, name: str) -> None:
+    create(tool, "/memories/kept.md")
+    before = outside_the_cache(tmp_path)
+
+    for path in (name, f"/memories/{name}"):
+        for command, rest in (
+            ("create", {"file_text": "x"}),
+            ("str_replace", {"old_str": "Some", "new_str": "x"}),
+            ("insert", {"insert_line": 0, "insert_text": "x"}),
+            ("delete", {}),
+            ("rename", {"old_path": path, "new_path": "/memories/moved.md"}),
+            ("rename", {"old_path": "/memories/kept.md", "new_path": path}),
+        ):
+            with pytest.raises(ToolError):
+                tool.call({"command": command, "path": path, **rest})
+        if path == name or name not in ("", ".", "MEMORY.md", "memory.md"):  # the root and the catalog may be viewed
+            with pytest.raises(ToolError):
+                view(tool, path)
+    assert outside_the_cache(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, "notes.py"])
+def test_a_harmless_name_of_the_corpus_is_taken(tool: MemoryTool, name: str) -> None:
+    create(tool, f"/memories/{name}")
+    assert walked(tool) == {f"/memories/{name}"}
+    assert all(path.endswith(".md") for path in files(tool))
+
+
+@pytest.mark.parametrize("path", ["/memoriesx/a.txt", "/memories_private/x.md", "memories/a.txt", "/etc/passwd", ""])
+def test_a_path_that_is_not_below_memories_is_refused(tool: MemoryTool, path: str) -> None:
+    assert refusal(create, tool, path).startswith("Path must start with /memories, got: ")
+
+
+def test_a_refused_name_comes_with_the_reason_and_what_to_do(tool: MemoryTool) -> None:
+    assert "MEMORY.md is not a memory: it is generated" in refusal(create, tool, "/memories/MEMORY.md")
+    assert "it is more than 4 folders deep. Use a plain name such as" in refusal(
+        create, tool, "/memories/a/b/c/d/e/f"
+    )
+    assert "longer than 100 bytes" in refusal(create, tool, f"/memories/{'x' * 101}")
+    assert refusal(create, tool, "/memories/new/") == "/memories/new/ is a folder; name a file in it"
+
+
+def test_the_catalog_can_be_read_and_not_changed(tool: MemoryTool) -> None:
+    create(tool, "/memories/user_tabs.md", TYPED)
+
+    assert "Prefers tabs" in view(tool, "/memories/MEMORY.md")
+    for call in (
+        lambda: replace(tool, "/memories/MEMORY.md", "tabs", "spaces"),
+        lambda: insert(tool, "/memories/MEMORY.md", 0, "x"),
+        lambda: delete(tool, "/memories/MEMORY.md"),
+        lambda: rename(tool, "/memories/MEMORY.md", "/memories/x.md"),
+        lambda: rename(tool, "/memories/user_tabs.md", "/memories/MEMORY.md"),
+    ):
+        assert "is not a memory" in refusal(call)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_link_is_neither_read_nor_written_nor_listed(tool: MemoryTool, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("private")
+    create(tool, "/memories/kept.md")
+    os.symlink(tmp_path / "secret.md", Path(tool.sheaf.root, "link.md"))
+    os.symlink(tmp_path, Path(tool.sheaf.root, "folder"))
+
+    for path in ("/memories/link.md", "/memories/folder/secret.md"):
+        for call in (view, create, delete):
+            said = refusal(call, tool, path)
+            assert said.startswith(f"Path {path} would escape /memories directory")
+            assert str(tmp_path) not in said
+    assert listed(tool) == ["/memories/kept.md"]
+    assert (tmp_path / "secret.md").read_text() == "private"
+
+
+# what is in the files
+
+
+def test_a_text_with_a_header_is_a_typed_memory_that_the_other_tools_know(tool: MemoryTool) -> None:
+    create(tool, "/memories/user_tabs.md", TYPED)
+
+    memory = tool.sheaf.read("user_tabs.md")
+    assert (memory.state, memory.kind, memory.name) == ("ok", "user", "Prefers tabs")
+    assert "[user]  Indentation" in Tools(tool.sheaf).call("memory_list", {})
+    assert view(tool, "/memories/user_tabs.md", 2, 3).endswith(
+        "\n     2\tname: Prefers tabs\n     3\tdescription: Indentation"
+    )
+
+
+def test_a_text_without_a_header_is_a_free_file_kept_byte_for_byte(tool: MemoryTool) -> None:
+    text = "<prefs>\r\n  日本語 🙂\r\n</prefs>"
+    create(tool, "/memories/preferences.xml", text)
+
+    assert tool.sheaf.read("preferences.xml.md").state == "free"
+    assert files(tool) == {"preferences.xml.md": text}
+
+
+def test_a_header_that_is_wrong_is_refused_with_what_it_lacks(tool: MemoryTool) -> None:
+    said = refusal(create, tool, "/memories/a.md", TYPED.replace("description: Indentation\n", ""))
+    assert said == "/memories/a.md cannot be stored: there is no description; add one line that says it"
+    assert "use user, feedback, project, reference" in refusal(
+        create, tool, "/memories/a.md", TYPED.replace("user", "x")
+    )
+    assert files(tool) == {}
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases("malformed_frontmatter") if "content" in case], ids=lambda c: c["id"]
+)
+def test_a_malformed_file_is_viewed_and_never_rewritten_or_removed(tool: MemoryTool, case: dict[str, Any]) -> None:
+    create(tool, "/memories/kept.md")
+    name = "odd.sync-conflict-20260305-101010-ABCDEFG.md" if case["read"] == "conflict_copy" else "odd.md"
+    place, path = Path(tool.sheaf.root, name), f"/memories/{name}"
+    place.write_bytes(case["content"].encode("utf-8", "surrogatepass"))
+    before = place.read_bytes()
+    state = tool.sheaf.read(name).state
+
+    assert path in listed(tool)
+    assert (state == "held") == ("cannot be shown" in answer(view, tool, path))
+    said = answer(insert, tool, path, before.count(b"\n"), "More.")
+    assert "has been edited" in said or place.read_bytes() == before
+    if state in ("bad", "held"):
+        assert "A person has to mend it" in said
+        assert "A person has to mend it" in refusal(delete, tool, path)
+        assert "A person has to mend it" in refusal(rename, tool, path, "/memories/other.md")
+        assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases("secrets") if case["expect"] == "flag"], ids=lambda c: c["id"]
+)
+def test_a_secret_is_refused_and_not_repeated(tool: MemoryTool, case: dict[str, Any]) -> None:
+    text, secret = "".join(case["parts"]), "".join(case["parts"][index] for index in case["secret"])
+    create(tool, "/memories/notes.txt", "Empty.\n")
+
+    for call in (
+        lambda: create(tool, "/memories/keys.txt", text),
+        lambda: replace(tool, "/memories/notes.txt", "Empty.", text),
+        lambda: insert(tool, "/memories/notes.txt", 1, text),
+    ):
+        said = refusal(call)
+        assert secret not in said
+        assert "nothing was stored. Keep it where secrets are kept" in said
+    assert secret not in refusal(replace, tool, "/memories/notes.txt", text, "x")
+    assert files(tool) == {"notes.txt.md": "Empty.\n"}
+
+
+def test_a_typed_memory_that_is_there_already_or_not_worth_keeping_is_refused(tool: MemoryTool) -> None:
+    create(tool, "/memories/user_tabs.md", TYPED)
+
+    assert "/memories/user_tabs.md says the same already" in refusal(create, tool, "/memories/user_two.md", TYPED)
+    moment = TYPED.replace("Use tabs.", "Use the old endpoint for now.")
+    assert "not worth keeping" in refusal(create, tool, "/memories/user_now.md", moment)
+
+
+def test_texts_that_cannot_be_stored_are_refused(tool: MemoryTool) -> None:
+    for text in ("", " \n", "a\0b", "\ud800", "x" * (256 * 1024 + 1)):
+        with pytest.raises(ToolError):
+            create(tool, "/memories/notes.txt", text)
+    assert files(tool) == {}
+
+
+# changing
+
+
+def test_an_edit_goes_by_the_whole_text_and_dates_a_header_that_has_a_date(tool: MemoryTool) -> None:
+    create(tool, "/memories/user_tabs.md", TYPED.replace("---\nUse", "updated: 2020-01-01\n---\nUse"))
+
+    said = replace(tool, "/memories/user_tabs.md", "description: Indentation", "description: How to indent")
+    assert "     3\tdescription: How to indent" in said
+    assert (
+        insert(tool, "/memories/user_tabs.md", 7, "In all files.")
+        == "The file /memories/user_tabs.md has been edited."
+    )
+
+    memory = tool.sheaf.read("user_tabs.md")
+    assert (memory.description, memory.updated) == ("How to indent", tool.sheaf.today)
+    assert memory.body == "Use tabs.\nIn all files.\n"
+
+
+def test_a_typed_memory_keeps_its_header(tool: MemoryTool) -> None:
+    create(tool, "/memories/user_tabs.md", TYPED)
+
+    assert "there is no header" in refusal(insert, tool, "/memories/user_tabs.md", 0, "Hello")
+    assert "there is no description" in refusal(
+        replace, tool, "/memories/user_tabs.md", "description: Indentation\n", ""
+    )
+    assert files(tool) == {"user_tabs.md": TYPED}
+
+
+def test_only_a_person_confirms_a_memory(tool: MemoryTool) -> None:
+    doubted = TYPED.replace("type: user\n", "type: user\ntrust: unconfirmed\n")
+    create(tool, "/memories/user_tabs.md", doubted)
+
+    replace(tool, "/memories/user_tabs.md", "trust: unconfirmed", "trust: confirmed")
+    assert "trust: unconfirmed" in view(tool, "/memories/user_tabs.md")
+
+
+def test_line_ends_stay_and_a_model_need_not_type_them(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt", "one\r\ntwo\r\nthree\r\n")
+
+    said = replace(tool, "/memories/a.txt", "one\ntwo", "1\n2")
+    assert said.endswith("     1\t1\r\n     2\t2\r\n     3\tthree\r")
+    assert files(tool) == {"a.txt.md": "1\r\n2\r\nthree\r\n"}
+
+
+def test_an_insertion_loses_no_line(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt", "one\n\n\n")
+
+    insert(tool, "/memories/a.txt", 3, "four\n")
+    insert(tool, "/memories/a.txt", 0, "zero")
+    assert files(tool) == {"a.txt.md": "zero\none\n\n\nfour\n"}
+
+
+def test_a_replacement_that_is_not_unique_says_where(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt", "x\n" * 5000)
+
+    said = refusal(replace, tool, "/memories/a.txt", "x", "y")
+    assert "Multiple occurrences of old_str `x` in lines: 1, 2, 3, " in said
+    assert len(said) < 500
+    assert len(refusal(replace, tool, "/memories/a.txt", "z" * 100_000, "y")) < 2_000
+    assert "is empty" in refusal(replace, tool, "/memories/a.txt", "", "y")
+
+
+class Interrupted(Sheaf):
+    """A sheaf in which somebody else writes right after a memory was read."""
+
+    writes: list[tuple[str, str]]
+
+    def read(self, path: str) -> Memory:
+        found = super().read(path)
+        if self.writes:
+            Path(self.root, path).write_text(found.text.replace(*self.writes.pop()))
+        return found
+
+
+def test_an_edit_is_made_on_the_text_that_somebody_else_wrote_meanwhile(settings: Settings) -> None:
+    with Interrupted.open("user", settings=settings) as sheaf:
+        assert isinstance(sheaf, Interrupted)
+        sheaf.writes = []
+        tool = MemoryTool(sheaf)
+        create(tool, "/memories/a.txt", "one\ntwo\n")
+
+        sheaf.writes = [("one", "1")]
+        assert replace(tool, "/memories/a.txt", "two", "2").endswith("     1\t1\n     2\t2\n     3\t")
+        sheaf.writes = [("1", "one\none")]
+        insert(tool, "/memories/a.txt", 2, "three")
+        assert files(tool) == {"a.txt.md": "one\none\nthree\n2\n"}
+
+        sheaf.writes = [("2", "two")]
+        assert "did not appear verbatim" in refusal(replace, tool, "/memories/a.txt", "2", "zwei")
+        sheaf.writes = [("two", "two two")]
+        assert "Multiple occurrences" in refusal(replace, tool, "/memories/a.txt", "two", "zwei")
+        assert files(tool) == {"a.txt.md": "one\none\nthree\ntwo two\n"}
+
+
+def test_a_fact_is_created_and_never_edited(tool: MemoryTool) -> None:
+    path = "/memories/facts/project_tests.md"
+    create(tool, path, FACT)
+
+    for call in (
+        lambda: replace(tool, path, "make test", "make check"),
+        lambda: delete(tool, path),
+        lambda: delete(tool, "/memories/facts"),
+        lambda: rename(tool, path, "/memories/moved.md"),
+        lambda: rename(tool, "/memories/facts", "/memories/old"),
+    ):
+        said = refusal(call)
+        assert said.startswith(f"{path} is a fact")
+        assert "create a new file below /memories/facts" in said
+    assert "is no fact yet: it lacks a cited place" in refusal(create, tool, "/memories/facts/a.md", TYPED)
+    assert files(tool) == {"facts/project_tests.md": FACT}
+
+
+def test_notes_stay_in_order_and_in_place(tool: MemoryTool) -> None:
+    create(tool, "/memories/NOTES.md", "# Notes\n")
+
+    assert "would be out of order" in refusal(insert, tool, "/memories/NOTES.md", 1, "line\n" * 40)
+    assert "is not removed" in refusal(delete, tool, "/memories/NOTES.md")
+    assert "is not removed" in refusal(rename, tool, "/memories/NOTES.md", "/memories/other.md")
+
+
+def test_what_a_task_keeps_is_read_and_not_written(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("task/release", settings=settings, cwd=str(tmp_path)) as sheaf:
+        sheaf.put("TASK.md", "# Release\n", free=True)
+        tool = MemoryTool(sheaf)
+        assert "# Release" in view(tool, "/memories/TASK.md")
+        for call in (
+            lambda: replace(tool, "/memories/TASK.md", "Release", "x"),
+            lambda: delete(tool, "/memories/TASK.md"),
+            lambda: rename(tool, "/memories/TASK.md", "/memories/x.md"),
+            lambda: create(tool, "/memories/verified.md"),
+        ):
+            assert "is kept by `memsheaf task`" in refusal(call)
+        create(tool, "/memories/idea.txt")
+        tool.clear_all_memory()
+        assert list(files(tool)) == ["TASK.md"]
+
+
+def test_deleting_and_renaming_a_folder_are_one_commit_each_that_can_be_undone(tool: MemoryTool) -> None:
+    for path in ("work/a.txt", "work/deep/b", "work/user_tabs.md", "other.txt"):
+        create(tool, f"/memories/{path}", TYPED if path.endswith(".md") else f"{path}\n")
+    before = files(tool)
+
+    assert (
+        rename(tool, "/memories/work", "/memories/old/work")
+        == "Successfully renamed /memories/work to /memories/old/work"
+    )
+    moved = {path.replace("work/", "old/work/"): text for path, text in before.items()}
+    assert files(tool) == moved
+    assert delete(tool, "/memories/old/") == "Successfully deleted /memories/old/"
+    assert listed(tool) == ["/memories/other.txt"]
+    tool.sheaf.undo()
+    assert files(tool) == moved
+    tool.sheaf.undo()
+    assert files(tool) == before
+
+
+def test_what_was_deleted_is_not_learned_again_and_what_was_not_is_not_buried(tool: MemoryTool) -> None:
+    create(tool, "/memories/work/user_tabs.md", TYPED)
+    create(tool, "/memories/facts/project_tests.md", FACT)
+    tabs, tests = (words_of(tool.sheaf.read(path)) for path in ("work/user_tabs.md", "facts/project_tests.md"))
+
+    delete(tool, "/memories/work")
+    refusal(delete, tool, "/memories/facts")
+    assert tool.sheaf.store.buried(tabs) is not None
+    assert tool.sheaf.store.buried(tests) is None
+
+
+def test_a_rename_is_refused_where_something_is_or_cannot_be(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt")
+    create(tool, "/memories/work/b.txt")
+
+    for new in ("/memories/work", "/memories/work/b.txt", "/memories", "/memories/A.txt"):
+        assert refusal(rename, tool, "/memories/a.txt", new) == f"The destination {new} already exists"
+    assert "cannot be moved into itself" in refusal(rename, tool, "/memories/work", "/memories/work/deeper")
+    assert "folders deep" in refusal(rename, tool, "/memories/work", "/memories/1/2/3/4/5")
+    assert "is a file's name" in refusal(rename, tool, "/memories/work", "/memories/a.txt/b")
+    assert refusal(rename, tool, "/memories/no", "/memories/new") == "The path /memories/no does not exist"
+    assert listed(tool) == ["/memories/a.txt", "/memories/work/", "/memories/work/b.txt"]
+
+
+def test_a_secret_that_a_person_allowed_does_not_stand_in_the_way_of_a_rename(tool: MemoryTool) -> None:
+    secret = "".join(cases("secrets")[0]["parts"])
+    tool.sheaf.put("keys.txt.md", secret, free=True, allow_secret=True)
+
+    rename(tool, "/memories/keys.txt", "/memories/old.txt")
+    assert files(tool) == {"old.txt.md": secret}
+    create(tool, "/memories/new.txt")
+    name = "".join(cases("secrets")[0]["parts"][1:4])
+    assert name not in refusal(rename, tool, "/memories/new.txt", f"/memories/{name}.txt")
+
+
+def test_clearing_forgets_everything_in_one_commit_that_can_be_undone(tool: MemoryTool) -> None:
+    assert tool.clear_all_memory() == "All memory cleared"
+    create(tool, "/memories/a.txt")
+    create(tool, "/memories/facts/project_tests.md", FACT)
+    Path(tool.sheaf.root, "bad.md").write_text("---\nname: &x y\n---\n")
+    before = files(tool)
+
+    assert tool.clear_all_memory() == "All memory cleared"
+    assert files(tool) == {}
+    tool.sheaf.undo()
+    assert files(tool) == before
+
+
+# looking
+
+
+def test_a_folder_is_listed_two_levels_deep_with_sizes_and_nothing_hidden(tool: MemoryTool) -> None:
+    for path, size in (("b.txt", 10), ("a/one", 1536), ("a/deep/two.md", 512), ("a/deep/er/three", 1)):
+        create(tool, f"/memories/{path}", "x" * size)
+    Path(tool.sheaf.root, ".hidden.md").write_text("hidden")
+
+    assert view(tool, "/memories/") == (
+        "Here're the files and directories up to 2 levels deep in /memories/, excluding hidden items:\n"
+        "2.0K\t/memories\n2.0K\t/memories/a/\n513B\t/memories/a/deep/\n1.5K\t/memories/a/one\n10B\t/memories/b.txt"
+    )
+    assert listed(tool, "/memories/a/deep") == [
+        "/memories/a/deep/er/", "/memories/a/deep/er/three", "/memories/a/deep/two.md",
+    ]  # fmt: skip
+    assert view(tool, "/memories/a/deep/er").splitlines()[1:] == [
+        "1B\t/memories/a/deep/er",
+        "1B\t/memories/a/deep/er/three",
+    ]
+
+
+def test_an_empty_memory_is_an_empty_folder(tool: MemoryTool) -> None:
+    assert view(tool).splitlines()[1:] == ["0B\t/memories"]
+
+
+def test_a_long_listing_is_cut_and_says_how_to_see_the_rest(tool: MemoryTool) -> None:
+    os.makedirs(tool.sheaf.root)
+    total = 2 * LISTED + 7
+    for number in range(total):
+        Path(tool.sheaf.root, f"user_{number:05}.md").write_text("x")
+
+    first = view(tool).splitlines()
+    assert len(first) == 2 + LISTED + 1
+    assert first[-1].startswith(
+        f"({LISTED} of {total} are shown; view_range [{LISTED + 1}, {2 * LISTED}] shows the next"
+    )
+    seen = [*first[2:-1], *view(tool, "/memories", LISTED + 1, 2 * LISTED).splitlines()[2:-1]]
+    seen += view(tool, "/memories", 2 * LISTED + 1, -1).splitlines()[2:]
+    assert seen == [f"1B\t/memories/user_{number:05}.md" for number in range(total)]
+
+
+def test_a_range_of_lines_is_as_the_sdk_takes_it(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt", "1\n2\n3")
+
+    assert view(tool, "/memories/a.txt", 2, -1).splitlines()[1:] == ["     2\t2", "     3\t3"]
+    assert view(tool, "/memories/a.txt", 0, 1).splitlines()[1:] == ["     1\t1"]
+    assert view(tool, "/memories/a.txt", 9, 12).splitlines()[1:] == []
+    for odd in ([1], [1, 2, 3], ["1", "2"], [True, 2], "12", {"a": 1}):
+        with pytest.raises(ToolError, match="two whole numbers"):
+            tool.call({"command": "view", "path": "/memories/a.txt", "view_range": odd})
+
+
+def test_a_file_that_is_too_large_is_listed_and_not_shown(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt")
+    Path(tool.sheaf.root, "large.md").write_text("x\n" * 200_000)
+
+    assert "/memories/large.md" in listed(tool)
+    assert "larger than 256 KiB" in refusal(view, tool, "/memories/large.md")
+
+
+def test_an_error_does_not_repeat_all_that_a_model_said(tool: MemoryTool) -> None:
+    assert len(refusal(create, tool, f"/memories/{'a' * 1_000_000}")) < 2_100
+
+
+def test_what_no_person_has_vouched_for_says_so(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt")
+    header = "---\nname: Deploys\ndescription: When\ntype: project\ntrust: unconfirmed\n---\n"
+    Path(tool.sheaf.root, "deploys.md").write_text(f"{header}Deploy on Fridays.\n")
+
+    assert view(tool, "/memories/deploys.md").startswith("(unconfirmed: ")
+
+
+# what the tool is not to do
+
+
+def test_nothing_is_read_or_written_in_a_turn_that_ignores_memory(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        session = sheaf.session()
+        tool = MemoryTool(sheaf, session=session)
+        create(tool, "/memories/a.txt")
+        session.recall("Please ignore your memory and answer.")
+        assert "asked to ignore memory" in refusal(view, tool)
+        assert "asked to ignore memory" in refusal(delete, tool, "/memories/a.txt")
+        session.recall("And now?")
+        assert "/memories/a.txt" in view(tool)
+
+
+def test_a_sheaf_that_is_only_read_refuses_every_change(settings: Settings) -> None:
+    with MemoryTool.open("user", settings=settings) as tool:
+        create(tool, "/memories/a.txt")
+        create(tool, "/memories/b/c.txt")
+    with Sheaf.open("user", settings=settings, read_only=True) as sheaf:
+        tool = MemoryTool(sheaf)
+        assert "Some text." in view(tool, "/memories/a.txt")
+        for call in (
+            lambda: create(tool, "/memories/new.txt"),
+            lambda: replace(tool, "/memories/a.txt", "Some", "Any"),
+            lambda: insert(tool, "/memories/a.txt", 0, "x"),
+            lambda: delete(tool, "/memories/a.txt"),
+            lambda: delete(tool, "/memories/b"),
+            lambda: rename(tool, "/memories/a.txt", "/memories/x.txt"),
+            tool.clear_all_memory,
+        ):
+            assert "opened for reading only" in refusal(call)
+
+
+def test_the_setting_that_switches_tools_off_holds_here(settings: Settings) -> None:
+    with MemoryTool.open("user", settings=settings._replace(tools=False)) as tool:
+        assert "switched off" in refusal(view, tool)
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just("/memories/a.txt"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+COMMAND = st.sampled_from(["view", "create", "str_replace", "insert", "delete", "rename", "chmod", "call", "clear"])
+PATHS = st.text(max_size=12).map("/memories/{}".format) | JUNK
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(st.lists(JUNK | st.fixed_dictionaries(
+    {"command": COMMAND},
+    optional={
+        "path": PATHS, "old_path": PATHS, "new_path": PATHS, "file_text": JUNK, "old_str": JUNK, "new_str": JUNK,
+        "insert_line": JUNK, "insert_text": JUNK, "view_range": JUNK,
+    },
+), min_size=1, max_size=15))  # fmt: skip
+def test_whatever_a_model_sends_is_answered_by_a_text_or_a_tool_error(inputs: list[object]) -> None:
+    with TemporaryDirectory() as folder, MemoryTool.open("user", settings=settings_in(Path(folder))) as tool:
+        create(tool, "/memories/a.txt")
+        for given_input in inputs:
+            try:
+                said = tool.call(given_input)
+            except ToolError as error:
+                said = str(error)
+            assert said.encode()
+
+
+def test_half_a_character_is_answered_with_whole_ones(tool: MemoryTool) -> None:
+    create(tool, "/memories/a.txt")
+    for call, *arguments in (
+        (view, "/memories/\ud800"),
+        (create, "/memories/\ud800/a.txt"),
+        (delete, "/memories/\ud800"),
+        (rename, "/memories/a.txt", "/memories/\ud800"),
+        (replace, "/memories/a.txt", "\ud800", "x"),
+        (replace, "/memories/a.txt", "Some", "\ud800"),
+        (insert, "/memories/a.txt", 0, "\ud800"),
+    ):
+        refusal(call, tool, *arguments).encode()
+
+
+def test_without_the_sdk_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['anthropic'] = None; import memsheaf.adapters.anthropic_memory"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'memsheaf[anthropic]'" in done.stderr
+
+
+# the real client and its runners, against an API on loopback
+
+
+NUMBERS = count()
+
+
+def message(*content: Mapping[str, object]) -> dict[str, object]:
+    stop = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    return {
+        "id": f"msg_{next(NUMBERS)}", "type": "message", "role": "assistant", "model": "scripted", "content": content,
+        "stop_reason": stop, "stop_sequence": None, "usage": usage,
+    }  # fmt: skip
+
+
+def uses(*inputs: Mapping[str, object]) -> dict[str, object]:
+    return message(
+        *({"type": "tool_use", "id": f"toolu_{next(NUMBERS)}", "name": "memory", "input": one} for one in inputs)
+    )
+
+
+SAYS = message({"type": "text", "text": "Done."})
+
+
+@contextmanager
+def api(*answers: Mapping[str, object]) -> Iterator[tuple[str, list[Any]]]:
+    """An API that gives these answers one after the other; gives its address, and what was asked of it."""
+    asked: list[Any] = []
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps(left.pop(0)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+AGENT = """
+import asyncio, sys
+from anthropic import Anthropic, AsyncAnthropic
+from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
+
+way, url = sys.argv[1:]
+asking = dict(model="scripted", max_tokens=100, messages=[{"role": "user", "content": "Go on."}])
+
+async def main():
+    with AsyncMemoryTool.open("user") as tool:
+        async with AsyncAnthropic(api_key="none", base_url=url) as client:
+            return await client.beta.messages.tool_runner(tools=[tool], **asking).until_done()
+
+if way == "async":
+    last = asyncio.run(main())
+else:
+    with MemoryTool.open("user") as tool, Anthropic(api_key="none", base_url=url) as client:
+        last = client.beta.messages.tool_runner(tools=[tool], **asking).until_done()
+print(last.content[0].text)
+"""
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMSHEAF_", "ANTHROPIC_"))}
+    ours = {"HOME": settings.home, "CACHE": settings.cache, "STATE": settings.state, "EMBEDDER": "none"}
+    return {**kept, "NO_PROXY": "127.0.0.1", **{f"MEMSHEAF_{name}": value for name, value in ours.items()}}
+
+
+def converse(settings: Settings, way: str, *answers: Mapping[str, object]) -> list[tuple[str, bool]]:
+    """One conversation in a process of its own; gives what the tool answered, and whether that was an error."""
+    with api(*answers, SAYS) as (url, asked):
+        done = subprocess.run(
+            [sys.executable, "-c", AGENT, way, url],
+            env=environment(settings), capture_output=True, text=True, encoding="utf-8", check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert asked[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+    blocks = [block for request in asked for one in request["messages"] for block in one["content"]]
+    results = [block for block in blocks if isinstance(block, dict) and block["type"] == "tool_result"]
+    # a history that is sent again says the same again
+    return list({one["tool_use_id"]: (one["content"], one.get("is_error", False)) for one in results}.values())
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: Settings, way: str) -> None:
+    said = converse(
+        settings,
+        way,
+        uses({"command": "view", "path": "/memories"}),
+        uses(
+            {"command": "create", "path": "/memories/user_tabs.md", "file_text": TYPED},
+            {"command": "create", "path": "/memories/work/todo.txt", "file_text": "Buy milk.\n买牛奶\n"},
+        ),
+        uses({"command": "create", "path": "/memories/../x", "file_text": "x"}, {"command": "explode"}),
+    )
+    assert said[0] == (
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories",
+        False,
+    )
+    assert said[1:3] == [
+        ("File created successfully at: /memories/user_tabs.md", False),
+        ("File created successfully at: /memories/work/todo.txt", False),
+    ]
+    assert said[3] == ("Path /memories/../x would escape /memories directory", True)
+    assert said[4] == ("Unknown command: explode. There are view, create, str_replace, insert, delete, rename.", True)
+
+    said = converse(
+        settings,
+        way,
+        uses({"command": "view", "path": "/memories"}),
+        uses({"command": "view", "path": "/memories/work/todo.txt"}),
+        uses(
+            {
+                "command": "str_replace",
+                "path": "/memories/user_tabs.md",
+                "old_str": "tabs.",
+                "new_str": "8 wide tabs.",
+            }
+        ),
+    )
+    assert said[0][0].splitlines()[2:] == [
+        f"{len(TYPED)}B\t/memories/user_tabs.md", "20B\t/memories/work/", "20B\t/memories/work/todo.txt",
+    ]  # fmt: skip
+    assert said[1][0].endswith("     1\tBuy milk.\n     2\t买牛奶\n     3\t")
+
+    command = [sys.executable, "-m", "memsheaf", "--scope", "user", "list"]
+    shown_by_command = subprocess.run(
+        command, env=environment(settings), capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert "user_tabs.md" in shown_by_command.stdout, shown_by_command.stderr
+    with Sheaf.open("user", settings=settings) as sheaf:
+        assert "Use 8 wide tabs." in Tools(sheaf).call("memory_read", {"filename": "user_tabs.md"})
+
+
+def test_the_example_runs_without_a_key() -> None:
+    example = HERE.parent.parent / "examples" / "anthropic_memory.py"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        env={**kept, "NO_PROXY": "127.0.0.1"}, capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "     6\tTabs, 4 wide, in every language." in done.stdout
+    assert "release/todo.txt.md  [free]  1. Write the changelog" in done.stdout
+
+
+def test_calls_at_once_in_one_event_loop_lose_nothing(settings: Settings) -> None:
+    async def work(tool: AsyncMemoryTool) -> None:
+        await tool.call({"command": "create", "path": "/memories/a.txt", "file_text": "start\n"})
+        await asyncio.gather(
+            *(
+                tool.call(
+                    {"command": "insert", "path": "/memories/a.txt", "insert_line": 1, "insert_text": f"line {at}"}
+                )
+                for at in range(20)
+            )
+        )
+
+    with AsyncMemoryTool.open("user", settings=settings) as tool:
+        asyncio.run(work(tool))
+        lines = tool.sheaf.read("a.txt.md").text.splitlines()
+        assert asyncio.run(tool.clear_all_memory()) == "All memory cleared"
+    assert sorted(lines) == sorted(["start", *(f"line {at}" for at in range(20))])
+
+
+WRITER = """
+import sys
+from memsheaf.adapters.anthropic_memory import MemoryTool
+
+with MemoryTool.open("user") as tool:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for at in range(25):
+        line = f"{sys.argv[1]} {at}"
+        tool.call({"command": "insert", "path": "/memories/log.txt", "insert_line": 1, "insert_text": line + " ?"})
+        tool.call({"command": "str_replace", "path": "/memories/log.txt", "old_str": line + " ?", "new_str": line})
+"""
+
+
+def test_two_processes_that_edit_one_file_at_once_lose_nothing(tool: MemoryTool, settings: Settings) -> None:
+    create(tool, "/memories/log.txt", "start\n")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, name],
+            env=environment(settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for name in ("left", "right")
+    ]  # fmt: skip
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
+
+    wanted = ["start", *(f"{name} {at}" for name in ("left", "right") for at in range(25))]
+    assert sorted(files(tool)["log.txt.md"].splitlines()) == sorted(wanted)

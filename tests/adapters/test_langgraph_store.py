@@ -1,0 +1,879 @@
+"""LangGraph's store over a sheaf: one readable file an item, nothing lost, nothing mixed up."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, reject
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+from memsheaf import Settings, Sheaf, Turn
+from memsheaf.adapters.items import Kept, place, read, write
+from memsheaf.adapters.langgraph import MemsheafStore
+from memsheaf.errors import BadHeader, PathRefused, ReadOnly, SecretFound, TextRefused
+from memsheaf.flow.turns import Message
+from memsheaf.guard.duplicates import fact
+from memsheaf.guard.names import check_path, fold
+from memsheaf.llm.scripted import Scripted
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPORA = ROOT / "tests" / "corpora"
+USER = ("users", "123")
+TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs, not spaces."}
+NOON = datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = NOON.timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, **time: float) -> None:
+        self.now += timedelta(**time).total_seconds()
+
+
+def chosen(folder: Path) -> Settings:
+    home, cache, state = (str(folder / name) for name in ("home", "cache", "state"))
+    return Settings(home, cache, state=state, embedder="none")
+
+
+@pytest.fixture
+def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
+    with Sheaf.open("agent/assistant", settings=chosen(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(sheaf: Sheaf, clock: Clock) -> MemsheafStore:
+    return MemsheafStore(sheaf, clock=clock)
+
+
+def file_of(sheaf: Sheaf, namespace: tuple[str, ...], key: str) -> Path:
+    return Path(sheaf.root) / place(namespace, key)
+
+
+def value_of(store: MemsheafStore, namespace: tuple[str, ...], key: str) -> object:
+    item = store.get(namespace, key)
+    return item.value if item else None
+
+
+def keys(items: list[Any]) -> list[str]:
+    return [item.key for item in items]
+
+
+# what a person finds in the folder
+
+
+def test_a_value_is_a_file_that_a_person_can_read(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "prefs", {"theme": "dark", "langue": "français"})
+
+    assert file_of(sheaf, USER, "prefs").read_text("utf-8") == (
+        '---\nname: prefs\ndescription: users / 123\nnamespace:\n  - users\n  - "123"\nkey: prefs\n'
+        'created: "2026-11-15T12:00:00.123456Z"\nupdated: "2026-11-15T12:00:00.123456Z"\nsource: agent\n---\n'
+        '```json langgraph\n{\n  "theme": "dark",\n  "langue": "français"\n}\n```\n'
+    )
+
+
+def test_a_value_that_is_a_memory_is_recalled_everywhere(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "indent", TABS | {"confidence": 0.9})
+
+    memory = sheaf.read("langgraph/users/123/indent.md")
+    assert (memory.name, memory.kind, memory.body.splitlines()[0]) == (
+        "Prefers tabs",
+        "user",
+        "Use tabs, not spaces.",
+    )
+    assert [one.memory.path for one in sheaf.recall("Should I indent with tabs or spaces?").memories] == [memory.path]
+    assert value_of(store, USER, "indent") == TABS | {"confidence": 0.9}
+
+
+def test_a_memory_that_a_person_puts_there_is_an_item(sheaf: Sheaf, store: MemsheafStore) -> None:
+    sheaf.remember("Tea", "What to offer", "user", "Drinks green tea.", path="langgraph/users/123/tea.md")
+
+    tea = {"name": "Tea", "description": "What to offer", "type": "user", "content": "Drinks green tea."}
+    assert value_of(store, USER, "tea") == tea
+    assert keys(store.search(USER)) == ["tea"]
+
+
+def test_what_a_person_edits_is_what_the_graph_gets(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "prefs", {"theme": "dark"})
+    store.put(USER, "indent", TABS)
+    store.search(USER)
+    for key, old, new in (("prefs", "dark", "light"), ("indent", "not spaces", "never spaces")):
+        file = file_of(sheaf, USER, key)
+        file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
+
+    assert value_of(store, USER, "prefs") == {"theme": "light"}
+    assert {item.key: item.value for item in store.search(USER)} == {
+        "prefs": {"theme": "light"},
+        "indent": TABS | {"content": "Use tabs, never spaces."},
+    }
+
+
+def test_line_ends_of_another_system_change_nothing(sheaf: Sheaf, store: MemsheafStore) -> None:
+    for key, value in (("prefs", {"theme": "dark"}), ("indent", TABS), ("more", TABS | {"n": 1})):
+        store.put(USER, key, value)
+        file = file_of(sheaf, USER, key)
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+
+        assert value_of(store, USER, key) == value
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"theme": "dark"', '"theme": dark'),
+        ('{\n  "theme": "dark"\n}', "[1, 2]"),
+        ("```json langgraph", "```json"),
+        ('{\n  "theme": "dark"\n}', "[" * 100_000),
+        ("key: prefs", "key: &anchor prefs"),
+        ("key: prefs", "key: other"),
+        ("  - users\n", "  - people\n"),
+        ("---\nname", "name"),
+        ('created: "2026', 'created: "yesterday'),
+    ],
+)
+def test_a_file_edited_into_something_else_is_told_and_never_touched(
+    sheaf: Sheaf, store: MemsheafStore, caplog: pytest.LogCaptureFixture, old: str, new: str
+) -> None:
+    store.put(USER, "prefs", {"theme": "dark"})
+    store.put(USER, "other", {"theme": "dark"})
+    file = file_of(sheaf, USER, "prefs")
+    file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
+    broken = file.read_bytes()
+
+    for op in (GetOp(USER, "prefs"), PutOp(USER, "prefs", {"theme": "light"}), PutOp(USER, "prefs", None)):
+        with pytest.raises(BadHeader, match=r"prefs\.md"):
+            store.batch([op])
+    with caplog.at_level(logging.WARNING):
+        assert keys(store.search(USER)) == ["other"]
+        assert store.list_namespaces() == [USER]
+    assert "prefs.md" in caplog.text
+    assert file.read_bytes() == broken
+
+
+def test_what_else_stands_in_a_header_stays(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "indent", TABS)
+    file = file_of(sheaf, USER, "indent")
+    marks = "pinned: true\nmood: calm  # mine\nexpires: 2026-12-01\n"
+    file.write_text(file.read_text("utf-8").replace("key:", f"{marks}key:"), "utf-8")
+
+    store.put(USER, "indent", TABS | {"content": "Use spaces."})
+
+    memory = sheaf.read("langgraph/users/123/indent.md")
+    assert "mood: calm  # mine" in memory.text
+    assert memory.pinned
+    assert memory.expires == "", "which spoke of the old fact"
+
+
+# nothing is lost
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+TEXT = st.text(max_size=60) | st.sampled_from(
+    ["", "```", "```json langgraph\n{}\n```", "---\n", "a\n\n\n", "\r", " x "]
+)
+VALUES = st.dictionaries(st.text(), JSON, max_size=5) | st.fixed_dictionaries(
+    {"name": TEXT, "type": st.sampled_from(["user", "project", "other"]), "content": TEXT},
+    optional={"description": TEXT | st.integers(), "key": JSON, "created": JSON, "": JSON},
+)
+LABELS = st.text(st.characters(exclude_characters=".\0", exclude_categories=["Cs"]), min_size=1, max_size=120)
+NAMES = LABELS | st.sampled_from(
+    ["con", "NUL", "memory", "agents", "a", "A", "é", "e\u0301", "ﬁ", "fi", "a/b", "*", " "]
+)
+KEYS = NAMES | st.sampled_from(["", ".", "..", "../x", "a.md", "\0", "x_conflict", "a-conflict-20200101-101010"])
+PLACES = st.tuples(st.lists(NAMES, max_size=6).map(tuple), KEYS)
+
+
+@given(PLACES, VALUES)
+def test_an_item_comes_back_from_its_file_as_it_was(
+    where: tuple[tuple[str, ...], str], value: dict[str, Any]
+) -> None:
+    item = Kept(*where, value, NOON, NOON + timedelta(microseconds=1), 0.1, NOON, searched=False)
+
+    found = read(write(item, None, source="agent"))
+
+    assert found == item
+    assert json.dumps(found.value, sort_keys=True) == json.dumps(value, sort_keys=True), "true is not 1, nor 1.0 1"
+
+
+@given(PLACES, VALUES, VALUES)
+def test_an_item_comes_back_from_the_file_of_another(
+    where: tuple[tuple[str, ...], str], old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    was = write(Kept(*where, old, NOON, NOON, 5.0, NOON, searched=False), None, source="agent")
+    item = Kept(*where, new, NOON, NOON)
+
+    assert read(write(item, was, source="agent")) == item
+
+
+@given(st.lists(PLACES, min_size=2, max_size=8, unique=True))
+def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, ...], str]]) -> None:
+    paths = [place(*where) for where in places]
+
+    assert [check_path(path) for path in paths] == paths
+    assert len({fold(path) for path in paths}) == len(paths)
+
+
+@hypothesis_settings(max_examples=15, deadline=None)
+@given(st.dictionaries(PLACES.filter(lambda where: where[0]), VALUES, min_size=1, max_size=6))
+def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, items: dict[Any, Any]) -> None:
+    with Sheaf.open("user", settings=chosen(tmp_path_factory.mktemp("any"))) as sheaf:
+        store = MemsheafStore(sheaf)
+        try:
+            store.batch([PutOp(namespace, key, value) for (namespace, key), value in items.items()])
+        except SecretFound:  # it does write passwords, in all languages
+            reject()
+
+        assert {where: value_of(store, *where) for where in items} == items
+        assert {(item.namespace, item.key): item.value for item in store.search((), limit=100)} == items
+        assert store.list_namespaces() == sorted({namespace for namespace, _ in items})
+        for prefix in {namespace[:3] for namespace, _ in items}:
+            below = [item.namespace for item in store.search(prefix, limit=100)]
+            assert sorted(below) == sorted(one for one, _ in items if one[: len(prefix)] == prefix)
+
+
+def test_what_json_can_say_and_a_file_hardly_comes_back(store: MemsheafStore) -> None:
+    store.put(USER, "odd", {"half": "\ud800", "whole": "😀", "controls": "\0\x1b\x7f\u2028", "inf": float("-inf")})
+    store.put(USER, "nan", {"nan": float("nan"), "one": 1, "yes": True, "float": 1.0})
+
+    odd = {"half": "\ud800", "whole": "😀", "controls": "\0\x1b\x7f\u2028", "inf": float("-inf")}
+    assert value_of(store, USER, "odd") == odd
+    assert str(value_of(store, USER, "nan")) == "{'nan': nan, 'one': 1, 'yes': True, 'float': 1.0}"
+
+
+def test_paths_are_readable_where_they_can_be() -> None:
+    assert place(("users", "123"), "prefs") == "langgraph/users/123/prefs.md"
+    assert place(("用户", "a_b"), "键") == "langgraph/用户/a_b/键.md"
+    assert place(("a", "b", "c"), "d") == "langgraph/a/b/c/d.md"
+    assert place(("a", "b", "c", "d", "e"), "f").startswith("langgraph/a/b/c-d-e@")
+    assert place(("users",), "Ann Lee").startswith("langgraph/users/ann-lee@")
+
+
+def test_every_path_of_the_corpus_is_a_key_like_any_other(sheaf: Sheaf, store: MemsheafStore) -> None:
+    cases = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
+    inputs = [case["input"] for case in cases if isinstance(case.get("input"), str)]
+
+    for given_key in inputs:
+        label = given_key.replace(".", "_").replace("\0", "_") or "_"
+        store.put(("keys",), given_key, {"key": given_key})
+        store.put((label,), "k", {"label": label})
+        assert value_of(store, ("keys",), given_key) == {"key": given_key}
+        assert value_of(store, (label,), "k") == {"label": label}
+
+    outside = [path for path in Path(sheaf.root).rglob("*.md") if path.name != "MEMORY.md"]
+    assert all((Path(sheaf.root) / "langgraph") in path.parents for path in outside)
+
+
+def test_every_text_of_the_corpora_comes_back(store: MemsheafStore) -> None:
+    texts = [case["payload"] for case in json.loads((CORPORA / "injection.json").read_text("utf-8"))["cases"]]
+    malformed = json.loads((CORPORA / "malformed_frontmatter.json").read_text("utf-8"))["cases"]
+    texts += [case["content"] for case in malformed if "content" in case]
+
+    for text in texts:
+        for value in ({"text": text}, TABS | {"content": text}, TABS | {"name": text, "description": text}):
+            store.put(USER, "k", value)
+            assert value_of(store, USER, "k") == value
+
+
+def test_a_value_may_be_changed_by_who_gets_it(store: MemsheafStore) -> None:
+    store.put(USER, "list", {"items": [1]})
+    for item in (*store.search(USER), store.get(USER, "list")):
+        assert item
+        item.value["items"].append(2)
+
+    assert store.search(USER)[0].value == {"items": [1]}
+
+
+# what is refused
+
+
+def test_a_secret_stops_the_whole_batch(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "kept", {"n": 1})
+    cases = json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
+
+    for case in (case for case in cases if case["expect"] == "flag"):
+        text = "".join(case["parts"])
+        for value in (
+            {"text": text},
+            {"deep": [{"er": text}]},
+            {text: 1},
+            TABS | {"content": text},
+            TABS | {"x": text},
+        ):
+            with pytest.raises(SecretFound):
+                store.batch([PutOp(USER, "kept", {"n": 2}), PutOp(USER, "new", {}), PutOp(USER, "bad", value)])
+
+    assert {item.key: item.value for item in store.search(USER)} == {"kept": {"n": 1}}
+    assert len(list(sheaf.log())) == 1
+
+
+def test_a_value_that_a_file_cannot_hold_is_refused(sheaf: Sheaf, store: MemsheafStore) -> None:
+    for value in ({"x": "y" * 300_000}, {"x": ["y" * 1000] * 300}):
+        with pytest.raises(TextRefused, match="larger than 256 KiB"):
+            store.batch([PutOp(USER, "fine", {}), PutOp(USER, "large", value)])
+    with pytest.raises(TextRefused, match="header is longer"):
+        store.put(USER, "k" * 20_000, {})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        store.put(USER, "now", {"at": NOON})
+    assert list(sheaf.list()) == []
+
+
+def test_what_no_file_may_be_is_not_read(sheaf: Sheaf, store: MemsheafStore, tmp_path: Path) -> None:
+    store.put(USER, "prefs", {"theme": "dark"})
+    file = file_of(sheaf, USER, "prefs")
+    file.rename(tmp_path / "elsewhere.md")
+    file.symlink_to(tmp_path / "elsewhere.md")
+
+    with pytest.raises(PathRefused):
+        store.get(USER, "prefs")
+    assert store.search(USER) == []
+
+
+def test_a_sheaf_for_reading_answers_and_refuses_changes(sheaf: Sheaf, store: MemsheafStore, tmp_path: Path) -> None:
+    store.put(USER, "prefs", {"theme": "dark"}, ttl=10)
+
+    with Sheaf.open("agent/assistant", settings=chosen(tmp_path), read_only=True) as closed:
+        reader = MemsheafStore(closed, clock=lambda: NOON.timestamp() + 300)
+        assert value_of(reader, USER, "prefs") == {"theme": "dark"}
+        assert keys(reader.search(USER)) == ["prefs"]
+        with pytest.raises(ReadOnly):
+            reader.put(USER, "prefs", {})
+
+
+# one batch
+
+
+def test_a_batch_answers_what_was_before_it_and_is_one_commit(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "a", {"n": 1})
+    found, _, _, _, listed, searched = store.batch(
+        [
+            GetOp(USER, "a"),
+            PutOp(USER, "a", {"n": 2}),
+            PutOp(("new",), "b", {"n": 3}),
+            PutOp(USER, "a", {"n": 4}),
+            ListNamespacesOp(),
+            SearchOp(USER),
+        ]
+    )
+
+    assert found.value == {"n": 1}  # type: ignore[union-attr]
+    assert listed == [USER]
+    assert [item.value for item in searched] == [{"n": 1}]  # type: ignore[union-attr]
+    assert value_of(store, USER, "a") == {"n": 4}, "the last of two puts"
+    assert len(list(sheaf.log())) == 2
+
+    sheaf.undo()
+
+    assert value_of(store, USER, "a") == {"n": 1}
+    assert store.list_namespaces() == [USER]
+
+
+def test_what_is_deleted_comes_back_by_undo(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "indent", TABS)
+    store.delete(USER, "indent")
+    store.delete(USER, "never-there")
+
+    assert store.get(USER, "indent") is None
+    assert store.search(USER) == []
+    assert store.list_namespaces() == []
+
+    sheaf.undo()
+
+    assert value_of(store, USER, "indent") == TABS
+
+
+def test_what_is_deleted_is_not_learned_again(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(USER, "indent", TABS)
+    memory = sheaf.read("langgraph/users/123/indent.md")
+    assert sheaf.store.buried(fact(memory)) is None
+
+    store.delete(USER, "indent")
+
+    assert sheaf.store.buried(fact(memory))
+
+
+def test_times_are_those_of_the_first_and_of_the_last_put(store: MemsheafStore, clock: Clock) -> None:
+    store.put(USER, "prefs", {"n": 1})
+    clock.forward(seconds=1.5)
+    store.put(USER, "prefs", {"n": 2})
+
+    item = store.get(USER, "prefs")
+
+    assert item
+    assert (item.created_at, item.updated_at) == (NOON, NOON + timedelta(seconds=1.5))
+
+
+# searching
+
+
+@pytest.fixture
+def shop(store: MemsheafStore, clock: Clock) -> MemsheafStore:
+    values: dict[str, dict[str, Any]] = {
+        "apple": {"color": "red", "price": 2, "fresh": True, "size": {"w": 1, "h": 2}, "tags": ["fruit", "sour"]},
+        "car": {"color": "red", "price": 20_000.5, "fresh": False, "text": "a vehicle"},
+        "pear": {"color": "green", "price": 1, "tags": ["fruit"], "a.b": 1},
+        "note": {"price": "low", "fresh": None, "a": {"b": 2}},
+    }
+    for key, value in values.items():
+        store.put(("shop",), key, value)
+        clock.forward(seconds=1)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, "note pear car apple"),
+        ({"color": "red"}, "car apple"),
+        ({"color": "red", "fresh": True}, "apple"),
+        ({"color": {"$ne": "red"}}, "note pear"),
+        ({"price": {"$gt": 1}}, "car apple"),
+        ({"price": {"$gte": 1, "$lt": 20_000}}, "pear apple"),
+        ({"price": {"$lte": "m"}}, "note"),
+        ({"price": {"$eq": 2}}, "apple"),
+        ({"price": {"$lt": 10**400}}, "pear car apple"),
+        ({"fresh": 1}, ""),
+        ({"price": True}, ""),
+        ({"fresh": None}, "note pear"),
+        ({"size": {"w": 1}}, "apple"),
+        ({"size.h": {"$gt": 1}}, "apple"),
+        ({"a.b": 1}, "pear"),
+        ({"a.b": 2}, "note"),
+        ({"tags": ["fruit"]}, "pear"),
+        ({"tags": {"$ne": ["fruit"]}}, "note car apple"),
+        ({"color') OR 1=1 --": "x"}, ""),
+    ],
+    ids=str,
+)
+def test_a_filter_finds_what_it_says_newest_first(shop: MemsheafStore, wanted: dict[str, Any], found: str) -> None:
+    assert keys(shop.search(("shop",), filter=wanted)) == found.split()
+
+
+def test_pages_follow_each_other(shop: MemsheafStore) -> None:
+    pages = [keys(shop.search(("shop",), limit=3, offset=offset)) for offset in (0, 3, 6)]
+
+    assert pages == [["note", "pear", "car"], ["apple"], []]
+
+
+def test_an_unknown_operator_is_an_error(shop: MemsheafStore) -> None:
+    with pytest.raises(ValueError, match=r"\$near"):
+        shop.search(("shop",), filter={"price": {"$near": 1}})
+
+
+def test_a_query_finds_by_words_and_gives_a_score(shop: MemsheafStore) -> None:
+    shop.put(("other",), "car", {"text": "a vehicle"})
+
+    (item,) = shop.search(("shop",), query="which vehicle?")
+
+    assert item.key == "car"
+    assert item.score
+    assert item.score > 0
+    assert keys(shop.search((), query="fruit", filter={"color": "green"})) == ["pear"]
+    assert shop.search((), query="elephants") == []
+
+
+def test_a_query_finds_what_many_others_stand_before(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.put(("few",), "one", {"text": "Somebody might like a cup of tea, perhaps a green one."})
+    store.put(("few",), "two", {"text": "Something else"})
+    many = [{"text": "green tea " * (2 + number % 3), "n": number} for number in range(120)]
+    store.batch([PutOp(("many", str(value["n"])), "k", value) for value in many])
+
+    assert "langgraph/few/one.md" not in [row.path for row in sheaf.search("green tea", limit=1000)]
+    assert keys(store.search(("few",), query="green tea")) == ["one"]
+    assert [item.value["n"] for item in store.search((), query="green tea", filter={"n": 7})] == [7]
+    assert len(store.search(("many",), query="green tea", limit=100, offset=60)) == 60
+
+
+def test_an_item_that_is_not_indexed_is_found_by_its_fields_alone(store: MemsheafStore) -> None:
+    store.put(USER, "quiet", {"text": "green tea"}, index=False)
+    store.put(USER, "loud", {"text": "green tea"}, index=["text"])
+
+    assert keys(store.search(USER, query="green tea")) == ["loud"]
+    assert sorted(keys(store.search(USER, filter={"text": "green tea"}))) == ["loud", "quiet"]
+
+
+OPENED: list[str] = []
+WATCHING = threading.Event()
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and WATCHING.is_set() and str(arguments[0]).endswith(".md"):
+        OPENED.append(str(arguments[0]))
+
+
+def test_files_are_read_once_however_often_one_searches(sheaf: Sheaf, store: MemsheafStore) -> None:
+    store.batch([PutOp(("many", str(number % 5)), f"k{number}", {"n": number}) for number in range(300)])
+    store.search((), filter={"n": 1})
+    sheaf.index.look()
+    sys.addaudithook(watch)  # for good: it cannot be taken off
+    WATCHING.set()
+    try:
+        for number in range(5):
+            assert keys(store.search(("many",), filter={"n": number})) == [f"k{number}"]
+    finally:
+        WATCHING.clear()
+
+    assert len(OPENED) < 300, "the index looks again at what was changed a moment ago, 100 at a time"
+
+
+def test_namespaces_are_listed_by_their_beginning_end_and_depth(store: MemsheafStore) -> None:
+    spaces = [("a",), ("a", "b"), ("a", "b", "c", "d"), ("a", "x", "c"), ("z", "c")]
+    store.batch([PutOp(space, "k", {}) for space in spaces])
+
+    assert store.list_namespaces() == spaces
+    assert store.list_namespaces(prefix=("a",), max_depth=2) == [("a",), ("a", "b"), ("a", "x")]
+    assert store.list_namespaces(suffix=("c",)) == [("a", "x", "c"), ("z", "c")]
+    assert store.list_namespaces(prefix=("a", "*", "c")) == [("a", "b", "c", "d"), ("a", "x", "c")]
+    assert store.list_namespaces(prefix=("a",), suffix=("*", "d")) == [("a", "b", "c", "d")]
+    assert store.list_namespaces(limit=2, offset=1) == spaces[1:3]
+    with pytest.raises(ValueError, match="infix"):
+        store.batch([ListNamespacesOp((MatchCondition("infix", ("a",)),))])  # type: ignore[arg-type]
+
+
+# the time that items have
+
+
+def test_an_item_whose_time_is_over_is_not_served_and_then_swept(
+    sheaf: Sheaf, store: MemsheafStore, clock: Clock
+) -> None:
+    store.put(USER, "short", {"n": 1}, ttl=10)
+    store.put(("brief",), "short", {"n": 1}, ttl=10)
+    store.put(USER, "long", {"n": 2})
+    clock.forward(minutes=10)
+
+    assert store.get(USER, "short") is None
+    assert keys(store.search(())) == ["long"]
+    assert store.search((), query="short") == []
+    assert store.list_namespaces() == [USER]
+    assert file_of(sheaf, USER, "short").exists()
+
+    assert store.sweep_ttl() == 2
+    assert store.sweep_ttl() == 0
+
+    assert not file_of(sheaf, USER, "short").exists()
+    assert next(iter(sheaf.log())).why == "langgraph: expired"
+    sheaf.undo()
+    assert file_of(sheaf, USER, "short").exists()
+
+
+def test_reading_begins_the_time_anew(sheaf: Sheaf, store: MemsheafStore, clock: Clock) -> None:
+    store.put(USER, "a", {"n": 1}, ttl=10)
+    store.put(USER, "b", {"n": 2}, ttl=10)
+    store.put(USER, "c", {"n": 3}, ttl=10)
+    clock.forward(minutes=6)
+    assert store.get(USER, "a")
+    assert keys(store.search(USER, filter={"n": 2})) == ["b"]
+    assert store.get(USER, "c", refresh_ttl=False)
+    clock.forward(minutes=6)
+
+    assert sorted(keys(store.search(USER))) == ["a", "b"]
+    item = store.get(USER, "a")
+    assert item
+    assert item.updated_at == NOON, "it was read, not changed"
+
+
+def test_not_every_read_is_a_write(sheaf: Sheaf, store: MemsheafStore, clock: Clock) -> None:
+    store.put(USER, "a", {"n": 1}, ttl=100)
+    for _ in range(50):
+        clock.forward(seconds=1)
+        assert store.get(USER, "a")
+
+    assert len(list(sheaf.log())) == 1
+
+
+def test_time_is_given_by_the_store_unless_the_put_says_otherwise(sheaf: Sheaf, clock: Clock) -> None:
+    store = MemsheafStore(sheaf, ttl={"default_ttl": 5, "refresh_on_read": False}, clock=clock)
+    store.put(USER, "usual", {})
+    store.put(USER, "longer", {}, ttl=20)
+    store.put(USER, "ever", {}, ttl=None)
+    clock.forward(minutes=4)
+    assert store.get(USER, "usual")
+    clock.forward(minutes=4)
+
+    assert sorted(keys(store.search(USER))) == ["ever", "longer"]
+    store.put(USER, "longer", {"n": 1}, ttl=None)
+    clock.forward(days=1)
+    assert sorted(keys(store.search(USER))) == ["ever", "longer"]
+
+
+def test_what_is_put_after_its_time_is_a_new_item(store: MemsheafStore, clock: Clock) -> None:
+    store.put(USER, "a", {"n": 1}, ttl=1)
+    clock.forward(minutes=2)
+    store.put(USER, "a", {"n": 2})
+
+    item = store.get(USER, "a")
+
+    assert item
+    assert item.created_at == NOON + timedelta(minutes=2)
+
+
+def test_the_sweeper_sweeps_until_it_is_stopped(sheaf: Sheaf, store: MemsheafStore, clock: Clock) -> None:
+    store.put(USER, "short", {"n": 1}, ttl=10)
+    clock.forward(minutes=11)
+    file, deadline = file_of(sheaf, USER, "short"), time.monotonic() + 30
+
+    store.start_ttl_sweeper(0.0005)
+    while file.exists() and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+
+    assert store.stop_ttl_sweeper(30)
+    assert not file.exists()
+    future = store.start_ttl_sweeper(60)
+    assert future.cancel()
+    assert store.stop_ttl_sweeper(30)
+
+
+# several at once
+
+
+def test_threads_and_tasks_lose_nothing(store: MemsheafStore) -> None:
+    def work(worker: int) -> None:
+        for number in range(10):
+            store.put(("w", str(worker)), f"k{number}", {"n": number})
+            store.put(("shared",), "k", {"worker": worker, "n": number})
+            assert store.get(("w", str(worker)), f"k{number}")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+
+    async def tasks() -> None:
+        await asyncio.gather(*(store.aput(("t",), f"k{number}", {"n": number}) for number in range(30)))
+        assert len(await store.asearch(("t",), limit=100)) == 30
+
+    asyncio.run(tasks())
+
+    assert len(store.search(("w",), limit=1000)) == 60
+    item = store.get(("shared",), "k")
+    assert item
+    assert item.value["n"] == 9
+
+
+WORKER = """
+import sys
+from memsheaf import Settings, Sheaf
+from memsheaf.adapters.langgraph import MemsheafStore
+from langgraph.store.base import PutOp
+folder, name = sys.argv[1:]
+with Sheaf.open("user", settings=Settings(folder + "/home", folder + "/cache", state=folder + "/state")) as sheaf:
+    store = MemsheafStore(sheaf)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(25):
+        both = PutOp(("both",), "k", {"by": name, "n": number})
+        store.batch([PutOp(("own", name), f"k{number}", {"n": number}), both])
+"""
+
+
+def test_consolidation_leaves_items_alone_and_holds_nothing_against_them(sheaf: Sheaf, store: MemsheafStore) -> None:
+    users = [("users", name) for name in ("ann", "bob")]
+    for user in users:
+        store.put(user, "indent", TABS)
+    mine = sheaf.remember("Likes tabs", "Indentation", "user", TABS["content"], anyway=True).path
+
+    assert sheaf.consolidate(apply=True).groups == ()
+    assert [value_of(store, user, "indent") for user in users] == [TABS, TABS]
+    assert sheaf.read(mine).body.strip() == TABS["content"]
+
+
+@pytest.mark.parametrize("model", [None, "scripted"])
+def test_what_is_said_in_a_conversation_changes_no_item(
+    sheaf: Sheaf, store: MemsheafStore, model: str | None
+) -> None:
+    value = {"name": "Release day", "type": "project", "content": "The release of the shop is on Friday."}
+    store.put(("users", "ann"), "release", value)
+    said = "Remember that the release of the shop is on Monday now."
+    path = place(("users", "ann"), "release")
+    new = value | {"description": "When", "content": "The release of the shop is on Monday now."}
+    answered = {"memories": [new | {"action": "update", "file": path, "scope": "persistent", "messages": [1]}]}
+    sheaf.learn(Turn("c", (Message("user", said),)))
+
+    sheaf.distil(Scripted([answered] * 3) if model else None)
+
+    assert value_of(store, ("users", "ann"), "release") == value
+
+
+@pytest.mark.parametrize("doubt", ["trust: unconfirmed", "expires: 2026-11-14"])
+def test_what_nobody_vouches_for_or_is_over_is_not_served(
+    sheaf: Sheaf, store: MemsheafStore, caplog: pytest.LogCaptureFixture, doubt: str
+) -> None:
+    store.put(USER, "indent", TABS)
+    file = file_of(sheaf, USER, "indent")
+    file.write_text(file.read_text("utf-8").replace("source: agent", f"source: agent\n{doubt}"), "utf-8")
+
+    assert (store.search(USER), store.search(USER, query="tabs")) == ([], [])
+    if "trust" in doubt:
+        for op in (GetOp(USER, "indent"), PutOp(USER, "indent", TABS)):
+            with pytest.raises(TextRefused, match="unconfirmed"):  # a program does not lift a doubt
+                store.batch([op])
+        assert "unconfirmed" in caplog.text
+        sheaf.by = "user"
+        sheaf.confirm(file.relative_to(sheaf.root).as_posix())
+        assert value_of(store, USER, "indent") == TABS
+    else:
+        assert store.get(USER, "indent") is None
+        store.put(USER, "indent", TABS)
+        assert value_of(store, USER, "indent") == TABS
+
+
+def test_two_processes_lose_nothing(tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=chosen(tmp_path)) as sheaf:
+        store = MemsheafStore(sheaf)
+        commands = [[sys.executable, "-c", WORKER, str(tmp_path), name] for name in ("one", "two")]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with ExitStack() as both:
+            workers = [both.enter_context(subprocess.Popen(command, **pipes)) for command in commands]  # type: ignore[call-overload]
+            assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * 2
+            for worker in workers:
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+            assert [worker.wait(120) for worker in workers] == [0, 0]
+
+        for name in ("one", "two"):
+            assert sorted(item.value["n"] for item in store.search(("own", name), limit=100)) == list(range(25))
+        item = store.get(("both",), "k")
+        assert item
+        assert item.value["n"] == 24
+        assert len(list(sheaf.log("langgraph/both/k.md"))) == 50
+
+
+# in a graph
+
+GRAPH = """
+import sys
+from typing import TypedDict
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from memsheaf import Settings, Sheaf
+from memsheaf.adapters.langgraph import MemsheafStore
+
+class State(TypedDict, total=False):
+    say: str
+    found: list[str]
+
+def save(state: State, runtime: Runtime) -> State:
+    if state["say"]:
+        runtime.store.put(("users", "123"), "said", {"text": state["say"]})
+    return {}
+
+async def find(state: State, runtime: Runtime) -> State:
+    return {"found": [item.value["text"] for item in await runtime.store.asearch(("users",), query="tea")]}
+
+builder = StateGraph(State)
+builder.add_node("save", save)
+builder.add_node("find", find)
+builder.add_edge(START, "save")
+builder.add_edge("save", "find")
+builder.add_edge("find", END)
+folder, said = sys.argv[1:]
+import asyncio
+with Sheaf.open("user", settings=Settings(folder + "/home", folder + "/cache", state=folder + "/state")) as sheaf:
+    graph = builder.compile(store=MemsheafStore(sheaf))
+    print(asyncio.run(graph.ainvoke({"say": said}))["found"])
+"""
+
+
+def test_a_graph_saves_in_one_process_and_finds_in_another(tmp_path: Path) -> None:
+    def run(said: str) -> str:
+        command = [sys.executable, "-c", GRAPH, str(tmp_path), said]
+        return subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+
+    run("Drinks green tea.")
+
+    assert run("") == "['Drinks green tea.']\n"
+
+
+def test_the_example_runs() -> None:
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "langgraph_store.py")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8")
+
+    assert ran.returncode == 0, ran.stderr
+    assert "Which tea do I drink? -> I drink green tea in the morning." in ran.stdout
+
+
+def test_without_the_package_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['langgraph'] = None; import memsheaf.adapters.langgraph"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "pip install 'memsheaf[langgraph]'" in ran.stderr
+
+
+# LangGraph's own tests of its SQLite store
+
+SQLITE = "it tests functions inside of the SQLite store"
+OWN_INDEX = "it brings an embedder and a list of fields; ours searches all words, and by the sheaf's own embedder"
+COSINE = "it expects all items, by the cosine of its own embedder; ours gives those that have to do with the query"
+NO_SQL = "it wants a key of a filter refused that could be SQL; here it is a key like others"
+DEVIATIONS = {
+    "test_store.py::test_nonnull_migrations": SQLITE,
+    "test_store.py::test_escape_glob_literal": SQLITE,
+    "test_store.py::test_namespace_match_pattern": SQLITE,
+    "test_store.py::test_list_namespaces_prefix_uses_indexable_condition": SQLITE,
+    "test_store.py::test_vector_store_initialization": OWN_INDEX,
+    "test_async_store.py::test_vector_store_initialization": OWN_INDEX,
+    "test_store.py::test_vector_search_with_filters": COSINE,
+    "test_store.py::test_embed_with_path": COSINE,
+    "test_async_store.py::test_embed_with_path": COSINE,
+    "test_store.py::test_embed_with_path_operation_config": COSINE,
+    "test_store.py::test_scores": COSINE,
+    "test_store.py::test_sql_injection_vulnerability": NO_SQL,
+    "test_async_store.py::test_no_running_loop": "it wants the synchronous calls refused in an event loop; ours work",
+}
+PASSED = 47
+
+
+def test_the_tests_of_the_sqlite_store_pass_but_for_known_deviations(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "conformance" / "langgraph_store.py"
+    spec = importlib.util.spec_from_file_location("langgraph_store", script)
+    assert spec
+    assert spec.loader
+    conformance = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(conformance)
+    try:
+        outcomes = conformance.run(tmp_path)
+    except conformance.Unreachable as error:
+        pytest.skip(f"no package index: {error}")
+
+    failed = {name for name, found in outcomes.items() if found != {"passed"}}
+    assert failed == set(DEVIATIONS), (tmp_path / "report.txt").read_text()
+    assert len(outcomes) - len(failed) == PASSED
+
+
+def test_the_page_states_what_passed() -> None:
+    page = (ROOT / "docs" / "langgraph.md").read_text("utf-8")
+
+    assert f"{PASSED} of {PASSED + len(DEVIATIONS)}" in page
+    for name in DEVIATIONS:
+        assert name.partition("::")[2] in page
