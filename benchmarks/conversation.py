@@ -189,7 +189,7 @@ def text_of(result: Mapping[str, Any], tool: str) -> str:
 
 def _no_paths(text: str) -> str:
     """
-    >>> _no_paths("cannot open /home/ann/store.db:\\nlocked")
+    >>> _no_paths("cannot open /var/data/store.db:\\nlocked")
     'cannot open (path) locked'
     """
     return re.sub(r"\S*[/\\]\S*", "(path)", " ".join(text.split()))[:80]

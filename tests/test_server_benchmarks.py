@@ -91,7 +91,7 @@ def test_what_nobody_asked_for_is_passed_over(environment: dict[str, str]) -> No
     [
         (("no-such-program-here",), "No such file or directory"),
         (script("pass"), "it ended"),
-        (answering("cannot open /home/ann/store.db", failed=True), "read_it failed: cannot open (path)"),
+        (answering("cannot open /var/data/store.db", failed=True), "read_it failed: cannot open (path)"),
         (answering("something else"), "read_it did not give the memory"),
     ],
 )

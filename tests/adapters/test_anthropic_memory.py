@@ -216,32 +216,33 @@ def test_spellings_that_are_one_file_on_some_systems_are_one_file(tool: MemoryTo
 
 
 def test_a_folder_has_one_spelling(tool: MemoryTool) -> None:
-    create(tool, "/memories/Work/a/plan")
+    create(tool, "/memories/Wares/a/plan")
 
-    there = "The folder /memories/Work is there already; spell it like that"
-    assert refusal(create, tool, "/memories/work/b/other") == there
+    there = "The folder /memories/Wares is there already; spell it like that"
+    assert refusal(create, tool, "/memories/wares/b/other") == there
     create(tool, "/memories/plan")
-    assert refusal(rename, tool, "/memories/plan", "/memories/WORK/plan") == there
+    assert refusal(rename, tool, "/memories/plan", "/memories/WARES/plan") == there
     assert (
-        refusal(rename, tool, "/memories/Work", "/memories/work") == "The destination /memories/work already exists"
+        refusal(rename, tool, "/memories/Wares", "/memories/wares")
+        == "The destination /memories/wares already exists"
     )
-    assert listed(tool, "/memories/work") == ["/memories/Work/a/", "/memories/Work/a/plan"]
+    assert listed(tool, "/memories/wares") == ["/memories/Wares/a/", "/memories/Wares/a/plan"]
     if sys.platform == "linux":  # two of them, made by somebody else
-        Path(tool.sheaf.root, "work").mkdir()
-        Path(tool.sheaf.root, "work", "b.md").write_text("b")
-        assert listed(tool, "/memories/work") == ["/memories/work/b.md"]
-        assert walked(tool) == {"/memories/Work/a/plan", "/memories/plan", "/memories/work/b.md"}
+        Path(tool.sheaf.root, "wares").mkdir()
+        Path(tool.sheaf.root, "wares", "b.md").write_text("b")
+        assert listed(tool, "/memories/wares") == ["/memories/wares/b.md"]
+        assert walked(tool) == {"/memories/Wares/a/plan", "/memories/plan", "/memories/wares/b.md"}
 
 
 def test_what_is_a_file_is_no_folder(tool: MemoryTool) -> None:
     create(tool, "/memories/plan")
-    create(tool, "/memories/work/plan")
+    create(tool, "/memories/wares/plan")
 
     assert "/memories/plan is a file's name" in refusal(create, tool, "/memories/plan/b.txt")
     assert "is a file's name" in refusal(create, tool, "/memories/x.md/b.txt")
-    assert "is a file's name" in refusal(rename, tool, "/memories/work", "/memories/x.md")
-    assert refusal(create, tool, "/memories/work") == "File /memories/work already exists"
-    assert refusal(replace, tool, "/memories/work", "a", "b") == "The path /memories/work is not a file."
+    assert "is a file's name" in refusal(rename, tool, "/memories/wares", "/memories/x.md")
+    assert refusal(create, tool, "/memories/wares") == "File /memories/wares already exists"
+    assert refusal(replace, tool, "/memories/wares", "a", "b") == "The path /memories/wares is not a file."
     assert refusal(insert, tool, "/memories", 0, "b") == "The path /memories is not a file."
 
 
@@ -553,15 +554,15 @@ def test_what_a_task_keeps_is_read_and_not_written(settings: Settings, tmp_path:
 
 
 def test_deleting_and_renaming_a_folder_are_one_commit_each_that_can_be_undone(tool: MemoryTool) -> None:
-    for path in ("work/a.txt", "work/deep/b", "work/user_tabs.md", "other.txt"):
+    for path in ("wares/a.txt", "wares/deep/b", "wares/user_tabs.md", "other.txt"):
         create(tool, f"/memories/{path}", TYPED if path.endswith(".md") else f"{path}\n")
     before = files(tool)
 
     assert (
-        rename(tool, "/memories/work", "/memories/old/work")
-        == "Successfully renamed /memories/work to /memories/old/work"
+        rename(tool, "/memories/wares", "/memories/old/wares")
+        == "Successfully renamed /memories/wares to /memories/old/wares"
     )
-    moved = {path.replace("work/", "old/work/"): text for path, text in before.items()}
+    moved = {path.replace("wares/", "old/wares/"): text for path, text in before.items()}
     assert files(tool) == moved
     assert delete(tool, "/memories/old/") == "Successfully deleted /memories/old/"
     assert listed(tool) == ["/memories/other.txt"]
@@ -572,11 +573,11 @@ def test_deleting_and_renaming_a_folder_are_one_commit_each_that_can_be_undone(t
 
 
 def test_what_was_deleted_is_not_learned_again_and_what_was_not_is_not_buried(tool: MemoryTool) -> None:
-    create(tool, "/memories/work/user_tabs.md", TYPED)
+    create(tool, "/memories/wares/user_tabs.md", TYPED)
     create(tool, "/memories/facts/project_tests.md", FACT)
-    tabs, tests = (words_of(tool.sheaf.read(path)) for path in ("work/user_tabs.md", "facts/project_tests.md"))
+    tabs, tests = (words_of(tool.sheaf.read(path)) for path in ("wares/user_tabs.md", "facts/project_tests.md"))
 
-    delete(tool, "/memories/work")
+    delete(tool, "/memories/wares")
     refusal(delete, tool, "/memories/facts")
     assert tool.sheaf.store.buried(tabs) is not None
     assert tool.sheaf.store.buried(tests) is None
@@ -584,15 +585,15 @@ def test_what_was_deleted_is_not_learned_again_and_what_was_not_is_not_buried(to
 
 def test_a_rename_is_refused_where_something_is_or_cannot_be(tool: MemoryTool) -> None:
     create(tool, "/memories/a.txt")
-    create(tool, "/memories/work/b.txt")
+    create(tool, "/memories/wares/b.txt")
 
-    for new in ("/memories/work", "/memories/work/b.txt", "/memories", "/memories/A.txt"):
+    for new in ("/memories/wares", "/memories/wares/b.txt", "/memories", "/memories/A.txt"):
         assert refusal(rename, tool, "/memories/a.txt", new) == f"The destination {new} already exists"
-    assert "cannot be moved into itself" in refusal(rename, tool, "/memories/work", "/memories/work/deeper")
-    assert "folders deep" in refusal(rename, tool, "/memories/work", "/memories/1/2/3/4/5")
-    assert "is a file's name" in refusal(rename, tool, "/memories/work", "/memories/a.txt/b")
+    assert "cannot be moved into itself" in refusal(rename, tool, "/memories/wares", "/memories/wares/deeper")
+    assert "folders deep" in refusal(rename, tool, "/memories/wares", "/memories/1/2/3/4/5")
+    assert "is a file's name" in refusal(rename, tool, "/memories/wares", "/memories/a.txt/b")
     assert refusal(rename, tool, "/memories/no", "/memories/new") == "The path /memories/no does not exist"
-    assert listed(tool) == ["/memories/a.txt", "/memories/work/", "/memories/work/b.txt"]
+    assert listed(tool) == ["/memories/a.txt", "/memories/wares/", "/memories/wares/b.txt"]
 
 
 def test_a_secret_that_a_person_allowed_does_not_stand_in_the_way_of_a_rename(tool: MemoryTool) -> None:
@@ -881,7 +882,7 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
         uses({"command": "view", "path": "/memories"}),
         uses(
             {"command": "create", "path": "/memories/user_tabs.md", "file_text": TYPED},
-            {"command": "create", "path": "/memories/work/todo.txt", "file_text": "Buy milk.\n买牛奶\n"},
+            {"command": "create", "path": "/memories/wares/todo.txt", "file_text": "Buy milk.\n买牛奶\n"},
         ),
         uses({"command": "create", "path": "/memories/../x", "file_text": "x"}, {"command": "explode"}),
     )
@@ -891,7 +892,7 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
     )
     assert said[1:3] == [
         ("File created successfully at: /memories/user_tabs.md", False),
-        ("File created successfully at: /memories/work/todo.txt", False),
+        ("File created successfully at: /memories/wares/todo.txt", False),
     ]
     assert said[3] == ("Path /memories/../x would escape /memories directory", True)
     assert said[4] == ("Unknown command: explode. There are view, create, str_replace, insert, delete, rename.", True)
@@ -900,7 +901,7 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
         settings,
         way,
         uses({"command": "view", "path": "/memories"}),
-        uses({"command": "view", "path": "/memories/work/todo.txt"}),
+        uses({"command": "view", "path": "/memories/wares/todo.txt"}),
         uses(
             {
                 "command": "str_replace",
@@ -911,7 +912,7 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
         ),
     )
     assert said[0][0].splitlines()[2:] == [
-        f"{len(TYPED)}B\t/memories/user_tabs.md", "20B\t/memories/work/", "20B\t/memories/work/todo.txt",
+        f"{len(TYPED)}B\t/memories/user_tabs.md", "20B\t/memories/wares/", "20B\t/memories/wares/todo.txt",
     ]  # fmt: skip
     assert said[1][0].endswith("     1\tBuy milk.\n     2\t买牛奶\n     3\t")
 
