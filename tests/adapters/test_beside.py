@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,6 @@ import pytest
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.beside import Distiller, distil, going_on
 from memsheaf.flow.turns import Message
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=settings) as opened:
-        yield opened
 
 
 def told(sheaf: Sheaf, what: str) -> None:

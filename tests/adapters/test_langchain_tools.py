@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,6 @@ class Scripted(FakeMessagesListChatModel):
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Scripted:
         self.offered = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=settings) as opened:
-        yield opened
 
 
 def by_name(memory: Sheaf | Tools) -> dict[str, BaseTool]:

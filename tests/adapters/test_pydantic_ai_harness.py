@@ -44,12 +44,6 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("agent/notes", settings=settings) as sheaf:
         yield sheaf
