@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 ROWS = [
+    {"values"},
     {"caps", "errors", "patience"},
     {"scope", "frontmatter"},
     {"memory"},

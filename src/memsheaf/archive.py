@@ -11,12 +11,13 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
 from memsheaf.guard.names import RESERVED_FILES, check_path, fold
 from memsheaf.memory import LIMIT
 from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.values import NamedTuple
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memsheaf.values import NamedTuple
 
 
 class Caps(NamedTuple):

@@ -49,16 +49,21 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
 
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings
 from memsheaf.scope import Places, Scope
+from memsheaf.values import NamedTuple
 
 _KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream")
 POLICIES = ("auto", "suggest", "manual", "log")
 
-T = TypeVar("T", "Dream", Caps)
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T", "Dream", Caps)
 
 
 class Dream(NamedTuple):

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from memsheaf.errors import TextRefused
+from memsheaf.values import NamedTuple
 
 HEADER_LIMIT = 16 * 1024
 BOM = "\ufeff"

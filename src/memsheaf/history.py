@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from memsheaf.store import Commit
+from memsheaf.values import NamedTuple
 
 
 class Blamed(NamedTuple):

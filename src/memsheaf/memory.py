@@ -7,19 +7,25 @@ want to find in the folder later.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, Page, conflicted, split, written
+from memsheaf.values import NamedTuple, sha256
 
-Kind = Literal["user", "feedback", "project", "reference"]
-State = Literal["ok", "free", "bad", "held", "copy"]
-Trust = Literal["confirmed", "unconfirmed"]
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Kind = Literal["user", "feedback", "project", "reference"]
+    State = Literal["ok", "free", "bad", "held", "copy"]
+    Trust = Literal["confirmed", "unconfirmed"]
+else:
+    Kind = State = Trust = str
 
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
 LIMIT = 256 * 1024
@@ -88,7 +94,7 @@ class Memory(NamedTuple):
     @property
     def version(self) -> str:
         """What identifies these very bytes."""
-        return hashlib.sha256(self.data).hexdigest()
+        return sha256(self.data).hexdigest()
 
     @property
     def body(self) -> str:

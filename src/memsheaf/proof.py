@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
+from memsheaf.values import NamedTuple
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header

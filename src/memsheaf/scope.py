@@ -18,10 +18,9 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from hashlib import sha256
-from typing import NamedTuple
 
 from memsheaf.errors import ScopeRefused
+from memsheaf.values import NamedTuple, sha256
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
 
 from memsheaf import config
 from memsheaf.editing import (
@@ -44,6 +43,7 @@ from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
@@ -854,7 +854,10 @@ def _named(path: str, error: MemsheafError) -> str:
     return without_secrets(path)
 
 
-def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None]:
+def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None] | None:
+    if settings.embedder == "none":
+        return None
+
     def found() -> Embedder | None:
         from memsheaf.embed import find
 

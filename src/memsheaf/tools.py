@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from memsheaf.errors import (
     BadHeader,
@@ -34,10 +33,13 @@ from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import Annotated, NamedTuple
 
-# Known to type checkers under this name: a conversation is somebody else's to begin.
+# Known to type checkers under this name: a start does not import `typing`, and a conversation is somebody else's.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from memsheaf.flow.session import Session
 
 ALIASES = {
@@ -365,16 +367,14 @@ def _masked(said: str) -> str:
 
 def schema(tool: Tool) -> dict[str, Any]:
     """Describe a tool as a JSON schema, from its signature and its docstring."""
-    hints = get_type_hints(tool, include_extras=True)
-    defaults = tool.__defaults__ or ()
-    names = [name for name in hints if name not in ("desk", "return")]
-    required = names[: len(names) - len(defaults)]
+    names = [name for name in tool.__annotations__ if name not in ("desk", "return")]
+    required = names[: len(names) - len(tool.__defaults__ or ())]
     return {
         "name": tool.__name__,
         "description": " ".join((tool.__doc__ or "").split()),
         "input_schema": {
             "type": "object",
-            "properties": {name: _property(hints[name]) for name in names},
+            "properties": {name: _property(tool.__annotations__[name]) for name in names},
             "required": required,
             "additionalProperties": False,
         },
@@ -388,8 +388,8 @@ def _shape(tool: Tool) -> dict[str, Any]:
     return shape
 
 
-def _property(hint: object) -> dict[str, Any]:
-    kind, said = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
+def _property(annotation: str) -> dict[str, Any]:
+    kind, said = eval(annotation)  # one of those above: Annotated[type, said]
     return {"type": "integer" if kind is int else "string", "description": said}
 
 

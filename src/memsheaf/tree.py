@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, NamedTuple
+from typing import IO
 
 from memsheaf.errors import CitationRefused, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
 from memsheaf.scope import FOLDER
 from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.values import NamedTuple
 
 FILE_LIMIT = 1 << 20
 MAX_FILES = 20_000

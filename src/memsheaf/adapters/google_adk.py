@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 from itertools import islice
 
 from memsheaf import config
@@ -28,6 +27,7 @@ from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import READING, TOOLS
+from memsheaf.values import sha256
 
 try:
     from google.adk.events.event import Event

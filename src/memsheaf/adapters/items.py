@@ -19,8 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from memsheaf.errors import BadHeader, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited, join
@@ -28,6 +27,7 @@ from memsheaf.guard.names import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
+from memsheaf.values import NamedTuple, sha256
 
 FOLDER = "langgraph"
 NARROW = FOLDER_LIMIT - 2  # so many labels have a folder each, however many follow

@@ -12,9 +12,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, Changed, Exists, MemsheafError, NotFound, PathRefused, SecretFound
@@ -23,6 +22,7 @@ from memsheaf.guard.secrets import find_secrets
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.values import NamedTuple, sha256
 
 try:
     import anyio.to_thread

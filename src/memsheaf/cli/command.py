@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that starting a command does not import `typing`.
 TYPE_CHECKING = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from stat import S_ISREG
-from typing import NamedTuple
 
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import Argument, takes
 from memsheaf.errors import MemsheafError, PathRefused, ScopeRefused, StoreFailed, hinted
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

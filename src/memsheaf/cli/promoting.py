@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
 
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, filled, takes
 from memsheaf.errors import NotFound, Refused, hinted
 from memsheaf.memory import KINDS
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

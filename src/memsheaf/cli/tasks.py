@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import TASK, Argument, Usage, filled, positive, takes
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.text import one_line
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

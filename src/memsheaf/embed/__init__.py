@@ -6,10 +6,12 @@ An embedder is optional everywhere. Whatever uses one has an answer of its own f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memsheaf.errors import EmbedderFailed
+from memsheaf.values import NamedTuple, Protocol
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

@@ -12,12 +12,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.embed.exchange import PAUSE, Answer, exchange, placed
 from memsheaf.errors import EmbedderFailed
 from memsheaf.guard.text import cut_bytes, one_line
+from memsheaf.values import NamedTuple
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from threading import Event, Timer
-from typing import TYPE_CHECKING, NamedTuple
 
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 

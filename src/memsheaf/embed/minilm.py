@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
 from numpy import float32
@@ -16,7 +15,10 @@ from memsheaf.embed.network import Floats, Network, assemble, forward
 from memsheaf.embed.threads import one_thread
 from memsheaf.embed.weights import FORMAT, Source, load
 from memsheaf.embed.wordpiece import WordPiece
+from memsheaf.values import NamedTuple
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.embed.onnx import Runtime
 

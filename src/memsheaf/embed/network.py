@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed.tensors import Array
+from memsheaf.values import NamedTuple
 
 Floats = NDArray[float32]
 

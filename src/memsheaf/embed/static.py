@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 from threading import Lock
-from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -22,6 +21,7 @@ from memsheaf.embed import Usual
 from memsheaf.embed.tensors import Array, parse
 from memsheaf.embed.wordpiece import WordPiece
 from memsheaf.errors import EmbedderFailed
+from memsheaf.values import NamedTuple
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "static.table")
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from typing import NamedTuple
 
 import numpy
+
+from memsheaf.values import NamedTuple
 
 _TURN = Lock()  # two that set the number at once would put back each other's
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
-from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -22,6 +21,7 @@ from numpy import float32
 from memsheaf.embed.tensors import Array, Tensors, dump, parse
 from memsheaf.embed.wordpiece import TOKENS
 from memsheaf.errors import EmbedderFailed
+from memsheaf.values import NamedTuple
 
 FORMAT = "int8-1"
 """How the small file is made and used. Another word whenever vectors would change, or what the file holds."""

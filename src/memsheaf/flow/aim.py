@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Protocol
 
 from memsheaf.errors import MemsheafError
 from memsheaf.flow.phrases import corrects
@@ -20,6 +19,7 @@ from memsheaf.index import words as indexed
 from memsheaf.index.search import Match
 from memsheaf.index.stems import stem
 from memsheaf.memory import Memory
+from memsheaf.values import Protocol
 
 RIVALS = 8  # memories that may be the one that is corrected
 SAME = 0.6  # from here on two sentences are one, but for their numbers

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memsheaf.config import Dream
 from memsheaf.editing import checked, refuse_secrets, refuse_unworthy
@@ -39,7 +38,10 @@ from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, Protocol
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
 

@@ -19,9 +19,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import count
-from typing import NamedTuple
 
 from memsheaf.errors import Busy, Changed, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.flow.inbox import Inbox
@@ -31,6 +29,7 @@ from memsheaf.guard.text import cut_bytes, for_terminal
 from memsheaf.store import ABSENT, Change, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, sha256
 
 LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a commit journals the page twice, before and after: a longer day goes on in another file

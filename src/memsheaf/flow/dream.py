@@ -15,11 +15,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple
 
 LOCK, SIGN = "dream", "dreaming"
 MEMORY, LOOKED, WORKER = "dream.json", "dream-looked.json", "dreaming.json"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import NamedTuple, Protocol
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.flow.aim import Memories, aimed
@@ -26,6 +25,7 @@ from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store import Change, Commit
 from memsheaf.store.tombstones import Tombstone
+from memsheaf.values import NamedTuple, Protocol
 
 MOST = 10  # memories that one answer may hold
 NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.flow.kept import says_more
@@ -19,6 +18,7 @@ from memsheaf.guard.duplicates import LIKE, fact, likeness, same
 from memsheaf.guard.names import is_fact
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
+from memsheaf.values import NamedTuple
 
 COMPARED = 50  # so many candidates a memory is compared with at most
 BY = "consolidation"

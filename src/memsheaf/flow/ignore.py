@@ -11,7 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+
+from memsheaf.values import NamedTuple
 
 HEAD = TAIL = 2_000
 

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import NamedTuple
 
 from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.flow.known import Known, digest, settle
@@ -25,6 +24,7 @@ from memsheaf.flow.unwrapped import unwrapped
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import cut_bytes
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple
 
 MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}
 BATCH_BYTES = 24_000

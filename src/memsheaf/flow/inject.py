@@ -10,11 +10,11 @@ import os
 from collections.abc import Sequence
 from datetime import date
 from functools import cache
-from typing import NamedTuple
 
 from memsheaf.guard import noted
 from memsheaf.guard.text import cut_bytes, for_prompt, link_text, one_line
 from memsheaf.memory import Memory
+from memsheaf.values import NamedTuple
 
 CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384

@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from memsheaf.guard.duplicates import denials, words
 from memsheaf.index.words import is_weak
 from memsheaf.index.words import words as stems
 from memsheaf.memory import Memory
+from memsheaf.values import NamedTuple
 
 SAID = 5  # so many missing pieces a reason names
 NAMES = 20  # of a sentence, whose order is compared

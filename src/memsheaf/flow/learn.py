@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from typing import NamedTuple, Protocol
 
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
 from memsheaf.flow.aim import Memories
@@ -28,6 +27,7 @@ from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.store import Commit
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, Protocol
 
 ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules alone read it
 GIVEN_UP = 86_400.0  # seconds after which they do so, too, when it gives no answer at all

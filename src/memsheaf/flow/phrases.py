@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import date
-from typing import NamedTuple
 
 from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.flow.turns import Proposal, Turn
@@ -19,6 +18,7 @@ from memsheaf.flow.wording import Language, border, compiled, languages
 from memsheaf.guard.dates import absolute, has_relative
 from memsheaf.guard.spoken import SHOWN, spoken
 from memsheaf.guard.worth import ephemeral
+from memsheaf.values import NamedTuple
 
 KINDS = {
     "rule": "feedback",

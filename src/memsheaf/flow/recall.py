@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.flow.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile, words
@@ -17,6 +16,7 @@ from memsheaf.index.table import Row
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.scope import Scope
+from memsheaf.values import NamedTuple, Protocol
 
 MOST = 5
 READ = 3 * MOST  # some that were chosen turn out to be expired or replaced

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
-from hashlib import sha256
 
 from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.flow.aim import subject
@@ -21,6 +20,7 @@ from memsheaf.guard.secrets import find_secrets
 from memsheaf.guard.text import for_prompt, link_text, one_line
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
+from memsheaf.values import sha256
 
 MEMBERS = 6  # memories that are shown at once
 ONE_BYTES, ALL_BYTES = 4_096, 12_288

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.flow.groups import Group
@@ -17,7 +16,10 @@ from memsheaf.index.lexical import Lexicon
 from memsheaf.index.table import connect_alone, notes, put, writing
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from numpy import float32, intp
     from numpy.typing import NDArray

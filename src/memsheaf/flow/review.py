@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from typing import NamedTuple
-
 from memsheaf.errors import NotFound
 from memsheaf.flow.turns import Proposal
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, sha256
 
 _PREFIX, _SUFFIX = "proposal-", ".json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memsheaf.values import NamedTuple
 
 ROLES = ("user", "assistant", "tool")
 """Who speaks: the person, the agent, or something the agent looked at, such as a file, a command or a web page."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
 
 from memsheaf.guard.spoken import SHOWN
+from memsheaf.values import NamedTuple
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
 BUILT_IN = {

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from hashlib import sha256
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
 from memsheaf.errors import CitationRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.symbols import defining, holding, parts, word
 from memsheaf.memory import Memory
+from memsheaf.values import NamedTuple, Protocol, sha256
 
 State = Literal["verified", "drifted", "missing", "unchecked"]
 

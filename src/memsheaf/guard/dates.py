@@ -18,9 +18,9 @@ import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
-from typing import NamedTuple
 
 from memsheaf.guard.spoken import spoken
+from memsheaf.values import NamedTuple
 
 # No relative date does without one of these, so most texts cost a few substring tests.
 _STEMS = (

@@ -13,12 +13,16 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from struct import pack
-from typing import TypeVar
 from zlib import crc32
 
 from memsheaf.memory import Memory
 
-T = TypeVar("T")
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 LIKE = 0.85
 BINS, BAND, _SHIFT = 64, 4, 26

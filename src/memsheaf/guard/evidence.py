@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
 from memsheaf.guard.symbols import parts
 from memsheaf.guard.text import one_line
 from memsheaf.memory import KINDS, Memory
+from memsheaf.values import NamedTuple
 
 NAMES = 20
 """How many of the things that a text names are looked up."""

@@ -6,7 +6,7 @@ Sentences are in small letters; `worth.py` reads them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memsheaf.values import NamedTuple
 
 
 class Paste(NamedTuple):

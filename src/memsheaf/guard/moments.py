@@ -6,7 +6,7 @@ are in small letters, with straight apostrophes. `worth.py` knows what turns suc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memsheaf.values import NamedTuple
 
 
 class Phrase(NamedTuple):

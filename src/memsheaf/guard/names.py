@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from functools import lru_cache
 from itertools import count
 
 from memsheaf.errors import PathRefused
+from memsheaf.values import sha256
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
@@ -224,7 +224,7 @@ def _cut(readable: str, limit: int) -> str:
 
 def _digest(name: str) -> str:
     composed = unicodedata.normalize("NFC", name)
-    return hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
 def _shown(character: str) -> str:

@@ -5,10 +5,9 @@ Such a file is called session.md and has in its header, as `blank`, the digest o
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from memsheaf.guard.headings import written
 from memsheaf.memory import Memory
+from memsheaf.values import sha256
 
 FILE = "session.md"
 

@@ -11,9 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Literal, NamedTuple
 
-Surety = Literal["certain", "likely"]
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Surety = Literal["certain", "likely"]
+else:
+    Surety = str
 
 SHORTEST = 16  # of what is known by its format
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from memsheaf.guard.text import for_prompt, link_text, one_line
 from memsheaf.memory import KINDS, Memory
+from memsheaf.values import NamedTuple
 
 MAX_LINES = 200
 MAX_BYTES = 25_000

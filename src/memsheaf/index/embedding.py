@@ -12,9 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
@@ -26,10 +24,17 @@ from memsheaf.index.vectors import DIGITS, MOST, NEAREST, USUAL, drawn, enough, 
 from memsheaf.memory import parse
 from memsheaf.patience import TimeUp, within
 from memsheaf.store.folder import FolderStore
+from memsheaf.values import NamedTuple, sha256
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from numpy import float32
     from numpy.typing import NDArray
+
+    T = TypeVar("T")
 
 FEW = 8  # so many memories a search embeds before it answers
 BATCH = 32  # memories that become findable at once
@@ -47,7 +52,6 @@ _DAY = 86_400.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Progress = Callable[[int, int], None]
-T = TypeVar("T")
 
 
 class Embedding(NamedTuple):

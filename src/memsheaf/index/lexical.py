@@ -11,11 +11,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from math import log
-from typing import NamedTuple
 
 from memsheaf.guard.noted import sayings
 from memsheaf.index.words import is_weak, words
 from memsheaf.memory import Memory
+from memsheaf.values import NamedTuple
 
 MOST_TERMS = 32
 QUERY_LIMIT = 2_000  # characters

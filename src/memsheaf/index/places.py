@@ -17,11 +17,11 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import NamedTuple
 
 from memsheaf.errors import Busy
 from memsheaf.index.slots import Header, SlotFile, Small
 from memsheaf.index.table import UNUSABLE, Stale, base_of, locked, notes, writing
+from memsheaf.values import NamedTuple
 
 SUFFIX = ".vectors"
 MANY = 100

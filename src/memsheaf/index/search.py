@@ -14,9 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG, fold, listable
@@ -53,12 +51,17 @@ from memsheaf.index.table import (
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
 from memsheaf.store.folder import FolderStore
+from memsheaf.values import NamedTuple, sha256
 
-if TYPE_CHECKING:  # nothing of vectors is loaded before somebody searches
+# Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
     from memsheaf.embed import Embedder
     from memsheaf.index.embedding import Embedding, Near, Vectors
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
 SCAN_AT_WILL = 5_000
@@ -73,6 +76,8 @@ SHORT_WAIT = 1.0  # seconds that a question waits for a writer before it goes on
 TRIES = 3  # to look at vectors while nobody moves one
 REPORTED = 200  # so many files are read between two reports
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
+
+GONE = "SELECT 1 FROM place WHERE entry < 0 LIMIT 1"  # vectors that the next search wipes
 
 _FAILED = "the disk did not give it when it was last looked at"
 _OF_PARENTS: list[sqlite3.Connection | None] = []
@@ -243,7 +248,8 @@ class Index:
         With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
         """
         with self._guard:
-            near = self._vectors().near
+            wanted = self._embedder or self._healing(lambda db: db.execute(GONE).fetchone())
+            near = self._vectors().near if wanted else None
             for _ in range(2):
                 with suppress(Stale):
                     return self._healing(lambda db: self._search(db, query, limit, near, among))

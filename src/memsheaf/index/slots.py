@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import date
 from functools import lru_cache
-from typing import NamedTuple
 
 from memsheaf.errors import Busy
 from memsheaf.guard import duplicates
@@ -19,6 +18,7 @@ from memsheaf.index.catalog import Line, line_text, section_of
 from memsheaf.memory import Memory
 from memsheaf.store import Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock
+from memsheaf.values import NamedTuple
 
 SCHEMA = 6
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it

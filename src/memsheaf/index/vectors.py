@@ -5,7 +5,6 @@ All that is tuned stands here, at the top.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from math import log
 
 from memsheaf.embed import Usual
@@ -13,6 +12,7 @@ from memsheaf.guard.noted import sayings
 from memsheaf.index.lexical import TEXT_WEIGHT
 from memsheaf.index.slots import KEY
 from memsheaf.memory import Memory
+from memsheaf.values import sha256
 
 FIRST, NEXT, MOST = 600, 800, 16
 """Characters of the text in the first passage and in each of the next, and how many passages there are at most."""

@@ -60,15 +60,20 @@ wie wieder wir wird wo y ya yo zu zum zur
 """
 
 
-@cache
-def weak_words() -> frozenset[str]:
-    """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject."""
-    return frozenset(map(stem, (_WEAK_WORDS + _WEAK_ABROAD).split()))
-
-
 def is_weak(word: str) -> bool:
     """Whether it says little to have this word of `words` in common: talk of any kind, a letter, a small number."""
-    return word in weak_words() or (word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit())))
+    is_small = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit()))
+    return is_small or word in _weak_stems(word[:1])
+
+
+@cache
+def _weak_stems(letter: str) -> frozenset[str]:
+    """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject.
+
+    They are of one letter, because few are asked for: a stem begins as its word does.
+    """
+    found = (_WEAK_WORDS + _WEAK_ABROAD).split()
+    return frozenset(stem(word) for word in found if word.startswith(letter))
 
 
 def words(text: str) -> list[str]:

@@ -15,12 +15,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
 
 from memsheaf import config
 from memsheaf.errors import NotFound, ScopeRefused
 from memsheaf.scope import Scope, check_label, project_root, resolve
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: each layer is imported when it is asked for.
 TYPE_CHECKING = False

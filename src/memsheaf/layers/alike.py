@@ -12,7 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from memsheaf.guard.duplicates import LIKE, alike, denials, fact, likeness, numbers, telling, words
 from memsheaf.guard.evidence import Named
@@ -21,6 +20,7 @@ from memsheaf.index.stems import stem
 from memsheaf.layers.sections import folded
 from memsheaf.layers.things import things
 from memsheaf.memory import Memory
+from memsheaf.values import NamedTuple
 
 COMPARED = 100  # so many others a memory is compared with for each thing that they share
 UNLIKE = 0.25  # share of its telling words that one may have for itself

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from shlex import join, quote
-from typing import NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound
 from memsheaf.flow.inject import CONTEXT, NOTES
@@ -28,6 +27,7 @@ from memsheaf.layers.notes import ARCHIVE, problems
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.values import NamedTuple
 
 CHANGES = 5  # commits of one memory
 LATELY = 30  # days in which so many are many; and in which a memory could have been of use

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from memsheaf.errors import BadHeader, TextRefused
 from memsheaf.frontmatter import edited, join, split
@@ -38,6 +37,7 @@ from memsheaf.layers.events import is_trace_id
 from memsheaf.layers.parts import part, with_lines, with_part
 from memsheaf.layers.sections import bullet, sections
 from memsheaf.memory import DESCRIPTION_LIMIT, clean_field
+from memsheaf.values import NamedTuple
 
 PATH = "TASK.md"
 ACTIVE, DONE, DROPPED = STATUSES = ("active", "done", "dropped")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from shlex import quote
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memsheaf.errors import MemsheafError, ScopeRefused
 from memsheaf.guard.citations import Tree, parse
@@ -27,6 +27,7 @@ from memsheaf.layers.facts import Fact, Facts, compared_subject, missing
 from memsheaf.memory import KINDS, NAME_LIMIT, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import NamedTuple
 
 TARGETS = ("task", "project", "user", "team")
 TEAM_LIMIT = 250_000

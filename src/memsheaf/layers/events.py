@@ -11,13 +11,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
+from memsheaf.values import NamedTuple
 
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from memsheaf.editing import dated, placed
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
@@ -23,6 +22,7 @@ from memsheaf.layers.sections import folded
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, Memory, compose
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
+from memsheaf.values import NamedTuple
 
 FACT_BYTES = 500
 SENTENCES = 2

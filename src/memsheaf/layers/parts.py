@@ -12,10 +12,10 @@ Its own headings are moved two levels down, so that none is taken for one of our
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.guard.headings import fence_after
 from memsheaf.layers.sections import sections
+from memsheaf.values import NamedTuple
 
 OURS = 2  # the level of the headings that we write; above it stands the title of the file
 _DEEPEST = 6

@@ -13,9 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from itertools import pairwise
-from typing import NamedTuple
 
 from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
@@ -32,6 +30,7 @@ from memsheaf.layers.task import DELIVERABLES, PHASES
 from memsheaf.memory import DESCRIPTION_LIMIT, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import NamedTuple, sha256
 
 NOTED = {sessions.FILE: frozenset(map(folded, sessions.PROMOTABLE)), card.PATH: frozenset({"notes"})}
 """Under which headings of a layer's own files the notes stand that may be of use beyond it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.guard.headings import headings
+from memsheaf.values import NamedTuple
 
 _BULLET = re.compile(r"[-*+][ \t]+")
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.editing import dated
@@ -42,6 +41,7 @@ from memsheaf.memory import Memory, compose, parse
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
+from memsheaf.values import NamedTuple
 
 FILE = noted.FILE
 """The notes of a session. In the folder where memories live, the user's own template."""

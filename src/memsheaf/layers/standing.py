@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.flow.compact.ladder import Standing
@@ -14,7 +13,12 @@ from memsheaf.layers.notes import blockers_of, objective_of, phase_of
 from memsheaf.layers.outline import content
 from memsheaf.layers.sections import sections
 
-T = TypeVar("T")
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 SESSION_BYTES = 48_000  # what its notes may hold at most
 TASK_BYTES = 8_192

@@ -16,7 +16,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from memsheaf.editing import dated
 from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused, hinted
@@ -29,6 +28,7 @@ from memsheaf.layers.verified import REGRESSED, VERIFIED, Item
 from memsheaf.layers.writing import Look, commit
 from memsheaf.memory import clean_field
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import NamedTuple
 
 REVISIONS = "revisions.md"
 PHASES = "phases/"

@@ -11,8 +11,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
-from typing import NamedTuple
 
 from memsheaf.editing import dated
 from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused, hinted
@@ -22,6 +20,7 @@ from memsheaf.layers.task import Task, checked_phase, refuse_secrets_in
 from memsheaf.layers.writing import Look, commit
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
+from memsheaf.values import NamedTuple, sha256
 
 __all__ = ["Listed", "Task", "active_tasks", "every_task", "of", "slug_of", "start", "told_in_notes"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import NamedTuple
 
 from memsheaf.frontmatter import BOM, split
 from memsheaf.guard.headings import fence_after
 from memsheaf.layers.sections import Section, bullet, folded, sections
+from memsheaf.values import NamedTuple
 
 LINES = 20
 BULLETS = 3  # in a row

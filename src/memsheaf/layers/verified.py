@@ -11,11 +11,11 @@ it would be to forget a regression.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 from unicodedata import normalize
 
 from memsheaf.errors import TextRefused
 from memsheaf.memory import clean_field
+from memsheaf.values import NamedTuple
 
 PATH = "verified.md"
 VERIFIED, REGRESSED = "VERIFIED", "REGRESSED"

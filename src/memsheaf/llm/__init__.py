@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
+from memsheaf.values import NamedTuple, Protocol
 
 
 class Question(NamedTuple):

@@ -11,12 +11,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from memsheaf.errors import BadSettings
 from memsheaf.guard.text import one_line
 from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.reading import ANSWER_BYTES, read
+from memsheaf.values import NamedTuple
 
 INSIDE = "MEMSHEAF_INSIDE"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)

@@ -12,8 +12,11 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from selectors import DefaultSelector
     from subprocess import Popen

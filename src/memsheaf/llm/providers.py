@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from memsheaf.embed.exchange import Place, placed
 from memsheaf.errors import BadSettings
 from memsheaf.llm import failed
+from memsheaf.values import NamedTuple
 
 DOCS = "docs/models.md says how a model is chosen; `memsheaf models` shows what can be used here."
 _PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,39}")

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.caps import Caps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
 from memsheaf.llm import Answer, Model, Question
+from memsheaf.values import NamedTuple
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.store.state import State
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from memsheaf.embed.exchange import Place, placed
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm import load_model
 from memsheaf.llm.command import TOOLS
 from memsheaf.llm.providers import PROVIDERS, Provider, choose, packages_lacking
+from memsheaf.values import NamedTuple
 
 _KNOCK = 0.5  # seconds for somebody on this machine to open
 

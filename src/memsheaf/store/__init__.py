@@ -14,8 +14,7 @@ A store keeps texts at relative paths and promises, whatever it is made of:
 
 from __future__ import annotations
 
-from hashlib import sha256
-from typing import NamedTuple
+from memsheaf.values import NamedTuple, sha256
 
 Version = str
 """The SHA-256 of a text, in hex: two texts are the same version when they are the same bytes."""

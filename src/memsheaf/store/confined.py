@@ -16,9 +16,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
 
 from memsheaf.errors import Busy, PathRefused
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HAS_DIR_FD = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 

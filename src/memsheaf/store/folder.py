@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
@@ -29,6 +28,7 @@ from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, sta
 from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal
 from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
+from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
 DEPTH = 4

@@ -20,12 +20,12 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.names import check_stored
 from memsheaf.store import Commit, Revision, version_of
 from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
+from memsheaf.values import NamedTuple
 
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one

@@ -10,10 +10,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from hashlib import sha256
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store.confined import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
+from memsheaf.values import sha256
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
 from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage, write_all
+from memsheaf.values import NamedTuple
 
 NAME = "tombstones"
 LIMIT = 32 * 1024 * 1024

@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from memsheaf.store.confined import APPEND, Folder, read_file, stage, write_all
+from memsheaf.values import NamedTuple
 
 NAME = "uses"
 MANY_BYTES = 1 << 18  # from here on the lines are brought together

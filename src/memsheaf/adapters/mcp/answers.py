@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from memsheaf.adapters.mcp.offer import MARKDOWN, PROMPTS, Offer, Progress, Question, Reply, structured
 from memsheaf.adapters.mcp.wire import FORM, STRUCTURED, text
 
-Params = Mapping[str, Any]
-Result = dict[str, Any]
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Params = Mapping[str, Any]
+    Result = dict[str, Any]
+else:
+    Params = Result = dict
 
 
 def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:

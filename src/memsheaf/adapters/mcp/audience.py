@@ -10,9 +10,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from memsheaf.adapters import missing
+from memsheaf.values import NamedTuple
 
 try:
     import anyio

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memsheaf.adapters.mcp.notation import as_json, as_json_line, as_line, as_toml, as_yaml
 from memsheaf.errors import Refused, hinted
+from memsheaf.values import NamedTuple
 
 NAME = "memsheaf"
 TOKEN = "MEMSHEAF_MCP_TOKEN"

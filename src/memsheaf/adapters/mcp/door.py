@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import json
-from typing import TYPE_CHECKING
 
 from memsheaf.adapters import missing
 
@@ -17,6 +16,8 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

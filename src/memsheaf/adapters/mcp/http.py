@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from memsheaf.adapters import missing
 
@@ -20,6 +19,8 @@ except ImportError as error:
 from memsheaf.adapters.mcp.door import Door
 from memsheaf.adapters.mcp.official import official
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.adapters.mcp.audience import Opened
     from memsheaf.adapters.mcp.site import Site

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
 from memsheaf.flow.inject import words
@@ -17,6 +16,12 @@ from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import RENAMED, Answer, Tools, memory_read
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
 MARKDOWN = "text/markdown"

@@ -8,9 +8,10 @@ import os
 import re
 import socket
 import ssl
-from typing import Any, NamedTuple
+from typing import Any
 
 from memsheaf.errors import Refused, hinted
+from memsheaf.values import NamedTuple
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+$")

@@ -7,10 +7,10 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from memsheaf.errors import Refused, StoreFailed, hinted
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple
 
 VARIABLE = "MEMSHEAF_MCP_TOKEN"
 NAME = "mcp-token"

@@ -7,7 +7,6 @@ what is spilled, and minds the breaker.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 from memsheaf.errors import Refused, StoreFailed
 from memsheaf.flow.compact import spill as spills
@@ -18,6 +17,7 @@ from memsheaf.flow.compact.talk import Entry, Talk
 from memsheaf.flow.turns import Message
 from memsheaf.llm import Model
 from memsheaf.store.state import State
+from memsheaf.values import sha256
 
 BUDGET = 50_000
 """How many tokens a conversation may have, unless somebody says otherwise."""

@@ -7,12 +7,11 @@ failure less than the limit: one more try is let through, and only its success m
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from memsheaf.errors import Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.store.state import State
+from memsheaf.values import sha256
 
 FAILURES = 3
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.flow.compact import spill as spills
 from memsheaf.flow.compact.rulings import Ruling, rulings
@@ -20,6 +19,7 @@ from memsheaf.flow.compact.talk import TAIL_TEXTS, Entry, Talk, is_text, size, t
 from memsheaf.flow.inject import words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
+from memsheaf.values import NamedTuple
 
 LEVELS = (
     "nothing had to be done",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from memsheaf.flow.compact.talk import Entry
 from memsheaf.flow.inject import words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.spoken import SHOWN, spoken
 from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.values import NamedTuple
 
 KINDS = {"decided": "The user decided", "bound": "The user asked"}
 """What a sentence may be, and how a bullet with it begins."""

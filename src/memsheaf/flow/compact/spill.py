@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
-from typing import NamedTuple
 
 from memsheaf.flow.compact.talk import Entry
 from memsheaf.flow.forgetting import keeping
 from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, sha256
 
 DAYS = 30.0
 """How long a file stays after it was last written, unless the settings say otherwise."""

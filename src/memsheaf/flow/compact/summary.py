@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.errors import ModelFailed
 from memsheaf.flow.compact.talk import Entry, is_text, size, tokens
@@ -18,6 +17,7 @@ from memsheaf.flow.inject import words as prompt
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
 from memsheaf.llm import Model, Question, answer
+from memsheaf.values import NamedTuple
 
 RICH_TOKENS, RICH_TEXTS = 10_000, 5
 """Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text."""

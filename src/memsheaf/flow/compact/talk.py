@@ -7,9 +7,9 @@ same conversation has the same size everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memsheaf.flow.turns import Message
+from memsheaf.values import NamedTuple
 
 TAIL_LEAST, TAIL_MOST = 10_000, 40_000
 """The tail grows until it has the first number of tokens, and never beyond the second."""
