@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
 SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
-KEPT = 2 * (MAX_LINES + MAX_PINNED)
+LEAST = MAX_LINES + MAX_PINNED  # lines of the ranking, below which more are read
+KEPT = LEAST + 100
 STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
@@ -682,7 +683,7 @@ class Index:
 
     def _sheet(self, db: sqlite3.Connection, tally: Sequence[int]) -> Sheet:
         ranking = self._ranking
-        if ranking is None or (not ranking.complete and len(ranking.lines) < KEPT // 2):
+        if ranking is None or (not ranking.complete and len(ranking.lines) < LEAST):
             start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
             # pins beyond those the catalog takes are left out, so that the newest are always among the kept
             rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
@@ -77,7 +77,7 @@ def _encode_revision(revision: Revision) -> dict[str, str]:
             try:
                 shape[key] = data.decode()
             except UnicodeDecodeError:
-                shape[key + "64"] = b64encode(data).decode()
+                shape[key + "64"] = b2a_base64(data, newline=False).decode()
     return shape
 
 
@@ -109,7 +109,7 @@ def _decode_step(line: bytes, needle: bytes) -> Revision | None:
 
 def _decode_revision(shape: dict[str, str]) -> Revision:
     texts = [
-        shape[key].encode() if key in shape else b64decode(shape[key + "64"]) if key + "64" in shape else None
+        shape[key].encode() if key in shape else a2b_base64(shape[key + "64"]) if key + "64" in shape else None
         for key in ("old", "new")
     ]
     check_stored(shape["path"])  # a journal that came with a repository may be hostile
