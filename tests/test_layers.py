@@ -26,6 +26,7 @@ ROWS = [
     {"layers"},
     {"tools", "doctor"},
     {"adapters"},
+    {"agent"},
     {"cli"},
     {"__main__"},
 ]

@@ -13,3 +13,10 @@ class Caps(NamedTuple):
     seconds_per_run: float = 300.0
     requests_per_day: int = 300
     tokens_per_day: int = 1_000_000
+
+
+class ChatCaps(NamedTuple):
+    """The most that all conversations of a day may cost together; what else asks models has `Caps` of its own."""
+
+    requests_per_day: int = 2_000
+    tokens_per_day: int = 5_000_000

@@ -37,6 +37,14 @@
     scan_minutes = 10            # nor is it looked at more often than this
     conversations = 5            # not before so many conversations were learned from
 
+    [chat]                       # `memsheaf chat`
+    context_tokens = 120000      # a longer conversation is made shorter
+    answer_tokens = 8192         # what the model may say at once
+    requests_per_turn = 50       # how often the model may be asked in one turn
+    requests_per_day = 2000      # the most that all chats may cost in one day
+    tokens_per_day = 5000000
+    selector = false             # true: the model chooses what is recalled; else it is ranked here, for nothing
+
 Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project's root), MEMSHEAF_SCOPE,
 MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
 MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY, MEMSHEAF_MODEL, MEMSHEAF_MODEL_URL, MEMSHEAF_MODEL_KEY, MEMSHEAF_POLICY,
@@ -55,7 +63,7 @@ from memsheaf.errors import BadSettings
 from memsheaf.scope import Places, Scope
 from memsheaf.values import NamedTuple
 
-_KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream")
+_KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream", "chat")
 POLICIES = ("auto", "suggest", "manual", "log")
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -63,7 +71,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    T = TypeVar("T", "Dream", Caps)
+    T = TypeVar("T", "Dream", "Chat", Caps)
 
 
 class Dream(NamedTuple):
@@ -74,6 +82,17 @@ class Dream(NamedTuple):
     hours: float = 24.0
     scan_minutes: float = 10.0
     conversations: int = 5
+
+
+class Chat(NamedTuple):
+    """How `memsheaf chat` talks, and the most that all chats may cost in one day."""
+
+    context_tokens: int = 120_000
+    answer_tokens: int = 8_192
+    requests_per_turn: int = 50
+    requests_per_day: int = 2_000
+    tokens_per_day: int = 5_000_000
+    selector: bool = False
 
 
 class Settings(NamedTuple):
@@ -97,6 +116,7 @@ class Settings(NamedTuple):
     policies: tuple[tuple[str, str], ...] = ()
     caps: Caps = Caps()
     dream: Dream = Dream()
+    chat: Chat = Chat()
     task: str = ""
     session: str = ""
 
@@ -142,6 +162,7 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
         policies=policies,
         caps=_numbers("spend", Caps(), file.get("spend", {})),
         dream=_numbers("dream", Dream(), file.get("dream", {})),
+        chat=_numbers("chat", Chat(), file.get("chat", {})),
         task=environment.get("MEMSHEAF_TASK", ""),
         session=environment.get("MEMSHEAF_SESSION", ""),
     )

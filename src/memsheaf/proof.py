@@ -100,7 +100,8 @@ def _pieces(erased: Erased) -> set[bytes]:
     lines = {line for line in lines if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**")}
     own = {f"]({target(name)})".encode() for name in erased.names}
     told = {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
-    return own | told | set(map(_in_json, told))
+    in_json = set(map(_in_json, told))
+    return own | told | in_json | set(map(_in_json, in_json))  # a call's arguments are JSON in a line of JSON
 
 
 def _in_json(piece: bytes) -> bytes:

@@ -107,7 +107,7 @@ class Sheaf:
         self._keeper = Keeper(scope, store, index, by=by, read_only=read_only, clock=clock)
         self._settings = settings
         self._clock = clock
-        self._prompt: tuple[tuple[Stamp | None, ...], str] | None = None
+        self._prompt: tuple[tuple[Stamp | bool | None, ...], str] | None = None
         self._counted: set[tuple[str, str]] = set()
 
     @classmethod
@@ -256,18 +256,21 @@ class Sheaf:
         entries = [(row.name, row.path, row.problem or row.description) for row in rows]
         return listing(entries, number, self.index.total(kind), PAGE)
 
-    def prompt(self) -> str:
-        """The section for an agent's system prompt; the same bytes as long as no memory changed."""
+    def prompt(self, *, also: bool = False) -> str:
+        """The section for an agent's system prompt; the same bytes as long as no memory changed.
+
+        With `also`, it follows that of another scope, which says already how memory is used.
+        """
         changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
-        key = tuple(stamps.values())
-        if changed or self._prompt is None or self._prompt[0] != key or not all(key[:1]):
+        key = also, *stamps.values()
+        if changed or self._prompt is None or self._prompt[0] != key or key[1] is None:
             text = stable(
                 scope=str(self.scope),
                 catalog=self.index.catalog().text,
                 context=self._loaded(CONTEXT),
                 notes=self._loaded(NOTES),
-                offer="none" if not self.tools else "reading" if self.read_only else "all",
+                offer="also" if also else "none" if not self.tools else "reading" if self.read_only else "all",
             )
             self._prompt = key, text
         return self._prompt[1]
@@ -716,13 +719,14 @@ class Sheaf:
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
-        self._forget_elsewhere(learning, self._texts_of(path))  # first: afterwards nobody knows what to look for
+        texts = self._texts_of(path)  # first: afterwards nobody knows what to look for
+        self._forget_elsewhere(learning, texts, [path] if texts else ())
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
             self.index.purge()
             raise
-        self._forget_elsewhere(learning, erased.texts)
+        self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
         self.index.purge()
@@ -731,14 +735,16 @@ class Sheaf:
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
         return examine(self.root, erased, {*self.index.files(), *learning.files(), *kept})
 
-    def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes]) -> None:
+    def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
+        from memsheaf.flow import recorded
         from memsheaf.flow.compact import spill
         from memsheaf.flow.learn import forget_waiting
 
         learning.forget(texts)
         for state in self.state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(state, texts)
+            recorded.forget(state, texts, names)
             forget_waiting(state, texts, clock=self._clock)
 
     def _texts_of(self, path: str) -> Sequence[bytes]:

@@ -276,12 +276,12 @@ class Tools:
         if tool is None:
             said = _masked(one_line(name, 60))
             return _failure(f"there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}.")
-        offered = _from_json(arguments) if isinstance(arguments, str) else arguments
+        offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
             return _failure(
                 f"the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
             )
-        given = _arguments(tool, offered)
+        given = arguments_of(tool, offered)
         if name not in READING:
             self._refuse_kept(str(given.get("filename", "")), given)
         return tool(self.desk, **given)
@@ -393,7 +393,7 @@ def _property(annotation: str) -> dict[str, Any]:
     return {"type": "integer" if kind is int else "string", "description": said}
 
 
-def _from_json(text: str) -> object:
+def from_json(text: str) -> object:
     """The object that a model wrote as JSON, {} when it wrote nothing; None for all else."""
     from memsheaf.llm.reading import ANSWER_BYTES, read
 
@@ -405,7 +405,7 @@ def _from_json(text: str) -> object:
         return None
 
 
-def _arguments(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
+def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
     """The arguments a tool takes, from those a model gave: known names, right types, nothing missing."""
     shape = _shape(tool)
     known: dict[str, Any] = shape["properties"]

@@ -17,9 +17,13 @@ from memsheaf.cli.reference import reference
 from memsheaf.cli.table import COMMANDS, THEMES, load
 
 Run = Callable[..., tuple[int, str, str]]
+STREAMING = ("chat",)
+"""What prints a document a line, as things happen."""
+
 DOCS = Path(__file__).parent.parent.parent / "docs" / "cli.md"
 
 WORKING: dict[str, list[str]] = {
+    "chat": ["-p", "What do you remember?"],
     "mcp": ["--print-config", "claude-code"],
     "add": ["Fact", "Text.", "--description", "d", "--type", "user"],
     "update": ["user_prefers-tabs.md", "--old", "tabs.", "--new", "spaces."],
@@ -36,6 +40,7 @@ WORKING: dict[str, list[str]] = {
     "extract": [],
     "review": [],
     "inbox": [],
+    "conversations": [],
     "consolidate": [],
     "dream": ["status"],
     "expect": [],
@@ -109,7 +114,9 @@ def test_a_command_answers_with_one_json_document(
     code, out, _ = run(name, *words, "--json")
 
     assert code == 0
-    assert isinstance(json.loads(out), dict)
+    documents = out.splitlines() if name in STREAMING else [out]
+    assert documents
+    assert all(isinstance(json.loads(document), dict) for document in documents)
     assert out.isascii()
 
 

@@ -95,6 +95,22 @@ def test_an_agent_that_is_none_is_refused(run: Run, tabs: str, tree: Tree, agent
 
 
 MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
+    "chat": [
+        (2, ["hello"]),
+        (2, ["-p"]),
+        (2, ["-p", ""]),
+        (2, ["-p", "-"]),
+        (2, ["-q", "hello"]),
+        (2, ["--model", ""]),
+        (2, ["--resume="]),
+        (2, ["--url", "http://127.0.0.1:9/v1", "-p", "hello"]),
+        (2, ["--allow", "everything", "-p", "hello"]),
+        (1, ["--model", "no model", "-p", "hello"]),
+        (1, ["--model", "nobody:x", "-p", "hello"]),
+        (1, ["--scope", "nobody", "-p", "hello"]),
+        (1, ["--resume", "20990101", "-p", "hello"]),
+        (1, ["--resume", "-p", "hello"]),
+    ],
     "extract": [
         (2, ["missing.jsonl"]),
         (2, ["a", "b"]),
@@ -153,6 +169,20 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
         (2, ["--add", "-", "--clear"]),
         (1, ["--add", "nowhere.jsonl"]),
         (1, ["--add", "-"]),
+        (1, ["--scope", "nobody"]),
+    ],
+    "conversations": [
+        (2, [""]),
+        (2, ["--show", ""]),
+        (2, ["--yes"]),
+        (2, ["--show", "last", "--yes"]),
+        (2, ["--show", "last", "--export", "last"]),
+        (2, ["words", "--remove", "last"]),
+        (2, ["--limit", "0"]),
+        (2, ["--older-than", "soon"]),
+        (1, ["--show", "last"]),
+        (1, ["--export", "2026"]),
+        (1, ["--remove", "../secret", "--yes"]),
         (1, ["--scope", "nobody"]),
     ],
     "consolidate": [

@@ -105,3 +105,7 @@ def test_a_name_that_says_something_by_itself_goes(text: str) -> None:
 )
 def test_blanks_line_breaks_and_length_hide_nothing(body: str, text: str) -> None:
     assert not keeping([memory(body)])(text)
+
+
+def test_a_memory_without_a_text_takes_nothing_with_it() -> None:
+    assert keeping([memory("")])("first\n\nlast")

@@ -540,7 +540,7 @@ def test_whoever_comes_second_leaves_the_work_to_the_first(sheaf: Sheaf, setting
 KILLED = """
 import os, sys
 from memsheaf import Settings, Sheaf
-from memsheaf.config import Caps, Dream
+from memsheaf.config import Caps, Chat, Dream
 from memsheaf.llm.scripted import Scripted
 at, seen = int(sys.argv[1]), 0
 def count(event, args):

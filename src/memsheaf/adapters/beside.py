@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from memsheaf.errors import MemsheafError
-from memsheaf.flow.learn import AT_IT
+from memsheaf.flow.learn import AT_IT, Distilled
 from memsheaf.sheaf import Sheaf
 
 _log = logging.getLogger("memsheaf")
@@ -25,20 +25,26 @@ def going_on(without: str) -> Iterator[None]:
 
 def distil(sheaf: Sheaf) -> None:
     """Make memories of what waits, and tell the log what has to wait longer, unless another process is at it."""
-    problem = sheaf.distil().problem
-    if problem and problem != AT_IT:
-        _log.warning("what was said waits, and is learned later: %s", problem)
+    _logged(sheaf.distil())
+
+
+def _logged(done: Distilled) -> None:
+    if done.problem and done.problem != AT_IT:
+        _log.warning("what was said waits, and is learned later: %s", done.problem)
 
 
 class Distiller:
     """Makes memories of what waits in a scope, in a thread beside the agent; one at a time.
 
+    `heard` is told what came of it.
+
     Rules take a moment, and a process that ends waits for them. For a model it does not wait: what was not read by
     then waits in the inbox for the next run.
     """
 
-    def __init__(self, sheaf: Sheaf) -> None:
+    def __init__(self, sheaf: Sheaf, heard: Callable[[Distilled], None] = _logged) -> None:
         self._sheaf = sheaf
+        self._heard = heard
         self._guard = threading.Lock()
         self._worker: threading.Thread | None = None
         self._is_wanted = False
@@ -52,10 +58,15 @@ class Distiller:
                 self._worker = threading.Thread(target=self._work, name="memsheaf-distil", daemon=daemon)
                 self._worker.start()
 
-    def wait(self) -> None:
-        """Wait until nothing more is being learned."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being learned."""
+        return bool((worker := self._worker) and worker.is_alive())
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until nothing more is being learned, but not longer than so many seconds."""
         if worker := self._worker:
-            worker.join()
+            worker.join(seconds)
 
     def _asks_model(self) -> bool:
         try:
@@ -71,4 +82,10 @@ class Distiller:
                     return
                 self._is_wanted = False
             with going_on("what was said is not learned yet"):
-                distil(self._sheaf)
+                self._heard(self._distilled())
+
+    def _distilled(self) -> Distilled:
+        try:
+            return self._sheaf.distil()
+        except MemsheafError as error:
+            return Distilled(problem=str(error))

@@ -30,6 +30,8 @@ class Argument(NamedTuple):
 
     An option's `name` begins with `--`, and without `value` it is a switch. `complete` tells the shell what
     may stand there: `files` (memories), `scopes`, `tasks`, `sessions`, `commands`, `paths` (any file) or `folders`.
+    `short` is another way to write an option, such as -p. An option with a `bare` value may stand without one, before
+    another option or at the end, and means that.
     """
 
     name: str
@@ -41,13 +43,16 @@ class Argument(NamedTuple):
     default: object = None
     convert: Callable[[str], object] | None = None
     complete: str = ""
+    short: str = ""
+    bare: str = ""
 
     @property
     def shown(self) -> str:
         """How the argument is written in a usage line."""
         if not self.name.startswith("--"):
             return self.value
-        return f"{self.name} {self.value}" if self.value else self.name
+        value = f"[{self.value}]" if self.bare else self.value
+        return f"{self.name} {value}" if value else self.name
 
 
 class Command(NamedTuple):
@@ -199,7 +204,7 @@ def _section(title: str, arguments: list[Argument] | tuple[Argument, ...]) -> st
         return ""
     lines = [title]
     for argument in arguments:
-        start = f"  {argument.shown}"
+        start = f"  {argument.short}, {argument.shown}" if argument.short else f"  {argument.shown}"
         said = argument.help + (f": {', '.join(argument.choices)}" if argument.choices else "")
         first, *more = _wrapped(said, "", _WIDTH - _COLUMN)
         if len(start) > _COLUMN - 2:
@@ -213,7 +218,7 @@ def _section(title: str, arguments: list[Argument] | tuple[Argument, ...]) -> st
 def _wrapped(words: str, indent: str, width: int = _WIDTH) -> list[str]:
     lines, line = [], ""
     # an option and its value stay on one line
-    for word in re.findall(r"\[[^\]]*\]|\S+", words):
+    for word in re.findall(r"\[[^\[\]]*(?:\[[^\[\]]*\])?\]|\S+", words):
         if line and len(line) + 1 + len(word) > width:
             lines.append(line)
             line = indent + word

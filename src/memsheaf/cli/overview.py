@@ -37,7 +37,7 @@ def overview() -> str:
     lines = ["usage: memsheaf COMMAND ...", "", "Memory that AI agents keep as plain files.", ""]
     for theme, names in THEMES.items():
         lines.append(f"{theme}:")
-        lines += [f"  {name:<12}{load(name).summary}" for name in names]
+        lines += [f"  {name:<15}{load(name).summary}" for name in names]
         lines.append("")
     lines += ["`memsheaf help COMMAND` explains one and has examples; `memsheaf --version` prints the version.", ""]
     return "\n".join(lines) + "\n" + EXIT_CODES

@@ -69,23 +69,35 @@ def _sorted_out(words: Sequence[str], named: dict[str, Argument]) -> tuple[list[
     """The options with their values, which may begin with a dash, and the words that stand alone."""
     given: list[tuple[Argument, str]] = []
     others: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    short = {argument.short: argument for argument in named.values() if argument.short}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
         if word == "--":
             others += rest
-        elif word.startswith("-") and word != "-" and not _is_text(word):
+            break
+        if word.startswith("-") and word != "-" and not _is_text(word):
             name, has_value, value = word.partition("=")
-            argument = named.get(name)
+            argument = named.get(name) or short.get(name)
             if argument is None:
                 raise Usage(f"there is no option {name}{_closest(name, named)}")
             if has_value and not argument.value:
                 raise Usage(f"{name} takes no value")
-            if argument.value and not has_value and (value := next(rest, "\0")) == "\0":  # a line cannot hold it
-                raise Usage(f"{name} needs a value")
+            if argument.value and not has_value:
+                value = _value(argument, rest)
             given.append((argument, value))
         else:
             others.append(word)
     return given, others
+
+
+def _value(argument: Argument, rest: list[str]) -> str:
+    """The word behind an option, taken from the rest; what it means when none stands there."""
+    if argument.bare and (not rest or rest[0].startswith("-")):
+        return argument.bare
+    if not rest:
+        raise Usage(f"{argument.name} needs a value")
+    return rest.pop(0)
 
 
 def _place(options: Options, arguments: Sequence[Argument], words: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.config import Settings
+    from memsheaf.llm.spend import Spent
     from memsheaf.llm.survey import Way
 
 _DEADLINE = 60.0
@@ -21,7 +22,7 @@ def cost(call: Call) -> int:
 
     Tokens are those that a model reports, or what the bytes of question and answer come to, if that is more. A
     request that never came back counts at the most it may have cost. What is left of today's caps is shown below; the
-    caps are in the settings, under [spend]. The ledger goes 400 days back.
+    caps are in the settings, under [spend], and under [chat] for `memsheaf chat`. The ledger goes 400 days back.
 
     examples:
       memsheaf cost
@@ -31,12 +32,15 @@ def cost(call: Call) -> int:
 
     settings = call.settings()
     ledger, caps = Ledger.of(settings.state), settings.caps
-    rows, today = ledger.summary(call.options.days), ledger.spent()
-    requests = max(caps.requests_per_day - today.requests, 0)
-    tokens = max(caps.tokens_per_day - today.tokens, 0)
-    left = {"requests": requests, "tokens": tokens, "until": ledger.ends()}
+    rows, chat = ledger.summary(call.options.days), settings.chat
+    left = _left(ledger.spent(chat=False), caps.requests_per_day, caps.tokens_per_day)
+    chatted = ledger.spent(chat=True)
+    left_to_chat = _left(chatted, chat.requests_per_day, chat.tokens_per_day)
     if call.console.json:
-        return call.console.answer({"spent": [row._asdict() for row in rows], "left": left, "caps": caps._asdict()})
+        left_until = {**left, "until": ledger.ends(), "chat": left_to_chat}
+        return call.console.answer(
+            {"spent": [row._asdict() for row in rows], "left": left_until, "caps": caps._asdict()}
+        )
     if not rows:
         call.console.say(f"no model was asked in the last {plural(call.options.days, 'day')}")
     else:
@@ -48,10 +52,19 @@ def cost(call: Call) -> int:
         ]
         call.console.table([head, *cells], ("dim", "bold"))
     call.console.say(
-        f"left today: {plural(requests, 'request')} of {caps.requests_per_day:,}, "
-        f"{plural(tokens, 'token')} of {caps.tokens_per_day:,}, until {left['until']}"
+        f"left today: {plural(left['requests'], 'request')} of {caps.requests_per_day:,}, "
+        f"{plural(left['tokens'], 'token')} of {caps.tokens_per_day:,}, until {ledger.ends()}"
     )
+    if chatted.requests:
+        call.console.say(
+            f"left to chats: {plural(left_to_chat['requests'], 'request')} of {chat.requests_per_day:,}, "
+            f"{plural(left_to_chat['tokens'], 'token')} of {chat.tokens_per_day:,}"
+        )
     return 0
+
+
+def _left(spent: Spent, requests: int, tokens: int) -> dict[str, int]:
+    return {"requests": max(requests - spent.requests, 0), "tokens": max(tokens - spent.tokens, 0)}
 
 
 @takes(

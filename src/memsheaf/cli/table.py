@@ -47,6 +47,8 @@ COMMANDS = {
     "init": ("places", "init"),
     "doctor": ("places", "doctor"),
     "index": ("indexing", "index"),
+    "chat": ("chatting", "chat"),
+    "conversations": ("conversations", "conversations"),
     "mcp": ("serving", "mcp"),
     "models": ("spending", "models"),
     "cost": ("spending", "cost"),
@@ -65,6 +67,7 @@ THEMES = {
     "Layers": ("brief", "notes", "fact", "session", "task", "promote", "audit", "lint", "compact", "diary"),
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
+    "Talk": ("chat", "conversations"),
     "Serve": ("mcp",),
     "Set up": ("scopes", "init", "doctor", "index", "models", "cost", "completion", "help"),
 }

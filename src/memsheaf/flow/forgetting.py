@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
 from memsheaf.guard.duplicates import LIKE, words
 from memsheaf.memory import Memory, parse
@@ -32,10 +33,13 @@ def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
     anywhere = re.compile("|".join(rf"(?<!\w){re.escape(piece)}(?!\w)" for piece in sorted(pieces)) or "(?!)")
     told = [frozenset(words(_even(one.body))) for one in erased]
     told += [frozenset(words(title)) for one in erased for title in (one.name, one.description)]
-    bodies = {_bare(one.body) for one in erased}
+    bodies = {_bare(one.body) for one in erased} - {""}
     facts = [one for number, one in enumerate(told) if len(one) >= (2 if number < len(erased) else TITLE)]
+    may_say = _screening([*facts, *(frozenset(words(line)) for line in lines | bodies)])
 
     def keep(text: str) -> bool:
+        if not may_say(text):
+            return True
         even = _even(text)
         if anywhere.search(even.casefold()):
             return False
@@ -49,6 +53,30 @@ def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
         return not any(_is_said(one, every, said) for one in facts)
 
     return keep
+
+
+def _screening(sayings: Iterable[frozenset[str]]) -> Callable[[str], bool]:
+    """What tells quickly that a text says none of these, because it lacks too many of the words; most texts do."""
+    plain = {one: sorted((word for word in one if word.isascii()), key=len, reverse=True) for one in sayings}
+
+    def may_say(text: str) -> bool:
+        if not text.isascii():
+            text = unicodedata.normalize("NFKC", text).replace("’", "")
+        text = text.casefold().replace("'", "")
+        return any(_has_most(text, telling, len(one)) for one, telling in plain.items())
+
+    return may_say
+
+
+def _has_most(text: str, telling: Sequence[str], count: int) -> bool:
+    """Whether a text has enough of so many words, if it has all those that are not among the telling ones."""
+    left = count
+    for word in telling:
+        if word not in text:
+            left -= 1
+            if left < LIKE * count:
+                return False
+    return True
 
 
 def _lines(memory: Memory) -> list[str]:

@@ -97,9 +97,10 @@ def words(name: str) -> str:
 def stable(*, scope: str, catalog: str, context: str, offer: str, notes: str = "") -> str:
     """The section for a system prompt: how to use memory, the catalog, CONTEXT.md in full, and NOTES.md.
 
-    `offer` says which tools the agent has: `all`, only those for `reading`, or `none`.
+    `offer` says which tools the agent has: `all`, only those for `reading`, or `none`; `also` says that another
+    section has told it.
     """
-    protocol = words({"all": "protocol", "reading": "reading", "none": "passive"}[offer])
+    protocol = words({"all": "protocol", "reading": "reading", "none": "passive", "also": "also"}[offer])
     shown = catalog.removeprefix("# Memory\n").strip("\n")  # its lines are neutral already
     text = protocol.replace("{scope}", scope).replace("{catalog}", shown)
     if context.strip():

@@ -62,6 +62,7 @@ _PASTED = (
 )
 _ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
+_OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
 _FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
@@ -318,7 +319,12 @@ def _told(language: Language, text: str, today: date, kind: str) -> str:
 
 
 def _title(text: str) -> str:
-    """A few words to know a memory by: its first clause, or the beginning of that."""
+    """A few words to know a memory by: its first clause, or the beginning of that.
+
+    >>> _title("The user prefers tabs, not spaces"), _title("The user is vegetarian")
+    ('Prefers tabs', 'The user is vegetarian')
+    """
+    text = re.sub(_OF_USER, lambda found: found[1].upper(), text)
     clause = re.match(_FIRST_CLAUSE, text)
     words = (clause[0] if clause else text).split(" ")
     title = _cut(" ".join(words[:WORDS]), 60).rstrip(" ,;:")

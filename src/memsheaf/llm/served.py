@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
 
 from memsheaf.embed.exchange import placed
 from memsheaf.errors import BadSettings, ModelFailed
@@ -20,10 +20,15 @@ from memsheaf.guard.text import one_line
 from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, require
 from memsheaf.llm.reading import read
+from memsheaf.llm.sending import sendable
 from memsheaf.llm.wire import Wire
 from memsheaf.patience import TimeUp, within
 
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model as TheirModel
     from pydantic_ai.models import ModelRequestParameters
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = 200
 _TOOL = "answer"
-_NO_KEY = "none"
+NO_KEY = "none"
 """What is sent where a client insists on a key and none is needed."""
 
 
@@ -46,16 +51,13 @@ class Served:
     def __init__(
         self, name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ
     ) -> None:
-        self._choice = choose(name, url=url, key=key, environment=environment)
+        self._choice = chosen(name, url=url, key=key, environment=environment)
         self._environment = environment
-        require(self._choice, environment)
-        if self._choice.provider not in PROVIDERS:
-            _known_elsewhere(self._choice)
 
     @property
     def name(self) -> str:
         """Which model this is, and where, if not at the provider's own address."""
-        return f"{self._choice.name} at {self._choice.place}" if self._choice.place else self._choice.name
+        return called(self._choice)
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
         """Give the answer, in at most `deadline` seconds.
@@ -67,7 +69,7 @@ class Served:
 
         key = key_of(self._choice, self._environment)
         end = time.monotonic() + deadline - min(0.1, deadline / 10)  # time to hang up properly
-        wire = Wire(key or _NO_KEY if self._choice.place else "")
+        wire = Wire(key or NO_KEY if self._choice.place else "")
 
         async def work() -> Answer:
             async with asyncio.timeout(max(end - time.monotonic(), 0)):
@@ -80,15 +82,15 @@ class Served:
         except (ModelFailed, BadSettings):
             raise
         except Exception as error:  # noqa: BLE001 - a guest among other people's clients, which raise what they like
-            raise self._told(error, key, wire) from None
+            raise told(error, self.name, key, wire) from None
 
     async def _answer(self, question: Question, key: str, wire: Wire, timeout: float) -> Answer:
         async with AsyncExitStack() as stack:
-            model = await self._model(key, wire, stack)
+            model = await opened(self._choice, key, wire, stack)
             from pydantic_ai.direct import model_request
             from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-            text, system = _sendable(question.text), _sendable(question.system)
+            text, system = sendable(question.text), sendable(question.system)
             request = ModelRequest(parts=[UserPromptPart(text)], instructions=system or None)
             response = await model_request(
                 model,
@@ -102,79 +104,119 @@ class Served:
             raise failed(f"{self.name} gave an answer that cannot be used: {error}") from None
         return Answer(value, response.usage.input_tokens, response.usage.output_tokens)
 
-    async def _model(self, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
-        from pydantic_ai.models import infer_model
 
-        choice = self._choice
-        if choice.place and choice.provider in _LIKE_OPENAI:
-            from pydantic_ai.models.openai import OpenAIChatModel
-            from pydantic_ai.providers.openai import OpenAIProvider
+def chosen(name: str, *, url: str, key: str, environment: Mapping[str, str]) -> Choice:
+    """A choice for which all is here. Raises BadSettings, ModelFailed."""
+    choice = choose(name, url=url, key=key, environment=environment)
+    require(choice, environment)
+    if choice.provider not in PROVIDERS:
+        _known_elsewhere(choice)
+    return choice
 
-            provider: Provider[Any] = await self._provider(OpenAIProvider, key, wire, stack)
-            model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
-        else:
-            from pydantic_ai.providers import infer_provider_class
 
-            provider = await self._provider(infer_provider_class(choice.provider), key, wire, stack)
-            model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
-        try:
-            if provider.base_url.startswith("http"):
-                placed(provider.base_url.rstrip("/"))
-        except ValueError as error:  # it came from a variable that the client reads itself
-            raise failed(f"{choice.name} has no address that can be used: {error}", DOCS) from None
-        return model
+def called(choice: Choice) -> str:
+    """Which model this is, and where, if not at the provider's own address."""
+    return f"{choice.name} at {choice.place}" if choice.place else choice.name
 
-    async def _provider(self, kind: type[Any], key: str, wire: Wire, stack: AsyncExitStack) -> Provider[Any]:
-        """The provider, made with as much of address, key and HTTP client as it takes."""
-        from inspect import signature
 
-        takes = signature(kind).parameters
-        given: dict[str, object] = {"name": "openai-compatible"} if "name" in takes else {}
-        if "api_key" in takes and (key or self._choice.place):
-            given["api_key"] = key or _NO_KEY
-        if self._choice.place:
-            if "base_url" not in takes:
-                raise failed(f"the provider {self._choice.provider!r} has one address only", DOCS)
-            given["base_url"] = str(self._choice.place)
-        if "http_client" in takes:
-            is_old = "httpx.AsyncClient" in str(takes["http_client"].annotation).split(" | ")
-            here = self._choice.place is not None and self._choice.place.is_here
-            given["http_client"] = await stack.enter_async_context(wire.client("httpx" if is_old else "httpx2", here))
-        provider: Provider[Any] = kind(**given)
-        return await stack.enter_async_context(provider)
+_LOADING = threading.Lock()
+"""Held by the thread that imports pydantic-ai: threads that import it side by side may see half of it."""
 
-    def _told(self, error: Exception, key: str, wire: Wire) -> ModelFailed:
-        """What happened, in one line, without the key that a server may repeat."""
 
-        def clean(text: str) -> str:
-            return one_line(text.replace(key, "…") if key else text, _MESSAGE)
+async def opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
+    """The model with a client of its own, which is closed with the stack. Raises ModelFailed, and what clients do."""
+    with _LOADING:
+        return await _opened(choice, key, wire, stack)
 
-        if wire.trouble:
-            return failed(f"{self.name} {wire.trouble}")
-        status = getattr(error, "status_code", None) or wire.status
-        if isinstance(status, int) and 300 <= status < 400:
-            return failed(f"{self.name} answered {status}, a redirect, which is not followed", DOCS)
-        if isinstance(status, int) and status >= 400:
-            said = clean(_said(getattr(error, "body", None)))
-            wait = getattr(error, "retry_after", None)
-            later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
-            return failed(
-                f"{self.name} answered {status}{': ' + said if said else ''}{later}", _HINTS.get(status, "")
-            )
-        if isinstance(error, ImportError):
-            return failed(f"{self.name} needs a package that cannot be imported: {clean(str(error))}")
-        chain = _chain(error)
-        names = " ".join(type(one).__name__ for one in chain)
-        reason = clean(str(chain[-1]) or type(chain[-1]).__name__)
-        if "Timeout" in names:
-            return failed(f"{self.name} gave no answer in time")
-        if wire.status:
-            cut = "RemoteProtocolError" in names or "ReadError" in names
-            what = "hung up before its answer was whole" if cut else f"gave an answer that cannot be used: {reason}"
-            return failed(f"{self.name} {what}")
-        if "ConnectError" in names or "ReadError" in names or "RemoteProtocolError" in names:
-            return failed(f"{self.name} cannot be reached: {reason}", "Is it running there? `memsheaf models` looks.")
-        return failed(f"{self.name} cannot be asked: {reason}", DOCS)
+
+async def _opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
+    import pydantic_ai.direct  # noqa: F401 - all that comes after it needs no lock
+    from pydantic_ai.models import infer_model
+
+    if choice.place and choice.provider in _LIKE_OPENAI:
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        provider: Provider[Any] = await _provider(choice, OpenAIProvider, key, wire, stack)
+        model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
+    else:
+        from pydantic_ai.providers import infer_provider_class
+
+        provider = await _provider(choice, infer_provider_class(choice.provider), key, wire, stack)
+        model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
+    try:
+        if provider.base_url.startswith("http"):
+            placed(provider.base_url.rstrip("/"))
+    except ValueError as error:  # it came from a variable that the client reads itself
+        raise failed(f"{choice.name} has no address that can be used: {error}", DOCS) from None
+    return model
+
+
+async def _provider(choice: Choice, kind: type[Any], key: str, wire: Wire, stack: AsyncExitStack) -> Provider[Any]:
+    """The provider, made with as much of address, key and HTTP client as it takes."""
+    from inspect import signature
+
+    takes = signature(kind).parameters
+    given: dict[str, object] = {"name": "openai-compatible"} if "name" in takes else {}
+    if "api_key" in takes and (key or choice.place):
+        given["api_key"] = key or NO_KEY
+    if choice.place:
+        if "base_url" not in takes:
+            raise failed(f"the provider {choice.provider!r} has one address only", DOCS)
+        given["base_url"] = str(choice.place)
+    if "http_client" in takes:
+        is_old = "httpx.AsyncClient" in str(takes["http_client"].annotation).split(" | ")
+        here = choice.place is not None and choice.place.is_here
+        given["http_client"] = await stack.enter_async_context(wire.client("httpx" if is_old else "httpx2", here))
+    provider: Provider[Any] = kind(**given)
+    return await stack.enter_async_context(provider)
+
+
+def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
+    """What happened, in one line, without the key that a server may repeat."""
+
+    def clean(text: str) -> str:
+        return one_line(text.replace(key, "…") if key else text, _MESSAGE)
+
+    if wire.trouble:
+        return failed(f"{name} {wire.trouble}")
+    status = getattr(error, "status_code", None) or wire.status
+    said = clean(_said(getattr(error, "body", None)))
+    if isinstance(status, int) and 300 <= status < 400:
+        return failed(f"{name} answered {status}, a redirect, which is not followed", DOCS)
+    if isinstance(status, int) and status >= 400:
+        wait = getattr(error, "retry_after", None)
+        later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
+        return failed(f"{name} answered {status}{': ' + said if said else ''}{later}", _hint(error, status))
+    if isinstance(error, ImportError):
+        return failed(f"{name} needs a package that cannot be imported: {clean(str(error))}")
+    chain = _chain(error)
+    names = " ".join(type(one).__name__ for one in chain)
+    reason = clean(str(chain[-1]) or type(chain[-1]).__name__)
+    if "Timeout" in names:
+        return failed(f"{name} gave no answer in time")
+    if wire.status:
+        cut = "RemoteProtocolError" in names or "ReadError" in names
+        what = (
+            "hung up before its answer was whole" if cut else f"gave an answer that cannot be used: {said or reason}"
+        )
+        return failed(f"{name} {what}")
+    if is_unreachable(error):
+        return failed(f"{name} cannot be reached: {reason}", "Is it running there? `memsheaf models` looks.")
+    return failed(f"{name} cannot be asked: {reason}", DOCS)
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether it failed on the way there."""
+    names = " ".join(type(one).__name__ for one in _chain(error))
+    return "ConnectError" in names or "ReadError" in names or "RemoteProtocolError" in names
+
+
+def _hint(error: Exception, status: int) -> str:
+    """What to do about an error that a server answered with; "" when there is nothing to say."""
+    if any("ContextWindow" in one.__name__ for one in type(error).__mro__):
+        return "What was sent is longer than this model reads: make it shorter, or choose another model."
+    return _HINTS.get(status, "")
 
 
 _LIKE_OPENAI = {"openai", "openai-chat", "openai-compatible", "lmstudio", "llama-cpp"}
@@ -185,6 +227,7 @@ _HINTS = {
     403: "The key is not allowed to do this: look at its rights at the provider.",
     404: "The model or the address is not known there: check model.name and model.url.",
     429: "Try again later; what needs no model went on without it.",
+    529: "Many ask it at the moment: try again later; what needs no model went on without it.",
 }
 
 
@@ -203,11 +246,6 @@ def _known_elsewhere(choice: Choice) -> None:
         raise failed(
             f"{choice.name} needs a package that is not installed: {one_line(str(error), _MESSAGE)}", hint
         ) from None
-
-
-def _sendable(text: str) -> str:
-    """The text without half characters, which no server takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _settings(model: TheirModel, question: Question, timeout: float) -> ModelSettings:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from functools import partial
 
-from memsheaf.caps import Caps
+from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
 from memsheaf.llm import Answer, Model, Question
+from memsheaf.llm.talk import Request, Said, Spoken, Step, Talker
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 DAYS = 400
 """How long the ledger remembers."""
+
+CHAT = "chat"
+"""The purpose of what conversations cost. They have an allowance of their own, and all else has another."""
 
 _BYTES_A_TOKEN = 4
 _WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
@@ -76,8 +80,10 @@ class Ledger:
 
         return cls(State(os.path.join(state, "spend")), clock=clock)
 
-    def reserve(self, caps: Caps, cost: Spent) -> Reserved:
+    def reserve(self, caps: Caps | ChatCaps, cost: Spent) -> Reserved:
         """Write down what a request will cost at most, provided that the day has room for it.
+
+        What conversations spent counts for conversations, and what all else spent for all else.
 
         Raises:
             CapReached: it has not.
@@ -86,11 +92,12 @@ class Ledger:
         with self._state.lock("spend", wait=min(_WAIT, cost.seconds)):
             day = self.today()
             entry = Reserved(day, os.urandom(8).hex())
-            spent = self.spent(day)
+            requests = list(self._requests(day))
+            spent = _sum(day, requests, chat=cost.purpose == CHAT)
             until = f"; the day ends at {self.ends()}"
             _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
             _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
-            if not spent.requests:
+            if not requests:
                 self._forget_old(day)
             line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
             self._state.append(_file(day), {"id": entry.id, "at": round(self._clock(), 3), **line})
@@ -111,12 +118,13 @@ class Ledger:
         night = time.mktime((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0, 0, 0, -1))
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(night))
 
-    def spent(self, day: str = "") -> Spent:
-        """What was spent on a day, today if none is named, by all runs together."""
-        whole = Spent(day or self.today())
-        for one in self._requests(whole.day):
-            whole = whole.plus(one)
-        return whole
+    def spent(self, day: str = "", *, chat: bool | None = None) -> Spent:
+        """What was spent on a day, today if none is named, by all runs together.
+
+        With `chat`, only what conversations spent, or with False, only what all else did.
+        """
+        day = day or self.today()
+        return _sum(day, self._requests(day), chat=chat)
 
     def summary(self, days: int = 30) -> list[Spent]:
         """What was spent on the last days, today included: the newest first, by purpose and model."""
@@ -251,6 +259,107 @@ class Metered:
             self._ledger.settle(entry, cost)
 
 
+class Talked(NamedTuple):
+    """What a conversation has cost, as far as its model says, and else about.
+
+    `cached` of the `input` tokens came from a cache. `dollars` are those of the steps whose price is known, None when
+    none is.
+    """
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    dollars: float | None = None
+
+
+class MeteredTalker:
+    """A talker that talks within caps, and whose every step is in the ledger. One object is one conversation.
+
+    A step that was stopped, or failed, costs what was sent and what was heard until then.
+    """
+
+    def __init__(self, talker: Talker, ledger: Ledger, caps: ChatCaps, purpose: str = CHAT) -> None:
+        from threading import Lock
+
+        self._talker = talker
+        self._ledger = ledger
+        self._caps = caps
+        self._purpose = purpose
+        self._lock = Lock()
+        self._spent = Talked()
+
+    @property
+    def name(self) -> str:
+        """Who this is."""
+        return self._talker.name
+
+    @property
+    def spent(self) -> Talked:
+        """What the conversation has cost so far, the steps that were stopped or failed included."""
+        return self._spent
+
+    def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
+        """Say what comes next: pieces as they come, and at the end one `Step`.
+
+        Raises:
+            CapReached: it would cost more than is left of the day. Nothing was asked.
+            ModelFailed: there is no whole answer, or what it costs cannot be noted; then nothing was asked.
+        """
+        most = _most(request)._replace(purpose=self._purpose, model=self.name, seconds=_WAIT)
+        try:
+            entry = self._ledger.reserve(self._caps, most)
+        except (Busy, StoreFailed) as error:
+            raise ModelFailed(f"{self.name} was not asked, because its cost cannot be noted: {error}") from error
+        began, heard, last = time.monotonic(), 0, None
+        try:
+            with closing(self._talker.talk(request)) as pieces:
+                for piece in pieces:
+                    if isinstance(piece, Step):
+                        last = piece
+                    else:
+                        heard += len(piece.text.encode("utf-8", "surrogatepass"))
+                    yield piece
+        finally:
+            self._settle(entry, _cost(most, heard, last), last, time.monotonic() - began)
+
+    def _settle(self, entry: Reserved, cost: Spent, last: Step | None, seconds: float) -> None:
+        """Note what a step did cost. What cannot be noted stands at the most."""
+        step = last or Step(Said("assistant", ""))
+        with self._lock:
+            so_far = self._spent
+            self._spent = Talked(
+                so_far.requests + 1,
+                so_far.input + (_count(step.input) or cost.input),
+                so_far.output + (_count(step.output) or cost.output),
+                so_far.cached + _count(step.cached),
+                so_far.dollars if step.dollars is None else (so_far.dollars or 0.0) + step.dollars,
+            )
+        with suppress(StoreFailed):
+            self._ledger.settle(entry, cost._replace(seconds=seconds))
+
+
+def _most(request: Request) -> Spent:
+    """The most that a step may cost, by the bytes of what is sent and the tokens of what may come back."""
+    said = [
+        f"{one.text}{one.beside}{''.join(call.tool + call.arguments for call in one.calls)}"
+        for one in request.conversation
+    ]
+    tools = json.dumps(list(request.tools), ensure_ascii=False, default=str)
+    return Spent(
+        requests=1, input=_tokens("".join((request.system, tools, *said))), output=max(request.max_tokens, 0)
+    )
+
+
+def _cost(most: Spent, heard: int, last: Step | None) -> Spent:
+    """What a step did cost: what a model reports can make it dearer, never cheaper."""
+    if last is None:
+        return most._replace(failures=1, output=-(-heard // _BYTES_A_TOKEN))
+    said = "".join(call.tool + call.arguments for call in last.said.calls)
+    output = -(-heard // _BYTES_A_TOKEN) + _tokens(said)
+    return most._replace(input=max(_count(last.input), most.input), output=max(_count(last.output), output))
+
+
 def estimate(question: Question) -> Spent:
     """The most that a question may cost, by the bytes of what is sent and the tokens of what may come back."""
     sent = question.system + question.text + json.dumps(question.schema, ensure_ascii=False, default=str)
@@ -269,6 +378,14 @@ def _tokens(text: str) -> int:
 def _count(value: object) -> int:
     """A number of tokens that somebody reports, as far as it can be one."""
     return min(value, _MOST) if isinstance(value, int) and value > 0 else 0
+
+
+def _sum(day: str, requests: Iterable[Spent], *, chat: bool | None) -> Spent:
+    whole = Spent(day)
+    for one in requests:
+        if chat is None or chat == (one.purpose == CHAT):
+            whole = whole.plus(one)
+    return whole
 
 
 def _check(what: str, would_be: int, cap: int, unit: str, until: str = "") -> None:

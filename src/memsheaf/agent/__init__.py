@@ -1,0 +1,1 @@
+"""A small agent to live with: a conversation with a model, or without one, that remembers."""

@@ -1,0 +1,82 @@
+"""What happens in a turn, in the order in which it happens: what a screen draws, and `--json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memsheaf.values import NamedTuple
+
+
+class Recalled(NamedTuple):
+    """Memories came beside the message: `scope/file` of each."""
+
+    files: tuple[str, ...]
+
+
+class Text(NamedTuple):
+    """A piece of the answer; with `aside`, of what the model thinks before it."""
+
+    text: str
+    aside: bool = False
+
+
+class Calling(NamedTuple):
+    """A tool is about to run. `line` says in a few words what it will do."""
+
+    id: str
+    tool: str
+    line: str
+    arguments: Mapping[str, object]
+
+
+class Called(NamedTuple):
+    """A tool has answered; `failed` covers what was refused, too."""
+
+    id: str
+    tool: str
+    answer: str
+    failed: bool
+    seconds: float
+
+
+class Noted(NamedTuple):
+    """One line that the user should see: a trouble that was got over, a conversation that was made shorter."""
+
+    line: str
+    hint: str = ""
+
+
+class Failed(NamedTuple):
+    """The turn ended without an answer. Nothing that was said is lost."""
+
+    line: str
+    hint: str = ""
+
+
+class Ended(NamedTuple):
+    """The turn is over. `answer` is all that was said in it; `saved` are files that tools wrote.
+
+    `input`, `output`, `cached` and `dollars` are what the turn cost; `dollars` is None when nobody knows.
+    """
+
+    answer: str
+    recalled: tuple[str, ...] = ()
+    saved: tuple[str, ...] = ()
+    interrupted: bool = False
+    ignored: bool = False
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    dollars: float | None = None
+
+
+Event = Recalled | Text | Calling | Called | Noted | Failed | Ended
+
+
+def as_json(event: Event) -> dict[str, object]:
+    """An event as `--json` prints it.
+
+    >>> as_json(Noted("went on without memory"))
+    {'event': 'noted', 'line': 'went on without memory', 'hint': ''}
+    """
+    return {"event": type(event).__name__.lower(), **event._asdict()}

@@ -1,0 +1,140 @@
+"""One turn at work: what memory puts beside the message, and what is kept and learned when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from memsheaf.agent.events import Ended, Event, Noted, Recalled
+from memsheaf.agent.fitting import size
+from memsheaf.agent.steps import Steps
+from memsheaf.errors import MemsheafError, Refused, StoreFailed
+from memsheaf.flow.recall import Recall
+from memsheaf.flow.turns import Message, Turn
+from memsheaf.llm.talk import Said
+from memsheaf.tools import READING
+
+# Known to type checkers under this name: an agent has turns, and not the other way round.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.agent.loop import Agent
+    from memsheaf.flow.chats import Conversation
+
+
+class Exchange:
+    """One turn of an agent, from the message to what is learned of it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.steps = Steps(agent.conversation, agent, keep=self._keep)
+        self.interrupted = False
+        self.notes: list[Noted] = []
+        self._recalled: list[str] = []
+        self._begin = len(agent.conversation)
+        self._late: list[Recall] = []
+        self._is_finished = False
+
+    def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
+        """Take the message in: what memory has to say about it begins to be looked for."""
+        agent = self._agent
+        yield from self._fit(message)
+        self._begin = len(agent.conversation)
+        late = agent.mind.begin(message, ignore=ignore, tools=agent.used)
+        self._late = [late] if late else []
+        self.steps.add(Said("user", message))
+
+    def _fit(self, message: str) -> Iterator[Event]:
+        agent = self._agent
+        if size([*agent.conversation, Said("user", message)]) <= agent.context:
+            return
+        try:
+            yield Noted(agent.compact(trigger="budget"))
+        except (Refused, StoreFailed) as error:
+            yield Noted(f"the conversation is long, and was not made shorter: {error}", error.hint)
+
+    def before(self, first: bool) -> Iterator[Event]:
+        """Put beside the last message what was recalled meanwhile, and what changed in the catalog."""
+        mind, conversation = self._agent.mind, self._agent.conversation
+        if mind.ignoring:
+            return
+        texts = []
+        try:
+            texts = [mind.news()] if first else []
+        except MemsheafError as error:
+            yield Noted(f"memory cannot be read, and the turn goes on without it: {error}", error.hint)
+        found = [*self._late, mind.recalled(first=first)]
+        self._late = []
+        for recall in found:
+            if recall and recall.text:
+                files = tuple(f"{one.scope}/{one.memory.path}" for one in recall.memories)
+                self._recalled += files
+                texts.append(recall.text)
+                yield Recalled(files)
+        if said := "\n\n".join(text.strip("\n") for text in texts if text):
+            last = conversation[-1]
+            conversation[-1] = last._replace(beside=f"{last.beside}\n\n{said}" if last.beside else said)
+
+    def finish(self) -> None:
+        """Keep and learn what there is, however the turn ended."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        agent = self._agent
+        self.steps.leave()
+        agent.spent = agent.spent.plus(self.steps.bill)
+        said = agent.conversation[self._begin :]
+        if not said:
+            return
+        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool([*self._told("")]))
+        self._note(lambda kept: kept.mark(model=agent.talker.name))
+        try:
+            agent.mind.learn(turn, later=agent.permission.planning)
+        except MemsheafError as error:
+            self.notes.append(Noted(f"nothing is learned from this turn: {error}", error.hint))
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        """The files that tools wrote in this turn."""
+        files = [file.partition(" (")[0] for word in ("saved: ", "updated: ") for file in self._told(word)]
+        return tuple(dict.fromkeys(files))
+
+    def _told(self, word: str) -> Iterator[str]:
+        """What memory tools said of what they changed in this turn."""
+        for one in self._agent.conversation[self._begin :]:
+            is_change = one.tool.startswith("memory_") and one.tool not in READING
+            if is_change and one.text.startswith(f"Memory {word}"):
+                yield one.text.removeprefix(f"Memory {word}")
+
+    def ended(self) -> Ended:
+        """What the turn came to."""
+        bill = self.steps.bill
+        return Ended(
+            self.steps.answer,
+            recalled=tuple(self._recalled),
+            saved=self.saved,
+            interrupted=self.interrupted,
+            ignored=self._agent.mind.ignoring,
+            input=bill.input,
+            output=bill.output,
+            cached=bill.cached,
+            dollars=bill.dollars,
+        )
+
+    def _keep(self, said: Said) -> None:
+        self._note(lambda kept: kept.add(said))
+
+    def _note(self, write: Callable[[Conversation], None]) -> None:
+        """Write something of the conversation down; what the disk refuses is told once."""
+        try:
+            if self._agent.kept:
+                write(self._agent.kept)
+        except StoreFailed as error:
+            note = Noted(f"this conversation cannot be kept: {error}", error.hint)
+            if note not in self.notes:
+                self.notes.append(note)
+
+
+def _messages(said: Sequence[Said], begin: int) -> Iterator[Message]:
+    """A turn as learning reads it: what was said and looked at, without what memory itself answered."""
+    for number, one in enumerate(said, begin):
+        if one.text and not one.tool.startswith("memory_"):
+            yield Message(one.role, one.text, str(number))

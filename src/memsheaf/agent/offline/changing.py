@@ -1,0 +1,165 @@
+"""What is changed in memory where there is no model: what the user said in so many words, and nothing by a guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from memsheaf.agent.offline.answered import Known, fit, known
+from memsheaf.agent.offline.drafts import Draft, corrected, drafted
+from memsheaf.agent.offline.hearing import SAVED, Heard, Outcome, Pending, Talk
+from memsheaf.agent.offline.requests import TYPES, Wanted, requested
+from memsheaf.agent.offline.sayings import is_all
+from memsheaf.agent.offline.telling import LISTED, Telling
+from memsheaf.guard.names import file_name
+from memsheaf.guard.text import one_line
+
+_EXISTS = r"Error: '([^'\n]+)' exists, and you have not seen"
+_DUPLICATE = r"Error: '([^'\n]+)' says the same already"
+
+
+class Changing:
+    """Saves, corrects and deletes what the last of these turns asks for. With `can_undo`, a deletion says so."""
+
+    def __init__(self, telling: Telling, turns: Sequence[Heard], today: date, *, can_undo: bool) -> None:
+        self._telling = telling
+        self._turns = turns
+        self._today = today
+        self._can_undo = can_undo
+
+    def remember(self, wanted: Wanted) -> Talk:
+        """Keep a fact: the one in the request, or what was said just before."""
+        fact = wanted.fact or self._said_before()
+        if not fact:
+            return Outcome(self._telling.say("what remember"))
+        return (yield from self._saved(drafted(fact, wanted.sort, wanted.language, self._today)))
+
+    def _said_before(self) -> str:
+        """What the user said in the turn before, if it was something to keep."""
+        earlier = self._turns[-2].text if len(self._turns) > 1 else ""
+        wants = requested(earlier) if earlier else ()
+        return earlier.strip() if wants and wants[0].kind == "state" else ""
+
+    def _saved(self, draft: Draft) -> Talk:
+        """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
+        file = file_name(draft.type, draft.name, lambda path: False)
+        seen = any(file in turn.seen for turn in self._turns[:-1])  # then the tool would replace it unasked
+        (answer,) = yield [("memory_read", {"filename": file}) if seen else ("memory_write", draft._asdict())]
+        there = answer if seen else answer.partition("\n\n")[2] * bool(re.match(_EXISTS, answer))
+        if there and not there.startswith("Error:"):
+            if known(file, there).body.strip() == draft.content.strip():
+                return Outcome(self._telling.say("already", file=file, what=draft.content))
+            draft = draft._replace(name=one_line(draft.content, 80).rstrip("."))
+        if there:
+            (answer,) = yield [("memory_write", draft._asdict())]
+        if found := re.match(_DUPLICATE, answer):
+            return Outcome(self._telling.say("already", file=found[1], what=draft.content))
+        return Outcome(self._told("saved", answer, draft.content))
+
+    def _told(self, name: str, answer: str, what: str) -> str:
+        found = re.fullmatch(SAVED, answer)
+        return self._telling.say(name, file=found[1], what=what) if found else self._telling.failed(answer)
+
+    def forget(self, wanted: Wanted) -> Talk:
+        """Delete the one memory that is meant; where that is not sure, ask."""
+        if wanted.file:
+            return (yield from self._deleted([wanted.file]))
+        if wanted.about or is_all("everything", wanted.language, wanted.subject):
+            return Outcome(self._telling.say("one at a time"))
+        if not wanted.subject:
+            saved = self._turns[-2].saved if len(self._turns) > 1 else ()
+            return (yield from self._deleted(saved)) if len(saved) == 1 else Outcome(self._telling.say("what forget"))
+        found = yield from self._telling.candidates(wanted.subject, wanted.language)
+        if isinstance(found, str):
+            return Outcome(self._telling.failed(found))
+        if not found:
+            return Outcome(self._telling.say("unfit", subject=wanted.subject))
+        if len(found) == 1 and fit(wanted.subject, wanted.language, found[0].words).is_all:
+            return (yield from self._deleted([found[0].file], found[0].body))
+        return self._which("which" if len(found) > 1 else "whether", wanted, found)
+
+    def _deleted(self, files: Sequence[str], body: str = "") -> Talk:
+        answers = yield [("memory_delete", {"filename": file}) for file in files]
+        lines = []
+        for file, answer in zip(files, answers, strict=True):
+            if answer.startswith("Error:"):
+                lines.append(self._telling.failed(answer))
+            else:
+                lines.append(self._telling.say("deleted" if body else "gone", file=file, what=one_line(body, 300)))
+        if self._can_undo and len(lines) == 1 and not answers[0].startswith("Error:"):
+            lines.append(self._telling.say("back"))
+        return Outcome("\n".join(lines))
+
+    def update(self, wanted: Wanted) -> Talk:
+        """Correct the one memory that is meant; where that is not sure, ask."""
+        if not wanted.fact:
+            return Outcome(self._telling.say("what update"))
+        draft = drafted(wanted.fact, "", wanted.language, self._today)
+        if wanted.also:
+            return (yield from self._saved(draft))
+        subject = wanted.fact if wanted.about or not wanted.subject else wanted.subject
+        found = yield from self._telling.candidates(subject, wanted.language)
+        if isinstance(found, str):
+            return Outcome(self._telling.failed(found))
+        if not found and subject == wanted.subject:
+            asked = self._telling.say("unknown", subject=subject, what=draft.content)
+            return Outcome(asked, Pending(wanted, ()))
+        if not found:
+            saved = yield from self._saved(draft)
+            return Outcome(f"{self._telling.say('fresh')} {saved.text}")
+        is_sure = fit(subject, wanted.language, found[0].words).is_all and _is_alike(wanted, found[0])
+        if len(found) == 1 and is_sure:
+            return (yield from self._corrected(found[0], draft))
+        return self._which("corrects" if len(found) > 1 else "correct", wanted, found)
+
+    def _corrected(self, old: Known, draft: Draft) -> Talk:
+        """Put a fact in the place of what a memory said; the rest of its text stays."""
+        content = corrected(old.body, draft.content)
+        kind = old.kind if old.kind in TYPES else draft.type
+        fields = draft._replace(content=content, type=kind)._asdict()
+        (answer,) = yield [("memory_write", {**fields, "filename": old.file})]
+        return Outcome(self._told("updated", answer, draft.content))
+
+    def _which(self, name: str, wanted: Wanted, found: Sequence[Known]) -> Outcome:
+        """Ask which of these is meant."""
+        listed = found[:LISTED]
+        lines = [f"{at}. {one.file}: {one_line(one.body, 160)}" for at, one in enumerate(listed, 1)]
+        return Outcome(
+            "\n".join([self._telling.say(name), *lines]), Pending(wanted, tuple(one.file for one in listed))
+        )
+
+    def chosen(self, pending: Pending, choice: Sequence[str]) -> Talk:
+        """Do what the user chose of what was offered."""
+        files = [file for each in choice for file in _picked(each, pending.files)]
+        wanted = pending.wanted
+        if wanted.kind == "forget":
+            return (yield from self._deleted(files)) if files else Outcome(self._telling.say("unchanged"))
+        draft = drafted(wanted.fact, "", wanted.language, self._today)
+        if "new" in choice or (not pending.files and "yes" in choice):
+            return (yield from self._saved(draft))
+        if len(files) != 1:
+            return Outcome(self._telling.say("unchanged"))
+        (text,) = yield [("memory_read", {"filename": files[0]})]
+        if text.startswith("Error:"):
+            return Outcome(self._telling.failed(text))
+        return (yield from self._corrected(known(files[0], text), draft))
+
+
+def _is_alike(wanted: Wanted, old: Known) -> bool:
+    """Whether a correction speaks of the same thing as the memory it would replace, and not only its subject does."""
+    fact = wanted.fact.removeprefix(f"{wanted.subject}: ")
+    return fact == wanted.fact and fit(fact, wanted.language, old.words).has > 0
+
+
+def _picked(choice: str, files: Sequence[str]) -> list[str]:
+    """The files that one answer means."""
+    if choice == "every":
+        return list(files)
+    if choice == "yes":
+        return list(files) if len(files) == 1 else []
+    if choice == "last":
+        return list(files[-1:])
+    if choice.isdigit():
+        return list(files[int(choice) - 1 : int(choice)])
+    return [file for file in files if file == choice]

@@ -1,0 +1,119 @@
+"""A command of the shell, run for a model: what it prints in one text, and nothing of it left when it is over."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from memsheaf.values import NamedTuple
+
+KEPT = 30_000
+"""How many bytes of what a command prints are kept: the first and the last of them."""
+
+_KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
+_ALSO_KEYS = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
+
+
+class Outcome(NamedTuple):
+    """What a command printed, and how it ended; `code` is None when its time was up."""
+
+    text: str
+    code: int | None
+
+
+class Kept:
+    """The first and the last part of what is printed, however much that is.
+
+    >>> kept = Kept(10)
+    >>> for word in ("first ", "second ", "third"):
+    ...     kept.hear(word.encode())
+    >>> kept.text()
+    'first\\n[8 bytes left out]\\nthird'
+    """
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._half = most // 2
+        self._first = bytearray()
+        self._last = bytearray()
+        self._cut = 0
+
+    def hear(self, part: bytes) -> None:
+        """Take what was printed next."""
+        room = self._half - len(self._first)
+        self._first += part[:room]
+        self._last += part[room:]
+        if (over := len(self._last) - self._half) > 0:
+            self._cut += over
+            del self._last[:over]
+
+    def text(self) -> str:
+        """All of it, with a word about what is left out; what is no UTF-8 is replaced."""
+        first, last = bytes(self._first), bytes(self._last)
+        if not self._cut:
+            return (first + last).decode("utf-8", "replace")
+        both = (half.decode("utf-8", "replace") for half in (first, last))
+        return f"\n[{self._cut} bytes left out]\n".join(both)
+
+
+def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what looks like a key: a model reads what a command prints, and `env` prints all of it.
+
+    >>> without_keys({"PATH": "/bin", "OPENAI_API_KEY": "sk-…", "HF_TOKEN": "hf_…"})
+    {'PATH': '/bin'}
+    """
+    return {name: value for name, value in environment.items() if not _is_key(name.upper())}
+
+
+def run(command: str, *, folder: str, environment: Mapping[str, str], seconds: float) -> Outcome:
+    """Run a command in a folder, with nothing to read. When this returns, or is interrupted, nothing of it runs on.
+
+    It and all it starts are in a session of their own, without a terminal, which ends with it, with the time that it
+    has, and with us. The variables that look like keys are not passed on. That is no wall: a command has all the
+    rights of the user, which is why the user is asked first.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    kept = Kept()
+    run_by = _run_by_cmd if sys.platform == "win32" else _run_by_sh
+    code = run_by(command, folder, without_keys(environment), seconds, kept)
+    return Outcome(kept.text(), code)
+
+
+def _is_key(name: str) -> bool:
+    return name.endswith(_KEYS) or name in _ALSO_KEYS
+
+
+def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, kept: Kept) -> int | None:
+    from memsheaf.llm.leash import listen
+
+    try:
+        return listen(("/bin/sh", "-c", command), kept.hear, folder=folder, environment=environment, deadline=seconds)
+    except TimeoutError:
+        return None
+
+
+def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], seconds: float, kept: Kept) -> int | None:
+    """As `run` where there are no sessions: what a command starts is ended with it, but not when we are killed."""
+    from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired, call
+    from threading import Thread
+
+    process = Popen(command, shell=True, cwd=folder, env=dict(environment), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+    assert process.stdout is not None
+    pipe = process.stdout.fileno()
+
+    def listen() -> None:
+        while part := os.read(pipe, 1 << 16):
+            kept.hear(part)
+
+    listener = Thread(target=listen, name="memsheaf-shell", daemon=True)
+    listener.start()
+    try:
+        return process.wait(seconds)
+    except TimeoutExpired:
+        return None
+    finally:
+        call(["taskkill", "/F", "/T", "/PID", str(process.pid)], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+        process.wait()
+        listener.join(1.0)

@@ -1,0 +1,286 @@
+"""What a person sees of a turn, and what a program reads of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import threading
+
+import pytest
+
+from memsheaf.agent.events import Called, Calling, Ended, Event, Failed, Noted, Recalled, Text
+from memsheaf.agent.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
+from memsheaf.agent.spinner import Spinner
+from memsheaf.guard.text import for_terminal
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
+
+
+def drawn(*events: Event, live: bool = True, colour: bool = False, width: int = 80) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(out, err, live=live, colour=colour, width=lambda: width)
+    for event in events:
+        screen.draw(event)
+    return out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_text_in_pieces_comes_out_as_the_whole_would(seed: int) -> None:
+    chance = random.Random(seed)
+    flow, text, pieces = Flow(), HOSTILE * 2, []
+    while text:
+        cut = chance.randint(1, 4)
+        pieces.append(text[:cut])
+        text = text[cut:]
+
+    shown = "".join(map(flow.piece, pieces)) + flow.rest()
+
+    assert shown == for_terminal(HOSTILE * 2)
+
+
+def test_an_escape_sequence_that_is_split_over_pieces_does_not_get_through() -> None:
+    out, _ = drawn(*(Text(piece) for piece in "\x1b]0;title\x07and \x1b[31mred"), Ended(""))
+
+    assert "\x1b" not in out
+    assert "<U+001B>]0;title<U+0007>and <U+001B>[31mred" in out
+
+
+def test_hostile_text_is_spelt_out_wherever_it_comes_from() -> None:
+    events: list[Event] = [
+        Text(HOSTILE, aside=True),
+        Text(HOSTILE),
+        Calling("1", HOSTILE, HOSTILE, {"x": HOSTILE}),
+        Called("1", HOSTILE, HOSTILE, True, 0.1),
+        Noted(HOSTILE, HOSTILE),
+        Failed(HOSTILE, HOSTILE),
+        Ended(HOSTILE, saved=(HOSTILE,)),
+    ]
+    for live in (True, False):
+        out, err = io.StringIO(), io.StringIO()
+        screen = Screen(out, err, live=live)
+        for event in events:
+            screen.draw(event)
+        screen.memory(Ended("", saved=(HOSTILE,)), [HOSTILE])
+        screen.expand()
+        screen.ask(HOSTILE, HOSTILE, "y", style=lambda line: "")
+
+        for shown in (out.getvalue(), err.getvalue()):
+            assert not set(shown) & set("\x1b\x07\x9b\u202e\r\x08\x7f\ud800"), live
+
+
+def test_a_call_and_what_came_of_it_stand_in_one_line() -> None:
+    out, err = drawn(
+        Text("Let me look."),
+        Calling("1", "shell", "shell pytest -q", {"command": "pytest -q"}),
+        Called("1", "shell", "a\nb\nc\n", False, 0.44),
+        Text("All pass."),
+        Ended("Let me look.\nAll pass."),
+    )
+
+    assert out == "Let me look.\n· shell pytest -q — 3 lines, 0.4 s\nAll pass.\n"
+    assert err == ""
+
+
+def test_a_refused_call_says_why() -> None:
+    out, _ = drawn(
+        Calling("1", "write", "write a.py", {}),
+        Called("1", "write", "Error: this is plan mode: nothing is written", True, 0.0),
+        Ended(""),
+    )
+
+    assert out == "· write a.py — this is plan mode: nothing is written\n"
+
+
+def test_a_call_that_was_asked_about_is_named_again_with_what_came_of_it() -> None:
+    out = io.StringIO()
+    screen = Screen(out, io.StringIO(), live=True)
+    screen.draw(Calling("1", "shell", "shell ls", {}))
+    with screen.interlude():
+        screen.ask("run: ls", "ls", "y", style=lambda line: "")
+        screen.answered("once")
+    screen.draw(Called("1", "shell", "a.py", False, 0.0))
+
+    assert out.getvalue() == "· shell ls\nrun: ls\n│ ls\ny? once\n· shell ls — a.py, 0.0 s\n"
+
+
+def test_calls_of_a_second_agent_stand_indented_below_it() -> None:
+    out, _ = drawn(
+        Calling("1", "agent", "agent find it", {}),
+        Calling("1/2", "grep", "grep it", {}),
+        Called("1/2", "grep", "x\ny", False, 0.0),
+        Called("1", "agent", "It is in x.", False, 2.0),
+        Ended(""),
+    )
+
+    assert out.splitlines() == [
+        "· agent find it",
+        "  · grep it — 2 lines, 0.0 s",
+        "· agent find it — It is in x., 2.0 s",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_long_call_keeps_to_one_line(width: int) -> None:
+    out, _ = drawn(
+        Calling("1", "shell", "shell " + "x" * 500, {}), Called("1", "shell", "y" * 500, True, 0.0), width=width
+    )
+
+    assert len(out.splitlines()) == 1
+    assert len(out.rstrip("\n")) <= max(width, 60)
+
+
+def test_the_answer_alone_goes_to_the_output_of_a_script() -> None:
+    out, err = drawn(
+        Recalled(("user/a.md",)),
+        Text("thinking", aside=True),
+        Text("The answer."),
+        Calling("1", "read", "read a.py", {}),
+        Called("1", "read", "x", False, 0.0),
+        Noted("a trouble", "what to do"),
+        Ended("The answer."),
+        live=False,
+    )
+
+    assert out == "The answer.\n"
+    assert err == "· read a.py — x, 0.0 s\na trouble\nwhat to do\n"
+
+
+def test_what_a_model_thinks_is_dim_and_apart_from_the_answer() -> None:
+    out, _ = drawn(Text("hm", aside=True), Text("Yes."), Ended("Yes."), colour=True)
+
+    assert out == "\x1b[2mhm\x1b[0m\nYes.\n"
+
+
+def test_a_stopped_turn_says_so_in_a_line_of_its_own() -> None:
+    out, _ = drawn(Text("I was about to"), Ended("I was about to", interrupted=True))
+
+    assert out == "I was about to\nstopped\n"
+
+
+@pytest.mark.parametrize(
+    ("ended", "learned", "line"),
+    [
+        (Ended(""), (), ""),
+        (None, (), ""),
+        (Ended("", recalled=("user/a.md",)), (), "[memory: 1 recalled]"),
+        (Ended(""), ("Tabs",), "[memory: 1 learned: Tabs]"),
+        (Ended("", recalled=("a", "b"), saved=("x.md",)), ("Tabs",), "[memory: 2 recalled, 2 learned: x.md, Tabs]"),
+        (Ended("", recalled=("a",), ignored=True), (), "[memory: left out of this turn]"),
+        (None, "abcdefg", "[memory: 7 learned: a, b, c, d, e, …]"),
+    ],
+)
+def test_one_line_says_what_memory_did(ended: Ended | None, learned: tuple[str, ...], line: str) -> None:
+    assert memory_line(ended, learned) == line
+
+
+def test_a_call_can_be_shown_in_full_and_an_earlier_one_too() -> None:
+    out = io.StringIO()
+    screen = Screen(out, io.StringIO(), live=True)
+    for number in "12":
+        screen.draw(Calling(number, "shell", f"shell {number}", {"command": f"echo {number}\nls", "seconds": 3}))
+        screen.draw(Called(number, "shell", f"answer {number}\nmore", False, 0.0))
+    before = len(out.getvalue())
+
+    screen.expand()
+    assert out.getvalue()[before:] == "· shell 2\ncommand:\necho 2\nls\nseconds: 3\nanswer 2\nmore\n"
+    screen.expand(2)
+    assert "answer 1" in out.getvalue()
+    screen.expand(3)
+    assert out.getvalue().endswith("there are 2 calls to show\n")
+
+
+def test_a_long_line_of_a_question_never_reaches_the_left_margin() -> None:
+    out = io.StringIO()
+    screen = Screen(out, io.StringIO(), live=True, width=lambda: 40)
+
+    screen.ask("run: x", "echo" + " " * 100 + "y once?\n" + "表" * 60, "y", style=lambda line: "")
+
+    question, *detail, last = out.getvalue().splitlines()
+    assert (question, last) == ("run: x", "y? ")
+    assert all(line.startswith("│ ") for line in detail)
+    assert len(detail) > 4
+
+
+def test_a_line_is_cut_where_it_no_longer_fits() -> None:
+    assert wrapped("表表表", 4) == ["表表", "表"]
+    assert wrapped("", 4) == [""]
+
+
+def test_an_event_is_one_line_of_ascii() -> None:
+    out = io.StringIO()
+    printed = Printed(out)
+    printed.draw(Text("größer\n\x1b"))
+    printed.draw(Calling("1", "x", "y", {"odd": {1}}))
+    printed.memory(Ended(""), ["Tabs"])
+    printed.memory(Ended(""))
+
+    assert out.getvalue().isascii()
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [event["event"] for event in events] == ["text", "calling", "learned"]
+    assert events[0]["text"] == "größer\n\x1b"
+    assert events[2]["names"] == ["Tabs"]
+
+
+def test_a_screen_that_is_gone_is_told_from_all_else() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(Unwritten):
+        Screen(Gone(), io.StringIO()).draw(Text("x"))
+    Screen(io.StringIO(), Gone()).note("nobody is there to be told")
+
+
+def test_an_empty_answer_of_a_tool_is_no_line() -> None:
+    assert outcome(Called("1", "x", "", False, 0.0)) == "0 lines, 0.0 s"
+    assert outcome(Called("1", "x", "", True, 0.0)) == "failed"
+
+
+def test_a_command_that_failed_says_how_it_ended() -> None:
+    assert outcome(Called("1", "shell", "one\ntwo\nexit code 1", True, 0.0)) == "exit code 1"
+    assert outcome(Called("1", "shell", "Error: not allowed.\nmore", True, 0.0)) == "not allowed."
+
+
+class Watched(io.StringIO):
+    """A terminal that says when something was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_written = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.was_written.set()
+        return super().write(text)
+
+
+def test_the_sign_that_something_goes_on_leaves_no_trace() -> None:
+    terminal = Watched()
+    with Spinner(terminal, clock=iter(range(1_000)).__next__):
+        assert terminal.was_written.wait(30)
+
+    line: list[str] = []
+    for char in terminal.getvalue():
+        if char == "\b":
+            line.pop()
+        else:
+            line.append(char)
+    assert "".join(line).strip() == ""
+    assert terminal.getvalue().endswith("\b")
+
+
+def test_nothing_turns_where_there_is_no_room_for_it() -> None:
+    terminal, looked = Watched(), threading.Semaphore(0)
+
+    def clock() -> float:
+        looked.release()
+        return float(next(seconds))
+
+    seconds = iter(range(1_000))
+    with Spinner(terminal, clock=clock) as spinner:
+        with spinner.away(75, 80):
+            pass
+        for _ in range(8):  # it would have had its turn
+            assert looked.acquire(timeout=30)
+
+    assert not terminal.was_written.is_set()

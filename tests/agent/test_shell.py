@@ -1,0 +1,203 @@
+"""Commands that a model runs: what it hears of them, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf.agent.permission import Permission
+from memsheaf.agent.workshop import Workshop
+from memsheaf.agent.workshop.shell import KEPT, run
+from memsheaf.tools import Answer
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
+
+Shell = Callable[..., Answer]
+ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    (tmp_path / "root").mkdir()
+    workshop = Workshop(str(tmp_path / "root"), Permission(allow=("shell",)), environment=ENVIRONMENT)
+    return lambda command, **more: workshop.answer("shell", {"command": command, **more})
+
+
+class Alive:
+    """A pipe that commands hold open for writing: it ends when the last of them is dead."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def heard(self) -> bytes:
+        """What was written until now, once there is something; b"" when all who could write are gone."""
+        assert select.select([self._fd], [], [], 60)[0], "a process is still there"
+        return os.read(self._fd, 1000)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def alive(tmp_path: Path) -> Iterator[Alive]:
+    alive = Alive(tmp_path / "alive")
+    yield alive
+    alive.close()
+
+
+def test_what_is_printed_comes_in_order_with_errors_and_exit_code(shell: Shell) -> None:
+    answer = shell("echo one; echo two >&2; echo three; exit 3")
+    assert answer.text == "one\ntwo\nthree\n(exit code 3)"
+    assert answer.failed
+
+
+def test_a_command_that_prints_nothing_says_so(shell: Shell) -> None:
+    assert shell("true") == Answer("(no output)\n(exit code 0)")
+
+
+def test_a_command_runs_in_the_working_directory_without_input_and_without_a_terminal(
+    shell: Shell, tmp_path: Path
+) -> None:
+    assert shell("pwd; cat; test -t 0 || echo no terminal; (cat </dev/tty) 2>/dev/null || echo none").text == (
+        f"{tmp_path / 'root'}\nno terminal\nnone\n(exit code 0)"
+    )
+
+
+def test_a_command_that_is_killed_says_by_which_signal(shell: Shell) -> None:
+    assert "(ended by signal 9)" in shell("kill -9 $$").text
+
+
+def test_bytes_that_are_no_text_are_replaced(shell: Shell) -> None:
+    assert shell(r"printf 'a\377b\n'").text.startswith("a\ufffdb\n")
+
+
+def test_of_much_output_the_first_and_the_last_part_are_kept(shell: Shell) -> None:
+    answer = shell("echo first; seq 1 200000; echo last")
+    assert answer.text.startswith("first\n1\n2\n")
+    assert answer.text.endswith("199999\n200000\nlast\n(exit code 0)")
+    assert "bytes left out]" in answer.text
+    assert KEPT <= len(answer.text) <= KEPT + 200
+
+
+def test_a_command_that_prints_for_ever_is_ended_and_fills_no_memory(shell: Shell) -> None:
+    tracemalloc.start()
+    try:
+        answer = shell("yes", seconds=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert answer.failed
+    assert "not done after 1 seconds" in answer.text
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 1000",
+        "sleep 1000 & sleep 1000",
+        "(sleep 1000; echo) & exec sleep 1000",
+        "trap '' TERM INT HUP; sleep 1000; sleep 1000",
+        "timeout 900 sleep 1000",
+        "timeout 900 sleep 1000 & sleep 1000",
+    ],
+)
+def test_when_time_is_up_all_that_a_command_started_is_gone(shell: Shell, alive: Alive, command: str) -> None:
+    answer = shell(f"exec 9>{alive.path}; echo x >&9; {command}", seconds=1)
+    assert answer.failed
+    assert "ended with all it had started" in answer.text
+    assert alive.heard() == b"x\n"
+    assert alive.heard() == b""
+
+
+@pytest.mark.parametrize(
+    "command", ["sleep 1000 &", "timeout 900 sleep 1000 &", "yes &", "sleep 1000 >/dev/null 2>&1 &"]
+)
+def test_what_a_command_leaves_in_the_background_ends_with_it(shell: Shell, alive: Alive, command: str) -> None:
+    answer = shell(f"exec 9>{alive.path}; echo x >&9; {command} echo done", seconds=60)
+    assert not answer.failed
+    assert "(exit code 0)" in answer.text
+    assert alive.heard() == b"x\n"
+    assert alive.heard() == b""
+
+
+PROGRAM = """
+import sys
+from memsheaf.agent.permission import Permission
+from memsheaf.agent.workshop import Workshop
+try:
+    Workshop(".", Permission(allow=("shell",))).answer("shell", {"command": sys.argv[1]})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [(signal.SIGINT, b"interrupted\n"), (signal.SIGKILL, b""), (signal.SIGTERM, b"")]
+)
+def test_a_command_is_gone_when_we_are_interrupted_or_killed(
+    tmp_path: Path, alive: Alive, how: signal.Signals, said: bytes
+) -> None:
+    command = f"exec 9>{alive.path}; sleep 1000 & timeout 900 sh -c 'echo x >&9; sleep 1000'"  # in a group of its own
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, command], stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert alive.heard() == b"x\n"
+        process.send_signal(how)
+        assert process.communicate(timeout=60)[0] == said
+    assert alive.heard() == b""
+
+
+def test_keys_are_not_passed_on(tmp_path: Path) -> None:
+    environment = {
+        **ENVIRONMENT, "ANTHROPIC_API_KEY": "k1", "OPENAI_API_KEY": "k2", "HF_TOKEN": "k3", "my_secret": "k4",
+        "AWS_SECRET_ACCESS_KEY": "k5", "LANG": "C", "MONKEY": "stays",
+    }  # fmt: skip
+    outcome = run("env", folder=str(tmp_path), environment=environment, seconds=60)
+    names = {line.partition("=")[0] for line in outcome.text.splitlines()}
+    assert {"PATH", "LANG", "MONKEY"} <= names
+    assert not names & {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "my_secret", "AWS_SECRET_ACCESS_KEY"}
+
+
+def test_a_secret_that_is_printed_does_not_reach_the_model(shell: Shell) -> None:
+    answer = shell("printf 'ghp_%s\n' 16C7e42F292c6912E7710c838347Ae178B4a")
+    assert answer.text == "[removed: a GitHub token]\n(exit code 0)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"command": ""}, "must not be empty"),
+        ({"command": " \n"}, "must not be empty"),
+        ({"command": "echo \0"}, "NUL"),
+        ({"command": "echo \ud800"}, "half characters"),
+        ({"command": "true", "seconds": 601}, "between 1 and 600"),
+        ({"command": "true", "seconds": -1}, "between 1 and 600"),
+        ({"command": ["true"]}, "must be a text"),
+        ({"command": "true", "background": True}, "takes no argument 'background'; it takes command, seconds"),
+        ({}, "needs command"),
+        ({"command": "x" * 3_000_000}, "could not be done"),
+    ],
+)
+def test_a_wrong_call_is_an_answer_that_says_what_is_right(
+    shell: Shell, tmp_path: Path, arguments: dict[str, object], said: str
+) -> None:
+    answer = Workshop(str(tmp_path), Permission(allow=("shell",))).answer("shell", arguments)
+    assert answer.failed
+    assert answer.text.startswith("Error: ")
+    assert said in answer.text
+
+
+def test_a_working_directory_that_is_gone_is_an_answer(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "root").rmdir()
+    answer = shell("true")
+    assert answer.failed
+    assert "No such file or directory" in answer.text

@@ -1,0 +1,651 @@
+"""Files read, written, edited and found for a model, in one working directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsheaf.agent.permission import Permission, Wish
+from memsheaf.agent.workshop import Workshop, sieve
+from memsheaf.agent.workshop.changes import difference, formed
+from memsheaf.agent.workshop.files import Place
+from memsheaf.agent.workshop.patterns import Pattern
+from memsheaf.agent.workshop.seeking import Walk, lines_matching
+from memsheaf.errors import Refused
+from memsheaf.guard.text import for_terminal
+from memsheaf.store.confined import Folder
+from memsheaf.tools import Answer
+
+TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq9Zk\n" * 20 + "-----END RSA PRIVATE KEY-----\n"
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def workshop(root: Path) -> Workshop:
+    return Workshop(str(root), Permission(allow=("write",)))
+
+
+@pytest.fixture
+def call(workshop: Workshop) -> Call:
+    return lambda name, **arguments: workshop.answer(name, arguments)
+
+
+def failure(answer: Answer) -> str:
+    assert answer.failed
+    assert answer.text.startswith("Error: ")
+    return answer.text
+
+
+# what a model is told about the tools
+
+
+def test_each_tool_is_described_with_its_arguments(workshop: Workshop) -> None:
+    schemas = {one["name"]: one for one in workshop.schemas()}
+    assert tuple(schemas) == workshop.names == ("shell", "read", "write", "edit", "glob", "grep")
+    assert schemas["read"]["input_schema"]["required"] == ["path"]
+    assert schemas["read"]["input_schema"]["properties"]["start"]["type"] == "integer"
+    assert schemas["edit"]["input_schema"]["required"] == ["path", "old_text", "new_text"]
+    assert all(one["description"] and "desk" not in one["input_schema"]["properties"] for one in schemas.values())
+    assert len(json.dumps(workshop.schemas())) < 4_000
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("read", {"path": "src/app.py", "start": 1, "lines": 40}, "read src/app.py:1-40"),
+        ("read", {"path": "src/app.py"}, "read src/app.py"),
+        ("read", {"path": "src/app.py", "start": 7}, "read src/app.py:7-"),
+        ("read", {"file_path": "src/app.py", "offset": "x"}, "read src/app.py:x-"),
+        ("shell", {"command": "pytest\n -q"}, "shell pytest -q"),
+        ("write", {"path": "a\x1b[2J", "content": "x"}, "write a [2J"),
+        ("grep", {"pattern": "def .*", "path": "src"}, "grep def .* in src"),
+        ("glob", {"pattern": "**/*.py", "path": ""}, "glob **/*.py"),
+        ("nonsense", {"path": 3}, "nonsense 3"),
+        ("read", {"path": ["a"], "start": 1, "lines": None}, "read ['a']:1-"),
+        ("shell", {"command": f"curl -H {TOKEN}"}, "shell curl -H [removed: a GitHub token]"),
+        ("shell", {}, "shell"),
+    ],
+)
+def test_a_call_in_a_few_words(workshop: Workshop, name: str, arguments: dict[str, object], line: str) -> None:
+    assert workshop.line(name, arguments) == line
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("sing", {}, "there is no tool 'sing'; there are: shell, read, write, edit, glob, grep."),
+        ("read", "[]", "the arguments of read must be an object with path, start, lines."),
+        ("read", "{", "the arguments of read must be an object with path, start, lines."),
+        ("read", {}, "read needs path."),
+        ("read", {"path": 3}, "read: 'path' must be a text."),
+        ("read", {"path": "a", "start": "b"}, "read: 'start' must be a number."),
+        ("read", {"path": "a", "start": 0}, "start and lines are at least 1."),
+        ("read", {"path": ""}, "a path must not be empty."),
+        ("read", {"path": "a\0b"}, "a path must not hold a NUL character."),
+        ("read", {"path": "~/a"}, "'~' is not expanded: write the path in full"),
+        ("read", {"path": "a\ud800"}, "read: 'path' holds half characters."),
+        ("read", {"path": "x" * 5_000}, "read could not be done: File name too long."),
+        ("read", {"path": "a" + "/b" * 3_000}, "read could not be done: "),
+        ("read", {"path": "/proc/self/environ"}, "is no file, but a view of the system"),
+        ("grep", {"pattern": "x", "context": 99}, "context is between 0 and 20."),
+        ("grep", {"pattern": "x" * 2_000}, "an expression has at most 1000 characters."),
+        ("write", {"path": "folder/", "content": ""}, "'folder/' names a folder"),
+        ("glob", {"pattern": "*/../../*"}, "must not hold '..' behind a wildcard"),
+        ("glob", {"pattern": "{a,b}" * 10}, "use fewer braces"),
+        ("write", {"path": "a", "content": "x" * (1 << 21)}, "has at most 1024 KiB."),
+    ],
+)
+def test_a_wrong_call_is_answered_with_what_is_right(
+    workshop: Workshop, name: str, arguments: dict[str, object] | str, said: str
+) -> None:
+    assert said in failure(workshop.answer(name, arguments))
+
+
+@pytest.fixture(scope="module")
+def forbidden(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    root = tmp_path_factory.mktemp("root")
+    (root / "a.txt").write_text("text\n")
+    return Workshop(str(root), Permission())
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.lists(st.text()),
+    st.sampled_from(["a.txt", "..", "/", ".", "**", "a.txt/", "//", "\ud800", "(", "{", "~"]),
+)  # fmt: skip
+NAMES = [
+    "path",
+    "content",
+    "old_text",
+    "new_text",
+    "count",
+    "pattern",
+    "glob",
+    "context",
+    "start",
+    "lines",
+    "command",
+]
+
+
+@given(
+    st.sampled_from([*Workshop.names, "", "memory_read"]),
+    st.one_of(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text()), VALUES, max_size=4), st.text()),
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_whatever_a_model_calls_for_is_answered(forbidden: Workshop, name: str, arguments: dict[str, object]) -> None:
+    answer = forbidden.answer(name, arguments)
+    assert answer.text.encode()
+    assert "broke off" not in answer.text
+    assert os.listdir(forbidden.root) == ["a.txt"]
+    if isinstance(arguments, dict):
+        line = forbidden.line(name, arguments)
+        assert line == for_terminal(line)
+        assert "\n" not in line
+
+
+def test_arguments_may_be_json_and_go_by_the_names_they_have_elsewhere(workshop: Workshop, root: Path) -> None:
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    answer = workshop.answer("read", '{"file_path": "a.txt", "offset": 2, "limit": "1"}')
+    assert answer.text.startswith("     2\ttwo\n")
+    assert not workshop.answer("edit", {"file_path": "a.txt", "old_string": "two", "new_string": "2"}).failed
+
+
+# read
+
+
+def test_a_file_is_read_with_the_numbers_of_its_lines(call: Call, root: Path) -> None:
+    (root / "a.txt").write_text("one\n\n\tthree\n")
+    assert call("read", path="a.txt") == Answer("     1\tone\n     2\t\n     3\t\tthree")
+
+
+def test_a_part_is_read_and_it_says_how_to_go_on(call: Call, root: Path) -> None:
+    (root / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 101)))
+    assert call("read", path="a.txt", start=10, lines=2).text == (
+        "    10\tline 10\n    11\tline 11\n(lines 10 to 11 of 100; go on with start=12)"
+    )
+    assert call("read", path="a.txt", start=100).text == "   100\tline 100"
+    assert "has no line 101; it has 100" in failure(call("read", path="a.txt", start=101))
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"", "(the file is empty)"),
+        (b"\n", "     1\t"),
+        (b"a", "     1\ta\n(no line break at the end of the file)"),
+        (b"a\r\nb\r\n", "     1\ta\n     2\tb"),
+        (b"\xef\xbb\xbfa\n", "     1\ta"),
+        (b"caf\xe9\n", "     1\tcaf\ufffd"),
+        ("naïve\n".encode(), "     1\tnaïve"),
+        (b"a\x0cb\x0b\xc2\x85c\n", "     1\ta\x0cb\x0b\x85c"),
+    ],
+)
+def test_texts_of_all_forms_are_read(call: Call, root: Path, data: bytes, shown: str) -> None:
+    (root / "a").write_bytes(data)
+    assert call("read", path="a") == Answer(shown)
+
+
+def test_a_line_that_is_very_long_is_cut(call: Call, root: Path) -> None:
+    (root / "a").write_text("ab " * 1_000 + "\nnext\n")
+    assert "… (1000 more characters)\n     2\tnext" in call("read", path="a").text
+
+
+def test_of_a_huge_file_a_part_is_read_wherever_it_is(call: Call, root: Path) -> None:
+    with (root / "huge.log").open("w") as file:
+        for start in range(0, 300_000, 1_000):
+            file.write("".join(f"entry number {number}\n" for number in range(start + 1, start + 1_001)))
+    first = call("read", path="huge.log", lines=1_000_000).text
+    assert first.startswith("     1\tentry number 1\n")
+    assert len(first) < 500_000
+    last = int(first.rpartition("go on with start=")[2].rstrip(")"))
+    assert f"\tentry number {last - 1}\n" in first
+    assert call("read", path="huge.log", start=last, lines=1).text.startswith(f"{last:>6}\tentry number {last}\n")
+    assert call("read", path="huge.log", start=300_000).text == "300000\tentry number 300000"
+    assert "has no line 300001" in failure(call("read", path="huge.log", start=300_001))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="these are things of POSIX")
+def test_what_is_no_plain_text_is_not_read_and_nothing_hangs(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "folder").mkdir()
+    (root / "binary").write_bytes(b"\x7fELF\0\0")
+    (root / "loop").symlink_to("loop")
+    (root / "zero").symlink_to("/dev/zero")
+    workshop = Workshop(str(root), Permission(allow=("read", "write", "outside")))
+    for path, said in (
+        ("pipe", "is no plain file"),
+        ("folder", "is a folder; glob lists"),
+        (".", "is a folder; glob lists"),
+        ("binary", "is no text, but binary"),
+        ("loop", "is no plain file"),
+        ("/dev/zero", "is no plain file"),
+        ("zero", "is no plain file"),
+        ("missing", "No such file or directory"),
+        ("binary/below", "a step of it is a link or not a folder"),
+    ):
+        assert said in failure(workshop.answer("read", {"path": path})), path
+    for path in ("pipe", "folder", "binary", "/dev/zero", "loop"):
+        assert workshop.answer("write", {"path": path, "content": "x"}).failed, path
+        assert workshop.answer("edit", {"path": path, "old_text": "E", "new_text": "x"}).failed, path
+        assert workshop.answer("grep", {"pattern": "x", "path": path}).failed or path == "folder", path
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read all")
+def test_what_may_not_be_read_says_so(call: Call, root: Path) -> None:
+    (root / "closed").write_text("x")
+    (root / "closed").chmod(0)
+    assert "Permission denied" in failure(call("read", path="closed"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"start": 8, "lines": 4}, {"start": 30, "lines": 1}], ids=["all", "middle", "behind"]
+)
+def test_a_secret_in_a_file_does_not_reach_the_model_and_lines_keep_their_numbers(
+    call: Call, root: Path, arguments: dict[str, int]
+) -> None:
+    (root / "a").write_text(f"first\n{KEY}token {TOKEN}\n" + "".join(f"line {n}\n" for n in range(25, 40)))
+    text = call("read", path="a", **arguments).text
+    assert "MIIE" not in text
+    assert TOKEN not in text
+    assert "    30\tline 30" in text or arguments.get("start") == 8
+    if not arguments:
+        assert "[removed: a private key]" in text
+        assert "token [removed: a GitHub token]" in text
+
+
+# write
+
+
+def test_a_new_file_is_made_with_its_folders_and_the_usual_modes(call: Call, root: Path) -> None:
+    (root / "plain").mkdir()
+    (root / "plain" / "file").write_text("")
+    assert call("write", path="src/deep/app.py", content="one\ntwo\n") == Answer("Made src/deep/app.py (2 lines).")
+    assert (root / "src/deep/app.py").read_text() == "one\ntwo\n"
+    assert stat.S_IMODE((root / "src").stat().st_mode) == stat.S_IMODE((root / "plain").stat().st_mode)
+    mode = stat.S_IMODE((root / "plain" / "file").stat().st_mode)
+    assert stat.S_IMODE((root / "src/deep/app.py").stat().st_mode) == mode
+    assert sorted(path.name for path in (root / "src/deep").iterdir()) == ["app.py"]
+
+
+def test_a_file_is_replaced_once_it_was_read_and_keeps_its_mode(call: Call, root: Path) -> None:
+    (root / "run.sh").write_text("echo old\n")
+    (root / "run.sh").chmod(0o750)
+    assert "you have not read it" in failure(call("write", path="run.sh", content="echo new\n"))
+    assert (root / "run.sh").read_text() == "echo old\n"
+
+    call("read", path="run.sh")
+    assert call("write", path="run.sh", content="echo new\n").text == "Replaced run.sh (1 line)."
+    assert (root / "run.sh").read_text() == "echo new\n"
+    assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o750
+    assert not call("write", path="run.sh", content="echo newer\n").failed, "what one wrote, one has seen"
+
+
+def test_a_file_that_was_read_in_part_or_has_changed_since_is_not_replaced(call: Call, root: Path) -> None:
+    (root / "a").write_text("1\n2\n3\n")
+    call("read", path="a", lines=2)
+    assert "you have read 2 of 3 lines" in failure(call("write", path="a", content="x\n"))
+    call("read", path="a", start=3)
+    (root / "a").write_text("1\n2\n4\n")
+    assert "was changed since you read it" in failure(call("write", path="a", content="x\n"))
+    assert (root / "a").read_text() == "1\n2\n4\n"
+    call("read", path="a", start=1)
+    assert not call("write", path="a", content="x\n").failed
+
+
+def test_a_file_that_is_read_piece_by_piece_was_read(call: Call, root: Path) -> None:
+    (root / "a").write_text("1\n2\n3\n")
+    call("read", path="a", start=3)
+    call("read", path="a", start=1, lines=2)
+    assert call("write", path="a", content="x\n").failed, "the last piece came before the first"
+    call("read", path="a", start=2)
+    assert not call("write", path="a", content="x\n").failed
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["new", "old"])
+def test_what_somebody_saves_while_the_user_is_asked_is_not_lost(root: Path, made: bool) -> None:
+    def ask(wish: Wish) -> str:
+        (root / "a").write_text("theirs\n")
+        return "once"
+
+    if not made:
+        (root / "a").write_text("old\n")
+    workshop = Workshop(str(root), Permission(ask))
+    if not made:
+        workshop.answer("read", {"path": "a"})
+    assert "was changed by somebody else" in failure(workshop.answer("write", {"path": "a", "content": "ours\n"}))
+    assert (root / "a").read_text() == "theirs\n"
+    assert [path.name for path in root.iterdir()] == ["a"]
+
+
+def test_a_file_that_goes_while_the_user_is_asked_does_not_come_back(root: Path) -> None:
+    def ask(wish: Wish) -> str:
+        (root / "a").unlink()
+        return "once"
+
+    (root / "a").write_text("old\n")
+    assert (
+        Workshop(str(root), Permission(ask)).answer("edit", {"path": "a", "old_text": "old", "new_text": "x"}).failed
+    )
+    assert list(root.iterdir()) == []
+
+
+def test_the_question_before_a_write_shows_the_change(root: Path) -> None:
+    asked: list[Wish] = []
+    workshop = Workshop(str(root), Permission(lambda wish: asked.append(wish) or "once"))  # type: ignore[func-returns-value]
+    workshop.answer("write", {"path": "a.txt", "content": "one\ntwo\n"})
+    workshop.answer("edit", {"path": "a.txt", "old_text": "two\n", "new_text": "2\n3\x1b[2J\n"})
+    assert [wish.line for wish in asked] == ["write a.txt (new, 2 lines)", "edit a.txt (+2 -1 lines)"]
+    assert "+one\n+two" in asked[0].detail
+    assert "-two\n+2\n+3<U+001B>[2J" in asked[1].detail
+    assert {(wish.reach, wish.outside, wish.key) for wish in asked} == {("write", False, "write")}
+
+
+def test_a_read_only_file_stays_as_it_is(call: Call, root: Path) -> None:
+    (root / "a").write_text("old\n")
+    (root / "a").chmod(0o444)
+    assert "is read-only" in failure(call("edit", path="a", old_text="old", new_text="new"))
+    assert (root / "a").read_text() == "old\n"
+
+
+def test_what_belongs_to_memory_or_git_is_not_written(root: Path, tmp_path: Path) -> None:
+    (root / ".memory").mkdir()
+    (root / ".memory" / "MEMORY.md").write_text("# Memory\n")
+    (root / "link").symlink_to(".memory")
+    (tmp_path / "home").mkdir()
+    everything = ("read", "write", "outside")
+    workshop = Workshop(str(root), Permission(allow=everything), keep_out=[str(tmp_path / "home")])
+    for path in (
+        ".memory/MEMORY.md",
+        ".memory/new.md",
+        ".MEMORY/new.md",
+        "link/x.md",
+        "../home/user/x.md",
+        "sub/.memory/x",
+    ):
+        answer = workshop.answer("write", {"path": path, "content": "x"})
+        assert "use the memory tools" in failure(answer), path
+    assert "use the memory tools" in failure(
+        workshop.answer("edit", {"path": ".memory/MEMORY.md", "old_text": "Memory", "new_text": "x"})
+    )
+    assert "belongs to git" in failure(workshop.answer("write", {"path": ".git/hooks/pre-commit", "content": "x"}))
+    assert not (root / ".git").exists()
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_place_where_a_secret_is_hidden_does_not_replace_the_secret(call: Call, root: Path) -> None:
+    (root / ".env").write_text(f"A=1\nTOKEN={TOKEN}\n")
+    shown = call("read", path=".env").text
+    assert TOKEN not in shown
+    hidden = shown.partition("TOKEN=")[2]
+
+    assert "hidden from you" in failure(call("write", path=".env", content=f"A=2\nTOKEN={hidden}\n"))
+    assert "hidden from you" in failure(call("edit", path=".env", old_text="A=1", new_text=f"A=2\nB={hidden}"))
+    assert not call("edit", path=".env", old_text="A=1", new_text="A=2").failed
+    assert (root / ".env").read_text() == f"A=2\nTOKEN={TOKEN}\n"
+
+
+def test_a_full_disk_is_an_answer_and_the_old_text_stays(root: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    import resource
+    import signal
+
+    (root / "a").write_text("old\n")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        workshop = Workshop(str(root), Permission(allow=("write",)))
+        answer = workshop.answer("edit", {"path": "a", "old_text": "old", "new_text": "x" * 5_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "edit could not be done: " in failure(answer)
+    assert (root / "a").read_text() == "old\n"
+    assert [path.name for path in root.iterdir()] == ["a"]
+
+
+# edit
+
+
+def test_an_edit_shows_the_lines_around_it(call: Call, root: Path) -> None:
+    (root / "a").write_text("".join(f"{number}\n" for number in range(1, 11)))
+    assert call("edit", path="a", old_text="5\n6\n", new_text="five\nsix\nand a half\n").text == (
+        "Changed a:\n     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tsix\n     7\tand a half\n"
+        "     8\t7\n     9\t8\n    10\t9\n    11\t10"
+    )
+    assert (root / "a").read_text() == "1\n2\n3\n4\nfive\nsix\nand a half\n7\n8\n9\n10\n"
+
+
+def test_a_text_that_occurs_more_often_is_changed_only_when_that_is_said(call: Call, root: Path) -> None:
+    (root / "a").write_text("x\ny\nx\n")
+    said = failure(call("edit", path="a", old_text="x", new_text="z"))
+    assert "occurs 2 times in 'a', at line 1, 3" in said
+    assert "count=2" in said
+    assert "occurs 2 times" in failure(call("edit", path="a", old_text="x", new_text="z", count=3))
+    assert not call("edit", path="a", old_text="x", new_text="z", count=2).failed
+    assert (root / "a").read_text() == "z\ny\nz\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"path": "a", "old_text": "q", "new_text": "z"}, "old_text is not in 'a'. Read it"),
+        ({"path": "a", "old_text": "", "new_text": "z"}, "old_text is empty"),
+        ({"path": "a", "old_text": "x", "new_text": "x"}, "new_text is old_text"),
+        ({"path": "b", "old_text": "x", "new_text": "y"}, "there is no file 'b'; write makes one"),
+    ],
+)
+def test_an_edit_that_cannot_be_made_says_why(
+    call: Call, root: Path, arguments: dict[str, object], said: str
+) -> None:
+    (root / "a").write_text("x\n")
+    assert said in failure(call("edit", **arguments))
+    assert (root / "a").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "1\n2", b"1\r\n2\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "b", "2\n3", b"a\r\n2\r\n3\r\nc\r\n"),
+        (b"a\r\nb\r\n", "a\r\nb", "c", b"c\r\n"),
+        (b"a\nb\n", "a\r\nb", "c\r\nd", b"c\nd\n"),
+        (b"\xef\xbb\xbfa\n", "a", "b", b"\xef\xbb\xbfb\n"),
+        (b"a\nb", "b", "c", b"a\nc"),
+        (b"caf\xe9 a\n", "a\n", "b\n", b"caf\xe9 b\n"),
+        (b"a\nb\r\nc\n", "a", "1\n2", b"1\n2\nb\r\nc\n"),
+        (b"a\nb\r\nc\n", "b\nc", "x", b"a\nx\n"),
+    ],
+)
+def test_an_edit_leaves_the_form_of_a_file_as_it_is(
+    call: Call, root: Path, data: bytes, old: str, new: str, after: bytes
+) -> None:
+    (root / "f").write_bytes(data)
+    assert not call("edit", path="f", old_text=old, new_text=new).failed
+    assert (root / "f").read_bytes() == after
+
+
+def test_a_file_that_is_written_anew_keeps_its_form() -> None:
+    assert formed("a\nb\n", "\ufeffx\r\ny\r\n") == "\ufeffa\r\nb\r\n"
+    assert formed("a\nb\n", "x\ny\r\n") == "a\nb\n"
+    assert formed("a\r\n", None) == "a\r\n"
+
+
+def test_a_change_that_is_too_large_to_be_compared_is_shown_as_one_block() -> None:
+    old = "".join(f"{number}\n" for number in range(5_000))
+    new = old.replace("\n2000\n", "\ntwo\nthousand\n").replace("\n2002\n", "\n")
+    text, added, taken = difference("a", old, new)
+    assert (added, taken) == (3, 3)
+    assert "@@ -1998,9 +1998,9 @@\n 1997\n 1998\n 1999\n-2000\n-2001\n-2002\n+two\n+thousand\n+2001\n 2003\n" in text
+
+
+# glob
+
+
+def tree(root: Path, *paths: str) -> None:
+    for age, path in enumerate(paths):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(f"text of {path}\n")
+        os.utime(root / path, (1_000_000 - age, 1_000_000 - age))
+
+
+def test_files_are_found_by_their_names_newest_first(call: Call, root: Path) -> None:
+    tree(root, "src/b.py", "src/deep/er/a.py", "top.py", "src/c.md", ".github/ci.yml")
+    assert call("glob", pattern="**/*.py").text == "src/b.py\nsrc/deep/er/a.py\ntop.py"
+    assert call("glob", pattern="*.py").text == "top.py"
+    assert call("glob", pattern="src/*").text.split("\n")[-2:] == ["src/b.py", "src/c.md"]
+    assert "src/deep/" in call("glob", pattern="src/*").text
+    assert call("glob", pattern="src/**/*.{py,md}").text == "src/b.py\nsrc/deep/er/a.py\nsrc/c.md"
+    assert call("glob", pattern="**/[ab].py", path="src").text == "src/b.py\nsrc/deep/er/a.py"
+    assert call("glob", pattern=f"{root}/src/*.py").text == "src/b.py"
+    assert call("glob", pattern="**/*.yml").text == ".github/ci.yml"
+    assert call("glob", pattern="src/deep/**").text == "src/deep/er/a.py"
+    assert call("glob", pattern="**/nothing*") == Answer("No file fits.")
+    assert "No such file" in failure(call("glob", pattern="missing/*.py"))
+
+
+def test_what_tools_made_and_gitignore_names_is_passed_over(call: Call, root: Path) -> None:
+    tree(root, "a.py", ".git/a.py", "node_modules/x/a.py", ".venv/a.py", "dist/a.py", "build/out/a.py", "build/a.py")
+    tree(root, "sub/dist/a.py", ".memory/a.py", "sub/build/out/a.py")
+    (root / ".gitignore").write_text("# made\ndist/\n/build/out\n*.log\n!kept\n")
+    assert set(call("glob", pattern="**/a.py").text.split("\n")) == {"a.py", "build/a.py", "sub/build/out/a.py"}
+    assert call("glob", pattern="node_modules/**/*.py").text == "node_modules/x/a.py"
+
+
+def test_links_are_not_followed(call: Call, root: Path) -> None:
+    tree(root, "a/x.py")
+    (root.parent / "out").mkdir()
+    (root.parent / "out" / "y.py").write_text("text\n")
+    (root / "a" / "loop").symlink_to(root)
+    (root / "a" / "out").symlink_to(root.parent / "out")
+    (root / "a" / "y.py").symlink_to(root.parent / "out" / "y.py")
+    assert set(call("glob", pattern="**/*.py").text.split("\n")) == {"a/x.py", "a/y.py"}
+    assert call("grep", pattern="text").text == "a/x.py:1:text of a/x.py"
+
+
+def test_of_many_files_the_newest_are_named_and_the_rest_is_counted(call: Call, root: Path) -> None:
+    tree(root, *(f"{number:03}" for number in range(250)))
+    lines = call("glob", pattern="*").text.split("\n")
+    assert lines[:200] == [f"{number:03}" for number in range(200)]
+    assert lines[200:] == ["(50 older ones are left out; a narrower pattern shows them)"]
+
+
+def test_a_pattern_that_could_take_for_ever_does_not(call: Call, root: Path) -> None:
+    tree(root, "a" * 100, "/".join("a" * 20) + "/b")
+    assert call("glob", pattern="*a" * 30 + "*b").text == "No file fits."
+    assert call("glob", pattern="**/" * 30 + "c").text == "No file fits."
+
+
+# grep
+
+
+def test_lines_are_found_with_their_places(call: Call, root: Path) -> None:
+    tree(root, "b.py", "a/c.py", "a/d.md")
+    (root / "b.py").write_bytes(b"import os\r\n\r\ndef start():\r\n    pass\r\n")
+    assert call("grep", pattern=r"^def \w+\(").text == "b.py:3:def start():"
+    assert call("grep", pattern="TEXT").text == "No line matches."
+    assert call("grep", pattern="(?i)TEXT OF").text == "a/c.py:1:text of a/c.py\na/d.md:1:text of a/d.md"
+    assert call("grep", pattern="text", glob="*.md").text == "a/d.md:1:text of a/d.md"
+    assert call("grep", pattern="text", glob="a/*.{md,py}").text.count("\n") == 1
+    assert call("grep", pattern="import|text", path="a/c.py").text == "a/c.py:1:text of a/c.py"
+    assert call("grep", pattern="def", path="b.py", context=1).text == "b.py-2-\nb.py:3:def start():\nb.py-4-    pass"
+
+
+def test_context_of_lines_that_are_near_is_shown_once(call: Call, root: Path) -> None:
+    (root / "a").write_text("".join(f"{'x' if number in (2, 4, 9) else '.'}\n" for number in range(1, 11)))
+    shown = call("grep", pattern="x", context=1).text.split("\n")
+    assert [line[:4] for line in shown] == ["a-1-", "a:2:", "a-3-", "a:4:", "a-5-", "--", "a-8-", "a:9:", "a-10"]
+
+
+@pytest.mark.parametrize("expression", ["(", "[", "a{2,1}", "(?P<x>", "\\"])
+def test_an_expression_that_is_none_is_an_answer(call: Call, root: Path, expression: str) -> None:
+    (root / "a").write_text("x\n")
+    assert "the expression cannot be read: " in failure(call("grep", pattern=expression))
+
+
+def test_an_expression_that_takes_for_ever_is_given_up(root: Path) -> None:
+    (root / "a").write_text("a" * 60 + "\n")
+    with pytest.raises(Refused, match="given up after 1 seconds"):
+        lines_matching(str(root), Place(".", str(root), False), "(a+)+$b", patience=1.0)
+
+
+def test_a_search_ends_by_itself_when_nobody_is_there_to_give_it_up() -> None:
+    asked = {"expression": "(a+)+$b", "sizes": [61], "most": 10, "seconds": 1}
+    question = json.dumps(asked).encode() + b"\n" + b"a" * 60 + b"\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", sieve.__file__], input=question, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_an_empty_line_is_found_where_there_is_one(call: Call, root: Path) -> None:
+    (root / "a").write_text("x\n\ny\n")
+    (root / "b").write_text("")
+    assert call("grep", pattern="^$").text == "a:2:"
+
+
+def test_what_takes_too_long_to_look_through_is_left(root: Path) -> None:
+    tree(root, *"abcdef")
+    ticks = iter((0.0, 1.0, 2.0, 3.0, 11.0))
+    walk = Walk(lambda folder, name: False, clock=lambda: next(ticks))
+    with Folder.open(str(root)) as folder:
+        assert len(list(walk.below(folder, Pattern("*")))) == 3
+    assert walk.stopped
+
+
+def test_binary_and_huge_files_are_not_searched_and_that_is_said(call: Call, root: Path) -> None:
+    (root / "binary").write_bytes(b"needle\0")
+    (root / "huge").write_text("needle\n" * 200_000)
+    (root / "a").write_text("needle\n")
+    assert call("grep", pattern="needle").text == (
+        "a:1:needle\n(1 files are larger than 1024 KiB and were not searched; name one in path)"
+    )
+    named = call("grep", pattern="needle", path="huge").text
+    assert named.startswith("huge:1:needle\n")
+    assert named.endswith("(200000 lines match, in 1 files; the first 200 are shown: narrow it with path or glob)")
+    assert "is binary" in failure(call("grep", pattern="needle", path="binary"))
+
+
+def test_a_long_line_is_cut_around_what_matches(call: Call, root: Path) -> None:
+    (root / "a").write_text(". " * 5_000 + "needle" + " ." * 5_000 + "\n")
+    text = call("grep", pattern="needle").text
+    assert " needle " in text
+    assert len(text) < 600
+
+
+def test_a_secret_that_is_found_is_not_shown(call: Call, root: Path) -> None:
+    (root / "key").write_text(f"first\n{KEY}last {TOKEN}\n")
+    assert "MIIE" not in call("grep", pattern="MIIE").text
+    assert call("grep", pattern="last").text == "key:24:last [removed: a GitHub token]"
+
+
+def test_nothing_in_the_working_directory_is_run_by_a_search(
+    call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("re.py", "json.py", "memsheaf.py", "sitecustomize.py"):
+        (root / name).write_text("raise SystemExit('needle')\n")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    assert call("grep", pattern="needle", glob="re.py").text == "re.py:1:raise SystemExit('needle')"
+
+
+def test_names_that_are_no_plain_text_are_spelt_out(call: Call, root: Path) -> None:
+    (root / "a\nb\x1b").write_text("needle\n")
+    assert call("glob", pattern="*").text == r"'a\nb\x1b'"
+    assert call("grep", pattern="needle").text == r"'a\nb\x1b':1:needle"
