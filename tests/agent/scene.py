@@ -76,7 +76,7 @@ class Scene:
         try:
             yield agent
         finally:
-            agent.close()
+            agent.close(wait=60.0)
 
 
 def calling(tool: str, arguments: str = "{}", *, id: str = "c1", text: str = "") -> Said:

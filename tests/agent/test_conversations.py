@@ -774,3 +774,14 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
     said = [kept.open(one.id, reading=True).said() for one in kept.list() if one.turns == 60]
     assert [[one.text for one in whole if one.role == "user"] for whole in said] == [expected, expected]
     assert {one.text for whole in said for one in whole if one.role == "assistant"} == {"(erased)"}
+
+
+@pytest.mark.parametrize("before", ["x\n", "x\t", "x ", '"'])
+def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
+    from memsheaf.flow.recorded import recordable
+
+    token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
+    call = Call("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))
+    kept = recordable(Said("assistant", "", (call,))).calls[0].arguments
+    assert token not in kept
+    assert isinstance(json.loads(kept), dict)

@@ -206,7 +206,7 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
             terminal.type("The auth service decision is outdated. Delete that memory.")
             terminal.send("\r")
             terminal.wait("N never?")
-            assert "delete the memory project_auth-on-postgresql.md" in terminal.text()
+            assert "delete the memory project/project_auth-on-postgresql.md" in terminal.text()
             assert "project_auth-on-postgresql.md" in desk.memories()  # not before somebody says yes
             place = terminal.cells.place
             terminal.send("y")

@@ -458,3 +458,161 @@ def test_events_say_what_a_tool_is_about_to_do_before_it_does(scene: Scene) -> N
 def test_a_scripted_talker_stands_for_any_model() -> None:
     talker = ScriptedTalker(["Hello."])
     assert list(talker.talk(Request("", [Said("user", "Hi")])))[-1].said.text == "Hello."  # type: ignore[union-attr]
+
+
+# what a hostile reader found
+
+
+def long_talk(agent: Any, turns: int = 12) -> None:
+    for number in range(turns):
+        run(agent, f"Number {number}: " + "tell me more about this and that. " * 40)
+
+
+def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene) -> None:
+    with scene.memory("project") as sheaf:
+        sheaf.remember("Deploy day", "When we deploy", "project", "On Fridays.")
+    with scene.memory("user") as sheaf:
+        sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
+    with scene.chat(
+        [calling("memory_delete", '{"filename": "user_prefers-tabs.md"}'), "Gone."], answer="once"
+    ) as agent:
+        run(agent, "Forget about the tabs, please")
+        assert agent.mind.undo() == "Taken back: user_prefers-tabs.md."
+    with scene.memory("project") as sheaf:
+        assert sheaf.read("project_deploy-day.md")
+    with scene.memory("user") as sheaf:
+        assert sheaf.read("user_prefers-tabs.md")
+
+
+@pytest.mark.parametrize("what", ["edited", "forgotten"])
+def test_a_late_recall_of_what_was_changed_meanwhile_is_not_served(scene: Scene, what: str) -> None:
+    with scene.memory() as sheaf:
+        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    choices = Scripted([{"selected_memories": ["project/project_deploy-day.md"]}, {"selected_memories": []}])
+    with scene.chat(["One.", "Two."], selector=choices) as agent:
+        agent.mind.begin("When do we deploy to production?")
+        for thread in threading.enumerate():
+            if thread.name == "memsheaf-recall":
+                thread.join(60)
+        with scene.memory() as sheaf:
+            if what == "edited":
+                sheaf.revise("project_deploy-day.md", "Fridays", "Mondays")
+            else:
+                sheaf.forget("project_deploy-day.md")
+        run(agent, "Are you quite sure about it?")
+        assert "Fridays" not in requests(agent)[0].conversation[-1].beside
+
+
+def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> None:
+    said = "We deploy with the kangaroo script, never by hand."
+    save = json.dumps({"name": "Kangaroo", "description": "How", "type": "project", "content": said})
+    with scene.chat([calling("memory_write", save), "Saved.", *["More."] * 13], context=3_000) as agent:
+        run(agent, f"Remember that: {said}")
+        with scene.memory() as sheaf:
+            sheaf.erase("project_kangaroo.md")
+        long_talk(agent)
+        assert "kangaroo script" not in json.dumps(requests(agent)[-1])
+    for path in [*scene.folder.rglob("*.jsonl"), *scene.folder.rglob("spill-*")]:
+        assert b"kangaroo script" not in path.read_bytes(), path
+
+
+def test_what_was_recalled_before_the_conversation_was_made_shorter_is_recalled_again(scene: Scene) -> None:
+    with scene.memory() as sheaf:
+        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    with scene.chat(["On Fridays."] * 14, context=3_000) as agent:
+        assert run(agent, "When do we deploy to production?")[1].recalled
+        long_talk(agent)
+        assert run(agent, "When do we deploy to production?")[1].recalled
+
+
+def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
+    def busy(request: Request) -> list[object]:
+        is_second = request.conversation[0].text == "Go on."
+        call = Call("x", "memory_list" if is_second else "agent", "{}" if is_second else '{"task": "Go on."}')
+        return [call, Step(Said("assistant", ""), input=100, dollars=0.5)]
+
+    with scene.chat([busy] * 100, steps=7) as agent:
+        events, ended = run(agent, "Spend all that you can")
+        assert len(requests(agent)) == 7
+    assert ended.input == 700
+    assert ended.dollars == 3.5
+    assert agent.spent.input == 700
+    assert any("7 requests" in event.line for event in events if isinstance(event, Noted | Failed))
+
+
+def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene) -> None:
+    (scene.work / "big.txt").write_text("0123456789 " * 2_000 + "\n")
+    read = [Call(f"r{number}", "shell", '{"command": "cat big.txt"}') for number in range(4)]
+    script: list[object] = [
+        Said("assistant", "", tuple(call._replace(id=f"{step}-{call.id}") for call in read)) for step in range(6)
+    ]
+    with scene.chat([*script, "Done."], answer="always", context=40_000) as agent:
+        run(agent, "Read it again and again")
+        sizes = [sum(len(said.text) for said in request.conversation) // 4 for request in requests(agent)]
+        for request in requests(agent):
+            answered = {said.answers for said in request.conversation if said.answers}
+            assert {call.id for said in request.conversation for call in said.calls} == answered
+    assert max(sizes) < 80_000
+
+
+def test_ignoring_leaves_out_what_a_second_agent_or_a_summary_knew_of_memory(scene: Scene) -> None:
+    from memsheaf.layers import Layers
+
+    with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
+        layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the xylophone\n", free=True)
+    script = [calling("agent", '{"task": "Look it up."}'), "From memory: xylophone", "I see."]
+    with scene.chat([*script, *["More."] * 14], context=3_000) as agent:
+        run(agent, "What do we know of instruments?")
+        run(agent, "Ignore memory: and what else?")
+        assert "xylophone" not in json.dumps(requests(agent)[-1])
+        long_talk(agent)
+        run(agent, "Ignore memory: and what else is there?")
+        assert "xylophone" not in json.dumps(requests(agent)[-1])
+
+
+def test_always_ends_with_the_conversation_and_a_file_must_be_read_anew(scene: Scene) -> None:
+    (scene.work / "a.txt").write_text("old\n")
+    write = calling("write", '{"path": "a.txt", "content": "new\\n"}')
+    with scene.chat(
+        [calling("read", '{"path": "a.txt"}'), write, "Done.", write, "Refused."], answer="always"
+    ) as agent:
+        run(agent, "Replace what is in the file")
+        assert (scene.work / "a.txt").read_text() == "new\n"
+        (scene.work / "a.txt").write_text("theirs\n")
+        agent.clear()
+        run(agent, "Replace what is in the file")
+        assert agent.permission.rules() == []
+    assert (scene.work / "a.txt").read_text() == "theirs\n"
+
+
+def test_a_turn_off_the_record_leaves_no_trace_in_what_stands_for_the_rest(scene: Scene) -> None:
+    with scene.chat(["Understood."] * 14, context=3_000) as agent:
+        run(agent, "Off the record: we decided never to pay the zebra vendor more than 40,000.")
+        long_talk(agent)
+    for path in (scene.folder / "state").rglob("*"):
+        assert not path.is_file() or b"zebra" not in path.read_bytes(), path
+
+
+def test_one_always_deletes_one_memory_and_shows_what_it_says(scene: Scene) -> None:
+    for scope, text in (("project", "Run the tests."), ("user", "Write the tests.")):
+        with scene.memory(scope) as sheaf:
+            sheaf.remember("Testing", "How we test", "user", text)
+    delete = '{"filename": "user_testing.md"}'
+    answers = iter(["always", "no"])
+    script = [calling("memory_delete", delete), calling("memory_delete", delete, id="c2"), "Done."]
+    with scene.chat(script, answer=lambda wish: next(answers)) as agent:
+        run(agent, "Delete it twice for me")
+    assert [wish.line.rpartition(" ")[2] for wish in scene.wishes] == [
+        "project/user_testing.md",
+        "user/user_testing.md",
+    ]
+    assert "Run the tests." in scene.wishes[0].detail
+
+
+def test_what_waits_for_a_person_is_told(scene: Scene) -> None:
+    scene.settings = scene.settings._replace(policy="suggest")
+    with scene.chat(["Good to know."]) as agent:
+        run(agent, "I prefer single quotes over double quotes for strings.")
+        assert agent.learned(wait=30.0) == ()
+        assert agent.asides() == ["1 wait for your yes: /review"]
+        assert agent.asides() == []

@@ -273,15 +273,15 @@ def test_reading_elsewhere_is_asked_for(root: Path, name: str, arguments: dict[s
     assert len(user.asked) == 2
 
 
-def test_always_for_a_folder_elsewhere_covers_no_folder_beside_or_below_it(root: Path) -> None:
+def test_always_for_a_file_elsewhere_covers_no_file_beside_or_below_it(root: Path) -> None:
     for name in ("out/a.txt", "out/b.txt", "out/below/c.txt", "outer/d.txt"):
         (root.parent / name).parent.mkdir(exist_ok=True)
         (root.parent / name).write_text("text\n")
-    user = User("always", "no", "no", "no")
+    user = User("always", "no", "no", "no", "no")
     workshop = Workshop(str(root), Permission(user))
-    paths = ("../out/a.txt", "../out/b.txt", "../out/below/c.txt", "../outer/d.txt")
+    paths = ("../out/a.txt", "../out/a.txt", "../out/b.txt", "../out/below/c.txt", "../outer/d.txt")
     failed = [workshop.answer("read", {"path": path}).failed for path in paths]
-    assert failed == [False, False, True, True]
+    assert failed == [False, False, True, True, True]
     assert workshop.answer("grep", {"pattern": "text", "path": "../out"}).failed
 
 

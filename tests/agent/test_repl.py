@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ from agent.scene import Scene, calling
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
 from memsheaf.agent.events import Event, Text
 from memsheaf.agent.permission import Wish
-from memsheaf.agent.repl import Asking, Repl, greeting, take_turn
-from memsheaf.agent.screen import Printed, Screen, Unwritten
-from memsheaf.agent.slash import Commands
+from memsheaf.agent.terminal.lines import interrupted_once
+from memsheaf.agent.terminal.repl import Asking, Repl, greeting, take_turn
+from memsheaf.agent.terminal.screen import Printed, Screen, Unwritten
+from memsheaf.agent.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.talk import Request, Said, Step
 
@@ -493,6 +495,7 @@ def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Ch
             assert terminal.end() == 0
             assert "left for later" in terminal.text()
             assert "Traceback" not in terminal.text()
+            may_answer.set()  # the server waits for it, too
     finally:
         may_answer.set()
     with chat() as terminal:
@@ -549,6 +552,19 @@ def test_a_turn_says_how_it_went(scene: Scene) -> None:
         assert take_turn(agent, screen, "one") == (False, False)
         assert take_turn(agent, screen, "two") == (True, False)
         assert take_turn(agent, screen, "three") == (False, True)
+
+
+def test_ctrl_c_again_does_not_break_into_the_tidying_up() -> None:
+    seconds = iter([0.0, 10.0, 10.4, 10.9, 11.0])
+    with interrupted_once(clock=lambda: next(seconds)):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_ctrl_c_while_drawing_stops_the_turn(scene: Scene) -> None:

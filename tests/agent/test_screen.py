@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from memsheaf.agent.events import Called, Calling, Ended, Event, Failed, Noted, Recalled, Text
-from memsheaf.agent.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
-from memsheaf.agent.spinner import Spinner
+from memsheaf.agent.terminal.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
+from memsheaf.agent.terminal.spinner import Spinner
 from memsheaf.guard.text import for_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
@@ -101,7 +101,7 @@ def test_a_call_that_was_asked_about_is_named_again_with_what_came_of_it() -> No
         screen.answered("once")
     screen.draw(Called("1", "shell", "a.py", False, 0.0))
 
-    assert out.getvalue() == "· shell ls\nrun: ls\n│ ls\ny? once\n· shell ls — a.py, 0.0 s\n"
+    assert out.getvalue() == "· shell ls\nrun: ls\n│ ls\ny? once\n· shell ls — a.py\n"
 
 
 def test_calls_of_a_second_agent_stand_indented_below_it() -> None:
@@ -115,8 +115,8 @@ def test_calls_of_a_second_agent_stand_indented_below_it() -> None:
 
     assert out.splitlines() == [
         "· agent find it",
-        "  · grep it — 2 lines, 0.0 s",
-        "· agent find it — It is in x., 2.0 s",
+        "  · grep it — 2 lines",
+        "· agent find it — It is in x, 2.0 s",
     ]
 
 
@@ -143,7 +143,7 @@ def test_the_answer_alone_goes_to_the_output_of_a_script() -> None:
     )
 
     assert out == "The answer.\n"
-    assert err == "· read a.py — x, 0.0 s\na trouble\nwhat to do\n"
+    assert err == "· read a.py — x\na trouble\nwhat to do\n"
 
 
 def test_what_a_model_thinks_is_dim_and_apart_from_the_answer() -> None:
@@ -233,7 +233,7 @@ def test_a_screen_that_is_gone_is_told_from_all_else() -> None:
 
 
 def test_an_empty_answer_of_a_tool_is_no_line() -> None:
-    assert outcome(Called("1", "x", "", False, 0.0)) == "0 lines, 0.0 s"
+    assert outcome(Called("1", "x", "", False, 0.0)) == "0 lines"
     assert outcome(Called("1", "x", "", True, 0.0)) == "failed"
 
 

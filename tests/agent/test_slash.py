@@ -11,7 +11,7 @@ import pytest
 from agent.scene import Scene, run
 from memsheaf.agent.loop import Agent
 from memsheaf.agent.permission import Wish
-from memsheaf.agent.slash import COMMANDS, Commands, Then, split
+from memsheaf.agent.terminal.slash import COMMANDS, Commands, Then, split
 
 
 class Paper:
@@ -115,8 +115,8 @@ def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Sce
             ["why", "--scope", "project", "--scope", "user", "--", "it's Bob's day?"],
             ["search", "--scope", "project", "--", "tabs or spaces"],
             ["search", "--scope", "user", "--", "tabs or spaces"],
-            ["undo"],
         ]
+        assert "nothing is left to undo" in chat.paper.text
 
 
 @pytest.mark.parametrize(

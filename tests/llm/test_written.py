@@ -41,6 +41,22 @@ def test_a_call_is_found_and_not_shown(text: str, size: int) -> None:
     assert [(call.tool, json.loads(call.arguments)) for call in calls] == [READ]
 
 
+@pytest.mark.parametrize("closing", ["", "\n```", "\n</tool_call>\n"])
+@pytest.mark.parametrize("missing", [1, 2])
+def test_braces_that_were_forgotten_at_the_end_are_forgiven(closing: str, missing: int) -> None:
+    opening = {"": "", "\n```": "```json\n"}.get(closing, "<tool_call>\n")
+    _, rest, calls = heard(opening + CALL[:-missing] + closing, 7)
+
+    assert rest == ""
+    assert [(call.tool, json.loads(call.arguments)) for call in calls] == [READ]
+
+
+def test_a_line_break_within_a_text_is_forgiven() -> None:
+    _, _, calls = heard('{"name": "write", "arguments": {"content": "a\n\tb"}}', 7)
+
+    assert [json.loads(call.arguments) for call in calls] == [{"content": "a\n\tb"}]
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1_000])
 @pytest.mark.parametrize("between", ["\n", ",\n", "\n```\n```json\n", "</tool_call><tool_call>"])
 def test_several_calls_after_a_text_are_found(between: str, size: int) -> None:
@@ -62,7 +78,7 @@ def test_several_calls_after_a_text_are_found(between: str, size: int) -> None:
         CALL.replace("read", "remove"),
         f"It is `{CALL}`.",
         f"{CALL}\nThat is how it is done.",
-        CALL[:-1],
+        CALL[:-4],
         '{"name": "read", "arguments": [1]}',
         '{"name": ["read"], "arguments": {}}',
         '{"name": "read", "arguments": ' + "[" * 100_000,

@@ -65,7 +65,7 @@ class Distiller:
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until nothing more is being learned, but not longer than so many seconds."""
-        if worker := self._worker:
+        if (worker := self._worker) and worker.is_alive():  # it may not have begun yet when a Ctrl-C came
             worker.join(seconds)
 
     def _asks_model(self) -> bool:

@@ -10,7 +10,9 @@ from memsheaf.agent.loop import Agent, speaks_for_user
 from memsheaf.agent.mind import Mind
 from memsheaf.agent.permission import Permission
 from memsheaf.agent.workshop import Workshop
+from memsheaf.agent.workshop.files import is_within
 from memsheaf.config import Settings
+from memsheaf.errors import Refused
 from memsheaf.flow.chats import Conversations
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.talk import Talker
@@ -45,7 +47,7 @@ def open_agent(
     minds: list[Mind] = []
 
     def load(name: str) -> Talker:
-        return _talker(name, settings, environment, lambda: _undone(minds[0]))
+        return _talker(name, settings, environment, lambda: _undone(minds[0], permission))
 
     talker = load(model or _spoken(settings.model))
     selector = _selector(settings, environment) if settings.chat.selector and not speaks_for_user(talker) else None
@@ -60,7 +62,7 @@ def open_agent(
                 cwd,
                 permission,
                 environment=_without_keys(settings, environment),
-                keep_out=[sheaf.root for sheaf in mind.sheaves],
+                keep_out=_kept_out(settings, mind, cwd),
             ),
             permission,
             chats=Conversations(mind.home.state, clock=clock),
@@ -113,8 +115,15 @@ def _selector(settings: Settings, environment: Mapping[str, str]) -> Model:
     return load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
 
 
-def _undone(mind: Mind) -> str:
+def _undone(mind: Mind, permission: Permission) -> str:
     """Take the last change of memory back; says which it was. Raises MemsheafError."""
-    commit = mind.home.undo()
-    files = ", ".join(revision.path for revision in commit.revisions)
-    return f"Taken back: {files}."
+    if permission.planning:
+        raise Refused("plan mode: nothing is written, memory included")
+    return mind.undo()
+
+
+def _kept_out(settings: Settings, mind: Mind, cwd: str) -> list[str]:
+    """The folders that only memory tools may touch: memories, what is kept about them, and the settings."""
+    ours = [settings.home, settings.state, settings.cache]
+    apart = [place for place in ours if place and not is_within(os.path.realpath(cwd), os.path.realpath(place))]
+    return [*(sheaf.root for sheaf in mind.sheaves), *apart]

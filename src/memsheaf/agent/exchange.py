@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from memsheaf.agent.events import Ended, Event, Noted, Recalled
 from memsheaf.agent.fitting import size
-from memsheaf.agent.steps import Steps
+from memsheaf.agent.steps import Bill, Steps
 from memsheaf.errors import MemsheafError, Refused, StoreFailed
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.turns import Message, Turn
@@ -31,29 +31,36 @@ class Exchange:
         self._recalled: list[str] = []
         self._begin = len(agent.conversation)
         self._late: list[Recall] = []
+        self._unfit = False
         self._is_finished = False
 
-    def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
+    def prepare(self, message: str, ignore: bool) -> None:
         """Take the message in: what memory has to say about it begins to be looked for."""
         agent = self._agent
-        yield from self._fit(message)
+        agent.heed_erasures()
         self._begin = len(agent.conversation)
+        self.steps.add(Said("user", message))
         late = agent.mind.begin(message, ignore=ignore, tools=agent.used)
         self._late = [late] if late else []
-        self.steps.add(Said("user", message))
 
-    def _fit(self, message: str) -> Iterator[Event]:
+    def _fit(self) -> Iterator[Event]:
+        """Make the conversation shorter when it is too long; the message that is being answered stays."""
         agent = self._agent
-        if size([*agent.conversation, Said("user", message)]) <= agent.context:
+        if size(agent.conversation) <= agent.context:
             return
         try:
-            yield Noted(agent.compact(trigger="budget"))
+            yield Noted(agent.compact(by_user=False))
         except (Refused, StoreFailed) as error:
-            yield Noted(f"the conversation is long, and was not made shorter: {error}", error.hint)
+            self._unfit = True
+            yield Noted(f"the conversation is long, and was not made shorter: {error}", "/compact tries again.")
+        users = [place for place, said in enumerate(agent.conversation) if said.role == "user"]
+        self._begin = users[-1] if users else 0
 
     def before(self, first: bool) -> Iterator[Event]:
         """Put beside the last message what was recalled meanwhile, and what changed in the catalog."""
         mind, conversation = self._agent.mind, self._agent.conversation
+        if not self._unfit:
+            yield from self._fit()
         if mind.ignoring:
             return
         texts = []
@@ -80,7 +87,7 @@ class Exchange:
         self._is_finished = True
         agent = self._agent
         self.steps.leave()
-        agent.spent = agent.spent.plus(self.steps.bill)
+        agent.spent = agent.spent.plus(self.bill)
         said = agent.conversation[self._begin :]
         if not said:
             return
@@ -90,6 +97,11 @@ class Exchange:
             agent.mind.learn(turn, later=agent.permission.planning)
         except MemsheafError as error:
             self.notes.append(Noted(f"nothing is learned from this turn: {error}", error.hint))
+
+    @property
+    def bill(self) -> Bill:
+        """What the turn cost so far, second agents included."""
+        return self.steps.bill.plus(self._agent.aside)
 
     @property
     def saved(self) -> tuple[str, ...]:
@@ -106,7 +118,7 @@ class Exchange:
 
     def ended(self) -> Ended:
         """What the turn came to."""
-        bill = self.steps.bill
+        bill = self.bill
         return Ended(
             self.steps.answer,
             recalled=tuple(self._recalled),

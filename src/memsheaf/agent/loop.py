@@ -13,42 +13,31 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-from memsheaf.agent.events import Called, Calling, Event, Failed, Noted
+from memsheaf.agent.delegated import TOOL as DELEGATE
+from memsheaf.agent.delegated import delegated
+from memsheaf.agent.events import Event, Failed, Noted
 from memsheaf.agent.exchange import Exchange
-from memsheaf.agent.mind import PLANNING, Mind, reading
+from memsheaf.agent.fitting import is_summary
+from memsheaf.agent.mind import PLANNING, Mind
 from memsheaf.agent.permission import Permission, Wish
-from memsheaf.agent.steps import Bill, Steps
+from memsheaf.agent.steps import Bill
 from memsheaf.agent.workshop import Workshop
-from memsheaf.errors import CapReached, ModelFailed, Refused
+from memsheaf.errors import CapReached, ModelFailed, Refused, hinted
 from memsheaf.flow.inject import words
-from memsheaf.guard.text import one_line
+from memsheaf.guard.text import for_terminal, one_line
 from memsheaf.llm.talk import MOST_TOKENS, Call, Request, Said, Talker
 from memsheaf.tools import READING, Answer
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from memsheaf.flow.chats import Conversation, Conversations
 
-STEPS, DELEGATED = 50, 30
-"""So many requests a turn may take, and so many a task that was handed to a sub-agent."""
+STEPS = 50
+"""So many requests a turn may take, those of a second agent included."""
 
 CONTEXT = 120_000
 """So many tokens a conversation may have before it is made shorter."""
-
-DELEGATE: dict[str, Any] = {
-    "name": "agent",
-    "description": "Hand a task to a second agent with a context of its own, such as a search through many files. It "
-    "cannot ask back. You get its last message.",
-    "input_schema": {
-        "type": "object",
-        "properties": {"task": {"type": "string", "description": "All it needs to know, and what to report"}},
-        "required": ["task"],
-        "additionalProperties": False,
-    },
-}
 
 
 class Agent:
@@ -84,10 +73,13 @@ class Agent:
         self._load = load
         self._folder = folder or os.getcwd()
         self.context = context
-        self._answer_tokens = answer_tokens
+        self.answer_tokens = answer_tokens
         self._most = steps
         self._clock = clock
         self.used: list[str] = []
+        self.aside = Bill()  # what second agents cost in this turn
+        self._made = 0
+        self._erased = b""
         self.clear()
 
     def clear(self) -> None:
@@ -112,11 +104,24 @@ class Agent:
 
     def _go_on(self, conversation: Sequence[Said]) -> None:
         """Begin with these messages. What stood beside them was not kept, so it may be recalled again."""
-        self.conversation[:] = conversation
+        self.permission.forget()
+        self.workshop.forget()
         self.spent = Bill()
+        self._take_up(conversation)
+
+    def _take_up(self, conversation: Sequence[Said]) -> None:
+        """Go on from these messages, with memory as it is now."""
+        self.conversation[:] = conversation
+        self._erased = self._chats.erased() if self._chats else b""
         self.mind.session.cancel()
         self.mind.session.resume({})
         self.begin()
+
+    def heed_erasures(self) -> None:
+        """When something was erased since, forget it here, too: what is kept is all there is to go on with."""
+        if self._chats and self._chats.erased() != self._erased:
+            kept = self.kept.said() if self.kept else []
+            self._take_up(kept or [said._replace(beside="") for said in self.conversation])
 
     def use(self, model: str) -> str:
         """Talk to another model from here on, "offline" for none; gives its name. Raises BadSettings, ModelFailed."""
@@ -138,12 +143,15 @@ class Agent:
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
         """Answer a message, event by event. Whoever closes the iterator stops the turn: nothing said is lost."""
         turn = Exchange(self)
+        self._made, self.aside = 0, Bill()
         failed: Failed | None = None
         try:
-            yield from turn.prepare(message, ignore)
+            turn.prepare(message, ignore)
             if not (yield from turn.steps.go(self.talker, self._request, turn.before, self._most)):
                 yield Noted(f"stopped after {self._most} requests in one turn", "Say `go on` to let it continue.")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, GeneratorExit):  # it came while the turn was being stopped already
+                raise
             turn.interrupted = True
         except (ModelFailed, CapReached) as error:
             failed = Failed(str(error), error.hint)
@@ -154,20 +162,22 @@ class Agent:
             yield failed
         yield turn.ended()
 
-    def compact(self, *, trigger: str = "task") -> str:
-        """Make the conversation shorter; says what became of it. Raises Refused, StoreFailed."""
+    def compact(self, *, by_user: bool = True) -> str:
+        """Make the conversation shorter; says what became of it. Raises Refused, StoreFailed.
+
+        What a user asks for is done at once, and also when it failed before.
+        """
         from memsheaf.agent.fitting import compacted
 
         before = len(self.conversation)
-        done, left = compacted(self.mind, self.conversation, self.context // 2, trigger=trigger, name=self.id)
+        done, left = compacted(self.mind, self.conversation, self.context // 2, by_user=by_user, name=self.id)
         if done.problem and not done.fits:
             raise Refused(done.problem)
         if left == self.conversation:
             return "there is nothing to make shorter yet"
-        self.conversation[:] = left
         if self.kept:
             self.kept.compacted(left)
-        self.begin()
+        self._take_up(left)
         sizes = f"{done.before:,} tokens became {done.after:,}"
         return f"the conversation was made shorter: {before} messages became {len(left)}, {sizes}"
 
@@ -190,13 +200,17 @@ class Agent:
         """The names of memories that were learned behind the last turns and not told yet; waits at most so long."""
         if wait:
             self.mind.learning.distiller.wait(wait)
-        return self.mind.learning.told().names
+        return self.mind.learning.names()
+
+    def asides(self) -> list[str]:
+        """What else came of learning and was not told yet: what waits for a person, and what went wrong."""
+        return self.mind.learning.asides()
 
     def busy(self) -> bool:
         """Whether something is still being learned."""
         return self.mind.learning.distiller.is_busy
 
-    def close(self, wait: float = 60.0) -> None:
+    def close(self, wait: float = 0.0) -> None:
         """Wait so long at most for what is being learned, and let go. What is not learned yet waits in the inbox."""
         try:
             self.mind.learning.distiller.wait(wait)
@@ -207,11 +221,16 @@ class Agent:
     # what a request holds
 
     def _request(self) -> Request:
+        self._made += 1
+        if self._made > self._most:
+            raise hinted(
+                CapReached(f"stopped after {self._most} requests in one turn"), "Say `go on` to let it continue."
+            )
         own = [*self.workshop.schemas(), DELEGATE]
         if self.mind.ignoring:
-            return Request(self._plain, list(_without_memory(self.conversation)), own, self._answer_tokens)
+            return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
         system, tools = f"{self._plain}\n{self._memory}", [*own, *self.mind.schemas()]
-        return Request(system, list(self.conversation), tools, self._answer_tokens)
+        return Request(system, list(self.conversation), tools, self.answer_tokens)
 
     # running tools: what `steps.Hands` asks for
 
@@ -224,12 +243,18 @@ class Agent:
 
     def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
         """Run one call of the model, if it may."""
-        if call.tool == "agent":
-            return (yield from self._delegate(call, arguments))
+        if call.tool == DELEGATE["name"]:
+            system = self._delegated if self.mind.ignoring else f"{self._delegated}\n{self._memory}"
+            work = delegated(self, call, arguments, system=system, most=self._most - self._made)
+            answer, bill = yield from work
+            self._made += bill.requests
+            self.aside = self.aside.plus(bill)
+            return answer
         self.used = [*self.used, call.tool][-10:]
-        return self._answer(call.tool, arguments)
+        return self.answer(call.tool, arguments)
 
-    def _answer(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+    def answer(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """What a tool answers, if it may run."""
         if tool in self.workshop.names:
             return self.workshop.answer(tool, arguments)
         if not tool.startswith("memory_"):
@@ -238,56 +263,16 @@ class Agent:
             if tool not in READING and self.permission.planning:
                 return Answer(PLANNING, failed=True)
             if tool == "memory_delete" and not speaks_for_user(self.talker):
-                file = one_line(str(arguments.get("filename", "")), 100)
-                self.permission.require(Wish(tool, f"delete the memory {file}", reach="write", key=f"{tool} {file}"))
+                self.permission.require(self._deletion(str(arguments.get("filename", ""))))
         except Refused as error:
             return Answer(f"Error: {error}", failed=True)
         return self.mind.answer(tool, arguments)
 
-    def _delegate(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
-        """Have a second agent do a task: a context of its own, the same permissions, memory to read only."""
-        task = arguments.get("task")
-        if not isinstance(task, str) or not task.strip():
-            return Answer("Error: agent needs task, a text.", failed=True)
-        tools = [*self.workshop.schemas()]
-        system = self._delegated
-        if not self.mind.ignoring:
-            tools += reading(self.mind.schemas())
-            system = f"{system}\n{self._memory}"
-        steps = Steps([Said("user", task)], _Delegated(self))
-        request = lambda: Request(system, list(steps.conversation), tools, self._answer_tokens)  # noqa: E731
-        work = steps.go(self.talker, request, lambda first: iter(()), DELEGATED)
-        try:
-            is_done = False
-            while True:
-                event = next(work)
-                if isinstance(event, Calling | Called):
-                    yield event._replace(id=f"{call.id}/{event.id}")
-        except StopIteration as stop:
-            is_done = stop.value
-        except ModelFailed as error:
-            return Answer(f"Error: the second agent failed: {error}", failed=True)
-        finally:
-            work.close()
-            self.spent = self.spent.plus(steps.bill)
-        last = steps.conversation[-1].text
-        return Answer(last) if is_done else Answer(f"Error: no end after {DELEGATED} requests.", failed=True)
-
-
-class _Delegated:
-    """The hands of a second agent: those of the first, without what changes memory or delegates further."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    def line(self, tool: str, arguments: Mapping[str, object]) -> str:
-        return self._agent.line(tool, arguments)
-
-    def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
-        if call.tool == "agent" or (call.tool.startswith("memory_") and call.tool not in READING):
-            return Answer(f"Error: there is no tool '{one_line(call.tool, 60)}' here.", failed=True)
-        return self._agent._answer(call.tool, arguments)
-        yield
+    def _deletion(self, name: str) -> Wish:
+        """The wish to delete a memory, with what it says."""
+        scope, text = self.mind.found(name[:1_000])
+        file = one_line(f"{scope}/{name}", 200)
+        return Wish("memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}")
 
 
 def speaks_for_user(talker: Talker) -> bool:
@@ -296,12 +281,19 @@ def speaks_for_user(talker: Talker) -> bool:
 
 
 def _without_memory(conversation: Sequence[Said]) -> Iterator[Said]:
-    """What was said, without what memory put beside it, and without the calls of memory tools and their answers."""
+    """What was said, without what memory put beside it or in its place, and without what was asked of it.
+
+    What a second agent answered goes, too: it had the catalog before it.
+    """
     for said in conversation:
-        calls = tuple(call for call in said.calls if not call.tool.startswith("memory_"))
-        is_of_memory = said.tool.startswith("memory_") or (said.calls and not calls and not said.text)
-        if not is_of_memory:
+        calls = tuple(call for call in said.calls if not _is_of_memory(call.tool))
+        is_empty = bool(said.calls) and not calls and not said.text
+        if not is_empty and not _is_of_memory(said.tool) and not is_summary(said):
             yield said._replace(calls=calls, beside="")
+
+
+def _is_of_memory(tool: str) -> bool:
+    return tool.startswith("memory_") or tool == DELEGATE["name"]
 
 
 def _filled(text: str, facts: Mapping[str, str]) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from memsheaf.adapters.beside import Distiller
 from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError
+from memsheaf.errors import MemsheafError, NoSuchCommit
 from memsheaf.flow.inject import words
 from memsheaf.flow.learn import AT_IT, Distilled
 from memsheaf.flow.recall import Recall
@@ -23,7 +23,6 @@ from memsheaf.llm import Model
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import READING, Answer, Tools
-from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from memsheaf.flow.compact.ladder import Compacted
     from memsheaf.flow.compact.talk import Entry
+    from memsheaf.flow.inject import Shown
     from memsheaf.flow.session import Session
 
 PATIENCE = 0.5
@@ -141,8 +141,19 @@ class Mind:
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
         late = None if self.session.ignoring else self.session.collect()
+        if late and not all(self._holds(one) for one in late.memories):
+            self.session.give_back(late)
+            late = None
         self.session.prefetch(message, ignore=ignore, tools=tools)
         return None if self.session.ignoring else late
+
+    def _holds(self, shown: Shown) -> bool:
+        """Whether a memory is still as it was when it was recalled."""
+        sheaf = next((one for one in self.sheaves if str(one.scope) == shown.scope), self.home)
+        try:
+            return sheaf.read(shown.memory.path).version == shown.memory.version
+        except MemsheafError:
+            return False
 
     def recalled(self, *, first: bool) -> Recall | None:
         """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
@@ -170,6 +181,13 @@ class Mind:
                     return self._tools[str(sheaf.scope)].answer(name, arguments)
         return self._tools[str(self.home.scope)].answer(name, arguments)
 
+    def found(self, name: str) -> tuple[str, str]:
+        """The scope that a tool would find a file in, and its text; the first scope and "" when it is nowhere."""
+        for sheaf in (self.home, *self.sheaves):
+            with suppress(MemsheafError):
+                return str(sheaf.scope), sheaf.read(name).text
+        return str(self.home.scope), ""
+
     def _everywhere(self, name: str, arguments: Mapping[str, object]) -> Answer:
         """What every scope says, those besides the first under their names, unless they have nothing to say."""
         first = self._tools[str(self.home.scope)].answer(name, arguments)
@@ -191,24 +209,31 @@ class Mind:
         if self.session.learn(turn) and not later:
             self.learning.distiller.start()
 
-    def compact(self, conversation: Sequence[Entry], budget: int, *, trigger: str, name: str) -> Compacted:
+    def compact(self, conversation: Sequence[Entry], budget: int, *, by_user: bool, name: str) -> Compacted:
         """Make a conversation fit so many tokens; what the layers say survives. Raises Refused, StoreFailed."""
-        if self._layers:
-            return self._layers.compact(conversation, budget, trigger=trigger, name=name)
         from memsheaf.flow import compact
 
+        trigger = "task" if by_user else "budget"
+        if self._layers:
+            return self._layers.compact(conversation, budget, trigger=trigger, name=name, approve=by_user)
         model, state = self.home.metered("compact"), self.home.state
+        if by_user:
+            compact.approve(conversation, state=state, name=name)
         return compact.run(
             conversation, budget, trigger=trigger, model=model, name=name, state=state, now=time.time()
         )
 
-
-class Learned(NamedTuple):
-    """What came of turns: the names of memories that were saved, how many wait for review, and what went wrong."""
-
-    names: tuple[str, ...] = ()
-    queued: int = 0
-    problem: str = ""
+    def undo(self) -> str:
+        """Take the last change back, in whichever scope it was; says what it was about. Raises MemsheafError."""
+        found = []
+        for sheaf in self.sheaves:
+            with suppress(NoSuchCommit):
+                found.append((sheaf.store.last_standing(except_by="outside", events=False), sheaf))
+        if not found:
+            raise NoSuchCommit("nothing is left to undo")
+        commit, sheaf = max(found, key=lambda one: one[0].at)
+        undone = sheaf.undo(commit.id)
+        return f"Taken back: {', '.join(revision.path for revision in undone.revisions)}."
 
 
 class Learning:
@@ -217,21 +242,29 @@ class Learning:
     def __init__(self, sheaf: Sheaf) -> None:
         self.distiller = Distiller(sheaf, self._heard)
         self._guard = threading.Lock()
-        self._done = Learned()
+        self._names: list[str] = []
+        self._queued = 0
+        self._problem = ""
 
-    def told(self) -> Learned:
-        """What was learned and not told yet."""
+    def names(self) -> tuple[str, ...]:
+        """The names of what was learned and not told yet."""
         with self._guard:
-            told, self._done = self._done, Learned()
+            told, self._names = tuple(self._names), []
             return told
 
-    def _heard(self, came: Distilled) -> None:
-        saved = tuple(one.proposal.name for one in came.of("saved"))
-        problem = "" if came.problem == AT_IT else came.problem
+    def asides(self) -> list[str]:
+        """What waits for a person, and what went wrong, in words; once."""
         with self._guard:
-            done = self._done
-            queued = done.queued + len(came.of("queued"))
-            self._done = Learned(done.names + saved, queued, problem or done.problem)
+            queued, problem = self._queued, self._problem
+            self._queued, self._problem = 0, ""
+        waiting = [f"{queued} wait for your yes: /review"] if queued else []
+        return [*waiting, *([f"what was said waits, and is learned later: {problem}"] if problem else [])]
+
+    def _heard(self, came: Distilled) -> None:
+        with self._guard:
+            self._names += [one.proposal.name for one in came.of("saved")]
+            self._queued += len(came.of("queued"))
+            self._problem = self._problem if came.problem == AT_IT else came.problem or self._problem
 
 
 _NOTED = ("task", "session")  # their notes are read when they are asked for, and stand in no prompt

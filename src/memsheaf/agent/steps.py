@@ -125,8 +125,8 @@ class Steps:
             answer = Answer(f"Error: the arguments of {one_line(call.tool, 60)} must be a JSON object.", failed=True)
         else:
             answer = yield from self._hands.run(call, arguments)
-        self.add(Said("tool", answer.text, answers=call.id, tool=call.tool))
         self._open = self._open[1:]
+        self.add(Said("tool", answer.text, answers=call.id, tool=call.tool))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
 
 

@@ -14,9 +14,9 @@ from memsheaf.errors import MemsheafError, TextRefused
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.agent.loop import Agent
-    from memsheaf.agent.repl import Took
-    from memsheaf.agent.screen import Printed, Screen
-    from memsheaf.agent.slash import Commands
+    from memsheaf.agent.terminal.repl import Took
+    from memsheaf.agent.terminal.screen import Printed, Screen
+    from memsheaf.agent.terminal.slash import Commands
     from memsheaf.cli.output import Console
 
 _MESSAGE = 1 << 20  # bytes of one message
@@ -108,8 +108,8 @@ def _opened(call: Call) -> Iterator[Agent]:
 
 def _talk(call: Call, agent: Agent) -> int:
     """A chat with a person."""
-    from memsheaf.agent.lines import open_reader
-    from memsheaf.agent.repl import Repl, asking, greeting
+    from memsheaf.agent.terminal.lines import open_reader
+    from memsheaf.agent.terminal.repl import Repl, asking, greeting
     from memsheaf.flow.chats import Lines
 
     screen, stdin = _screen(call.console, live=True), call.console.stdin
@@ -127,8 +127,8 @@ def _talk(call: Call, agent: Agent) -> int:
 
 def _answer(call: Call, agent: Agent, message: str | None) -> int:
     """One message, or all that come on standard input; nobody is there to be asked."""
-    from memsheaf.agent.repl import LAST_WAIT, take_turn
-    from memsheaf.agent.screen import Printed
+    from memsheaf.agent.terminal.repl import LAST_WAIT, take_turn
+    from memsheaf.agent.terminal.screen import Printed
 
     console = call.console
     screen = Printed(console.stdout) if console.json else _screen(console, live=False)
@@ -152,7 +152,7 @@ def _code(took: Took) -> int:
 
 
 def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
-    from memsheaf.agent.slash import Commands
+    from memsheaf.agent.terminal.slash import Commands
 
     def files() -> Iterator[tuple[str, str]]:
         for sheaf in agent.mind.sheaves:
@@ -218,7 +218,7 @@ def _chosen(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
 
 
 def _screen(console: Console, *, live: bool) -> Screen:
-    from memsheaf.agent.screen import Screen
+    from memsheaf.agent.terminal.screen import Screen
 
     environment = console.environment
     plain = environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
@@ -264,7 +264,7 @@ def _counts(agent: Agent) -> list[tuple[str, int]]:
 
 def _failed(console: Console, error: MemsheafError) -> int:
     from memsheaf.agent.events import Failed
-    from memsheaf.agent.screen import Printed
+    from memsheaf.agent.terminal.screen import Printed
     from memsheaf.guard.secrets import without_secrets
 
     Printed(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
@@ -274,7 +274,7 @@ def _failed(console: Console, error: MemsheafError) -> int:
 @contextmanager
 def _delivering() -> Iterator[None]:
     """Tell output that nobody takes from all else that may fail."""
-    from memsheaf.agent.screen import Unwritten
+    from memsheaf.agent.terminal.screen import Unwritten
     from memsheaf.cli.output import Undelivered
 
     try:

@@ -84,8 +84,8 @@ class Conversation:
             silent = is_private(one.text) if one.role == "user" else silent
             lines.append(Line(self._now(), recorded.recordable(one, silent=silent)))
         before = [Line(self._now(), facts=self._facts)] if self._facts else []
+        self._silent = silent  # first: when this cannot be written, what comes after it is silent all the same
         self._write([*before, *lines])
-        self._silent = silent
 
     def mark(self, **facts: object) -> None:
         """Note facts about the conversation, as JSON can keep them; the last of each counts.
@@ -232,6 +232,10 @@ class Conversations:
                 conversation.close()
                 raise _missing(id)
         return conversation
+
+    def erased(self) -> bytes:
+        """What changes whenever something was taken out of conversations here."""
+        return self._state.read(recorded.STAMP) or b""
 
     def list(self, *, limit: int = 50) -> Listing:
         """What is kept, that which was gone on with last first; 0 lists all."""

@@ -30,7 +30,7 @@ from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 PREFIX, SUFFIX = "conversation-", ".jsonl"
-HISTORY = "history"
+HISTORY, STAMP = "history", "erased"
 ERASED = "(erased)"
 UNRECORDED = "(off the record)"
 LONGEST = 1_000_000  # characters of a message, or of a call's arguments
@@ -153,6 +153,7 @@ def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> N
         return
     eraser = _Eraser(texts, names)
     with locked(state):
+        state.write(STAMP, os.urandom(8))  # who has a conversation open sees that something is gone
         for name in mine:
             if name.startswith("draft-"):  # a crash left it
                 state.remove(name)
@@ -275,12 +276,19 @@ def _text(text: str) -> str:
 
 def _arguments(text: str) -> str:
     """The arguments of a call without secrets; what was JSON still is."""
-    clean = without_secrets(text[: 2 * LONGEST])
-    if clean == text and len(text) <= LONGEST:
-        return text
-    if len(text) > LONGEST or (_is_json(text) and not _is_json(clean)):
-        return json.dumps({"not kept": "it was too long" if len(text) > LONGEST else "it held a secret"})
-    return clean
+    if len(text) > LONGEST:
+        return json.dumps({"not kept": "it was too long"})
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return without_secrets(text)
+    # each text by itself, as it is read: in JSON, a line break before a secret looks like a letter of it
+    clean = masked(value)
+    whole = text if clean == value else json.dumps(clean, ensure_ascii=False)
+    if without_secrets(whole) != whole:  # its name gave it away, as in {"password": "…"}
+        found = without_secrets(whole)
+        return found if _is_json(found) else json.dumps({"not kept": "it held a secret"})
+    return whole
 
 
 def _is_json(text: str) -> bool:

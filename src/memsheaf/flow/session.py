@@ -125,6 +125,12 @@ class Session:
         self._running = None
         return self._consumed(run.outcome)
 
+    def give_back(self, found: Recall) -> None:
+        """Take it that a recall was not shown after all: its memories may be recalled again."""
+        with self._guard:
+            self.spent -= found.size
+            self._surfaced -= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
+
     def cancel(self) -> None:
         """Forget what is being prefetched: the turn was aborted, or is over."""
         self._running = None
@@ -139,6 +145,7 @@ class Session:
         known = (
             [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
         )
+        self._texts = []
         self._surfaced = {one for one in known if len(one) == 3 and all(isinstance(part, str) for part in one)}
         self.spent = max(0, spent) if isinstance(spent, int) else 0
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from functools import partial
 
 from memsheaf.caps import Caps, ChatCaps
-from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
+from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
 from memsheaf.llm import Answer, Model, Question
 from memsheaf.llm.talk import Request, Said, Spoken, Step, Talker
 from memsheaf.values import NamedTuple
@@ -309,6 +309,8 @@ class MeteredTalker:
         most = _most(request)._replace(purpose=self._purpose, model=self.name, seconds=_WAIT)
         try:
             entry = self._ledger.reserve(self._caps, most)
+        except CapReached as error:
+            raise hinted(error, error.hint.replace("[spend]", "[chat]")) from None
         except (Busy, StoreFailed) as error:
             raise ModelFailed(f"{self.name} was not asked, because its cost cannot be noted: {error}") from error
         began, heard, last = time.monotonic(), 0, None

@@ -17,6 +17,7 @@ from memsheaf.llm.talk import Call
 _BEGINNINGS = tuple(f'{fence}{{"name":' for fence in ("", "[", "```", "```json", "```json[", "<tool_call>"))
 _LONGEST = max(map(len, _BEGINNINGS))
 _BLANK = re.compile(r"\s+")
+_CLOSING = re.compile(r"\s*(?:```|</tool_call>)?\s*$")
 _AROUND = re.compile(r"```(?:json)?|</?tool_call>|[\s,\[\]]+")
 
 
@@ -74,9 +75,20 @@ class Written:
         return given
 
 
+def _mended(text: str) -> object:
+    """The last call of a text, with the braces that were forgotten at its end; None when that is not all."""
+    body = _CLOSING.sub("", text)
+    for braces in ("}", "}}"):
+        try:
+            return json.loads(body + braces, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
 def _calls(text: str, tools: Collection[str], first: int) -> tuple[Call, ...]:
     """The calls that a text consists of; none when it is anything else."""
-    decoder, found, at = json.JSONDecoder(), list[Call](), 0
+    decoder, found, at = json.JSONDecoder(strict=False), list[Call](), 0  # line breaks in texts are forgiven
     while at < len(text):
         if around := _AROUND.match(text, at):
             at = around.end()
@@ -84,7 +96,7 @@ def _calls(text: str, tools: Collection[str], first: int) -> tuple[Call, ...]:
         try:
             read, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return ()
+            read, at = _mended(text[at:]), len(text)
         name = read.get("name") if isinstance(read, dict) else None
         arguments = read.get("arguments", read.get("parameters", {})) if name else None
         if not isinstance(name, str) or name not in tools or not isinstance(arguments, dict):

@@ -54,6 +54,7 @@ _WIDEST = 2_000  # characters of a line that is read
 _BESIDE = 3  # lines around a change that are shown
 _CHANGED = 60  # lines of it
 _SAID = 200  # characters of a command or a path, where there is one line for it
+_LONGEST_PATH = 4_096
 
 
 class _Seen(NamedTuple):
@@ -187,9 +188,9 @@ TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write
 class Workshop:
     """The tools, bound to one working directory, for one conversation.
 
-    It knows which files the model has read: none is replaced unseen. To the folders in `keep_out`, and to those of
-    memories and of git, nothing is written, and no search goes there. Commands get the `environment` without what
-    looks like a key, and `seconds` of time unless the model says otherwise.
+    It knows which files the model has read: none is replaced unseen. What is in the folders of memories and in
+    `keep_out` is neither read nor written, and no search goes there; nor is anything written into a folder of git.
+    Commands get the `environment` without what looks like a key, and `seconds` of time, or what the model asks for.
 
     >>> Workshop(".", Permission()).answer("read", {"path": "README.md"})        # doctest: +SKIP
     """
@@ -256,29 +257,43 @@ class Workshop:
 
     def readable(self, tool: str, path: str) -> Place:
         """Where a path leads that may be read. Raises Refused."""
-        place = locate(self.root, path)
+        place = self._located(path)
+        self._refuse_memory(place, "read")
         if place.outside:
             whole = tool != "read"
-            key = f"search {place.real}" if whole else f"read {os.path.dirname(place.real)}"
+            key = f"{'search' if whole else 'read'} {place.real}"
             line = f"{'search' if whole else 'read'} {one_line(place.real, _SAID)}"
             self.permission.require(Wish(tool, line, for_terminal(place.real), outside=True, key=key))
         return place
 
     def writable(self, tool: str, path: str) -> Place:
         """Where a path leads that the user can be asked about. Raises Refused for what is never written by a tool."""
-        place = locate(self.root, path)
+        place = self._located(path)
         if path.endswith(("/", os.sep)):
             raise Refused(f"{named(path)} names a folder; files are written, with the folders they need")
         if self.permission.planning:
             self.permission.require(Wish(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
-        steps = place.real.casefold().split(os.sep)
-        if FOLDER in steps or any(is_within(place.real.casefold(), kept.casefold()) for kept in self.keep_out):
-            raise Refused(
-                f"{named(place.shown)} belongs to memory; use the memory tools to change what is remembered"
-            )
-        if ".git" in steps:
+        self._refuse_memory(place, "change")
+        if ".git" in place.real.casefold().split(os.sep):
             raise Refused(f"{named(place.shown)} belongs to git; change it with git, through the shell")
         return place
+
+    def _located(self, path: str) -> Place:
+        if len(path) > _LONGEST_PATH:
+            raise Refused(f"a path has at most {_LONGEST_PATH:,} characters")
+        return locate(self.root, path)
+
+    def _refuse_memory(self, place: Place, what: str) -> None:
+        """Raise Refused for what belongs to memory: its own tools know scopes, versions and turns that ignore it."""
+        real = place.real.casefold()
+        if FOLDER in real.split(os.sep) or any(is_within(real, kept.casefold()) for kept in self.keep_out):
+            raise Refused(
+                f"{named(place.shown)} belongs to memory; use the memory tools to {what} what is remembered"
+            )
+
+    def forget(self) -> None:
+        """Begin anew: the model has read no file yet."""
+        self._seen.clear()
 
     def saw(self, place: Place, data: bytes, first: int, last: int) -> None:
         """Note that the model knows these lines of a file."""

@@ -88,7 +88,7 @@ def named(path: str) -> str:
 def is_within(path: str, folder: str) -> bool:
     """Whether a path is a folder or lies below it; both are without links.
 
-    >>> is_within("/home/ann", "/home/ann"), is_within("/home/anna", "/home/ann")
+    >>> is_within("/srv/app", "/srv/app"), is_within("/srv/apple", "/srv/app")
     (True, False)
     """
     path, folder = os.path.normcase(path), os.path.normcase(folder)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 
-from memsheaf.agent.events import Ended, Failed
-from memsheaf.agent.lines import Reader, keys, unechoed
+from memsheaf.agent.events import Ended, Event, Failed
 from memsheaf.agent.permission import Wish
-from memsheaf.agent.screen import Printed, Screen, Unwritten
-from memsheaf.agent.slash import Commands, Then, costs
+from memsheaf.agent.terminal.lines import Reader, interrupted_once, keys, unechoed
+from memsheaf.agent.terminal.screen import Printed, Screen, Unwritten
+from memsheaf.agent.terminal.slash import Commands, Then, costs
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
@@ -48,7 +48,7 @@ def take_turn(
     Raises:
         Unwritten: there is nowhere to draw it.
     """
-    ended: Ended | None = None
+    last: Event | None = None
     failed = False
     turn = agent.turn(message, ignore=ignore)
     try:
@@ -56,21 +56,28 @@ def take_turn(
             for event in turn:
                 screen.draw(event)
                 failed = failed or isinstance(event, Failed)
-                ended = event if isinstance(event, Ended) else ended
-    except KeyboardInterrupt:
-        ended = Ended("", interrupted=True)
-        screen.draw(ended)
+                last = event
     except Unwritten:
         raise
-    except MemsheafError as error:
-        failed = True
-        screen.draw(Failed(without_secrets(str(error)), error.hint))
-    except Exception as error:  # noqa: BLE001 - somebody else's client or tool: the chat goes on, nothing said is lost
-        failed = True
-        why = without_secrets(f"{type(error).__name__}: {error}")
-        screen.draw(Failed(f"the turn failed: {why}", "Nothing that was said is lost."))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - other people's clients and tools; the chat goes on
+        last = _broken_off(error)
+        failed = isinstance(last, Failed)
+        screen.draw(last)
+    ended = last if isinstance(last, Ended) else None
     screen.memory(ended, agent.learned(wait))
+    for line in agent.asides():
+        screen.note(line)
     return Took(failed, bool(ended and ended.interrupted))
+
+
+def _broken_off(error: BaseException) -> Ended | Failed:
+    """How a turn ended that was broken off: stopped, also when Ctrl-C came again while it stopped, or failed."""
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+        return Ended("", interrupted=True)
+    if isinstance(error, MemsheafError):
+        return Failed(without_secrets(str(error)), error.hint)
+    why = without_secrets(f"{type(error).__name__}: {error}")
+    return Failed(f"the turn failed: {why}", "Nothing that was said is lost.")
 
 
 class Repl:
@@ -116,11 +123,12 @@ class Repl:
         return True
 
     def _answer(self, then: Then) -> None:
-        with unechoed(self._stdin):
+        with unechoed(self._stdin), interrupted_once():
             try:
                 take_turn(self._agent, self._screen, then.message, ignore=then.ignore)
-            except KeyboardInterrupt:  # while the last line was drawn
-                self._screen.note("stopped")
+            except KeyboardInterrupt:  # once more, after the turn was stopped
+                with self._screen.interlude():
+                    pass
 
     def _leave(self) -> None:
         try:

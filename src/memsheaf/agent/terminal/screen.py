@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.agent.events import Called, Calling, Ended, Event, Failed, Noted, Text, as_json
-from memsheaf.agent.spinner import Spinner
+from memsheaf.agent.terminal.spinner import Spinner
 from memsheaf.guard.text import for_terminal, one_line
 from memsheaf.values import NamedTuple
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 KEPT_CALLS = 200
 _ANSWER = 60  # columns of a tool's answer that stand in its line
+_WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
 
 
@@ -311,17 +312,17 @@ def memory_line(ended: Ended | None, learned: Sequence[str] = ()) -> str:
 def outcome(event: Called) -> str:
     """What came of a call, in a few words: the reason when it failed, a short answer itself, else how long it is.
 
-    >>> outcome(Called("1", "read", "a\\nb\\n", False, 0.41))
-    '2 lines, 0.4 s'
+    >>> outcome(Called("1", "read", "a\\nb\\n", False, 0.41)), outcome(Called("1", "x", "Done.", False, 0.01))
+    ('2 lines, 0.4 s', 'Done')
     """
     lines = event.answer.strip().splitlines()
     if event.failed:
         why = next((line for line in lines[:1] if line.startswith("Error: ")), "".join(lines[-1:]))  # as a shell ends
         return one_line(why.removeprefix("Error: ") or "failed", 2 * _ANSWER)
-    took = f"{event.seconds:.1f} s"
+    took = f", {event.seconds:.1f} s" if event.seconds >= _WORTH_TELLING else ""
     if len(lines) == 1 and len(lines[0]) <= _ANSWER:
-        return f"{one_line(lines[0], _ANSWER)}, {took}"
-    return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}, {took}"
+        return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
+    return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
 
 
 def columns(text: str) -> int:

@@ -21,6 +21,7 @@ PROMPT, CONTINUED = "> ", "  "
 NEWS_EVERY = 0.2
 _MENU = 6  # lines of completions
 _AT_ONCE = 1_024  # bytes of what is pasted into a question
+_STOPS_WITHIN = 1.0  # seconds that a turn has to stop in, before Ctrl-C is heard again
 _TOGETHER = 0.03  # seconds between characters that nobody types one by one
 
 
@@ -109,7 +110,8 @@ class FullReader:
 
     def read(self) -> str:
         """The next message; what comes in meanwhile is told above it."""
-        text = _whole(self._session.prompt(pre_run=self._begin))
+        with _hearing(lambda: None):  # it reads Ctrl-C itself, and is not interrupted while it begins to
+            text = _whole(self._session.prompt(pre_run=self._begin))
         if text.strip():
             self._history.add(text)
         return text
@@ -261,6 +263,37 @@ def unechoed(stdin: TextIO) -> Iterator[None]:
     finally:
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+@contextmanager
+def interrupted_once(*, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Hear Ctrl-C once while something stops: whoever presses it again at once would break into the tidying up."""
+    heard = clock() - _STOPS_WITHIN
+
+    def hear() -> None:
+        nonlocal heard
+        if (now := clock()) - heard >= _STOPS_WITHIN:
+            heard = now
+            raise KeyboardInterrupt
+
+    with _hearing(hear):
+        yield
+
+
+@contextmanager
+def _hearing(hear: Callable[[], None]) -> Iterator[None]:
+    """Have this called for Ctrl-C; only the main thread can."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: hear())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 @contextmanager

@@ -164,6 +164,8 @@ class Commands:
             self._run([what, *self._placed(rest)])
         elif what in ("why", "search") and rest:
             self._said(what, rest)
+        elif what == "undo" and not rest:
+            self._told.say(self._agent.mind.undo())  # in whichever scope it was
         elif what == "undo":
             self._run(["undo", *worded(rest)])
         elif what in COMMANDS["memory"].words:
