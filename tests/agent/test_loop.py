@@ -525,6 +525,17 @@ def test_what_was_recalled_before_the_conversation_was_made_shorter_is_recalled_
         assert run(agent, "When do we deploy to production?")[1].recalled
 
 
+def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
+    with scene.memory() as sheaf:
+        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    with scene.chat(["On Fridays."] * 3, context=3_000) as agent:
+        run(agent, "Tell me a long story, " + "and then some more of it. " * 400)
+        question = "When do we deploy to production?"
+        events, ended = run(agent, f"{question} {'.' * 4_000} {question}")
+    assert any(isinstance(event, Noted) and "made shorter" in event.line for event in events)
+    assert ended.recalled == ("project/project_deploy-day.md",)
+
+
 def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
     def busy(request: Request) -> list[object]:
         is_second = request.conversation[0].text == "Go on."

@@ -34,19 +34,20 @@ class Exchange:
         self._unfit = False
         self._is_finished = False
 
-    def prepare(self, message: str, ignore: bool) -> None:
+    def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
         """Take the message in: what memory has to say about it begins to be looked for."""
         agent = self._agent
         agent.heed_erasures()
         self._begin = len(agent.conversation)
         self.steps.add(Said("user", message))
+        yield from self._fit()
         late = agent.mind.begin(message, ignore=ignore, tools=agent.used)
         self._late = [late] if late else []
 
     def _fit(self) -> Iterator[Event]:
         """Make the conversation shorter when it is too long; the message that is being answered stays."""
         agent = self._agent
-        if size(agent.conversation) <= agent.context:
+        if self._unfit or size(agent.conversation) <= agent.context:
             return
         try:
             yield Noted(agent.compact(by_user=False))
@@ -59,7 +60,7 @@ class Exchange:
     def before(self, first: bool) -> Iterator[Event]:
         """Put beside the last message what was recalled meanwhile, and what changed in the catalog."""
         mind, conversation = self._agent.mind, self._agent.conversation
-        if not self._unfit:
+        if not first:
             yield from self._fit()
         if mind.ignoring:
             return

@@ -146,7 +146,7 @@ class Agent:
         self._made, self.aside = 0, Bill()
         failed: Failed | None = None
         try:
-            turn.prepare(message, ignore)
+            yield from turn.prepare(message, ignore)
             if not (yield from turn.steps.go(self.talker, self._request, turn.before, self._most)):
                 yield Noted(f"stopped after {self._most} requests in one turn", "Say `go on` to let it continue.")
         except KeyboardInterrupt as error:
