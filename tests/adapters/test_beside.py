@@ -44,7 +44,7 @@ def test_a_model_that_cannot_be_had_is_a_warning_and_nothing_is_lost(
         distiller = Distiller(sheaf)
         distiller.start()
         distiller.wait()
-        assert "what was said is not learned yet" in caplog.text
+        assert "what was said waits, and is learned later: there is no provider" in caplog.text
         assert sheaf.learning.inbox.left() == 1
 
 

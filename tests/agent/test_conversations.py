@@ -267,7 +267,7 @@ def test_one_is_opened_by_how_its_id_begins_and_the_last_one_by_nothing(kept: Co
 
 def test_where_nothing_is_kept_nothing_is_found_or_made(kept: Conversations, state: State) -> None:
     assert (kept.list(), kept.search("x"), kept.prune(1.0)) == ([], [], 0)
-    with pytest.raises(NotFound, match="no conversation is kept yet"):
+    with pytest.raises(NotFound, match="no conversation is kept here yet"):
         kept.open()
     with pytest.raises(NotFound):
         kept.remove("2026")

@@ -12,7 +12,7 @@ import pytest
 
 from agent.scene import Scene, calling, run
 from memsheaf.agent.events import Called, Calling, Failed, Noted, Recalled, Text
-from memsheaf.agent.steps import NOT_RUN, STOPPED
+from memsheaf.agent.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted, ScriptedTalker
@@ -331,7 +331,7 @@ def test_ctrl_c_in_a_tool_ends_the_turn_and_not_the_chat(scene: Scene) -> None:
     with scene.chat([calling("shell", '{"command": "true"}'), "Here again."], answer=interrupts) as agent:
         _, ended = run(agent, "Run something for me")
         assert ended.interrupted
-        assert agent.conversation[-1].text == NOT_RUN
+        assert agent.conversation[-1].text == BROKEN_OFF
         _, ended = run(agent, "Are you still there?")
     assert ended.answer == "Here again."
 
@@ -477,7 +477,7 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
         [calling("memory_delete", '{"filename": "user_prefers-tabs.md"}'), "Gone."], answer="once"
     ) as agent:
         run(agent, "Forget about the tabs, please")
-        assert agent.mind.undo() == "Taken back: user_prefers-tabs.md."
+        assert agent.mind.undo() == "Taken back: user_prefers-tabs.md is there again."
     with scene.memory("project") as sheaf:
         assert sheaf.read("project_deploy-day.md")
     with scene.memory("user") as sheaf:

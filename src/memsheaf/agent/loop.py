@@ -40,6 +40,10 @@ CONTEXT = 120_000
 """So many tokens a conversation may have before it is made shorter."""
 
 
+KEPT = "What was said is kept: say `go on`, or choose another model with /model."
+"""What is told when a model failed and nothing better is known."""
+
+
 class Agent:
     """A conversation with a model that remembers. Close it.
 
@@ -154,7 +158,7 @@ class Agent:
                 raise
             turn.interrupted = True
         except (ModelFailed, CapReached) as error:
-            failed = Failed(str(error), error.hint)
+            failed = Failed(str(error), KEPT if error.hint == ModelFailed.hint else error.hint)
         finally:
             turn.finish()
         yield from turn.notes
@@ -173,7 +177,7 @@ class Agent:
         done, left = compacted(self.mind, self.conversation, self.context // 2, by_user=by_user, name=self.id)
         if done.problem and not done.fits:
             raise Refused(done.problem)
-        if left == self.conversation:
+        if done.after >= done.before:
             return "there is nothing to make shorter yet"
         if self.kept:
             self.kept.compacted(left)

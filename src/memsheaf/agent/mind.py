@@ -22,6 +22,7 @@ from memsheaf.layers import Layers
 from memsheaf.llm import Model
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Revision
 from memsheaf.tools import READING, Answer, Tools
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -224,7 +225,7 @@ class Mind:
         )
 
     def undo(self) -> str:
-        """Take the last change back, in whichever scope it was; says what it was about. Raises MemsheafError."""
+        """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
         found = []
         for sheaf in self.sheaves:
             with suppress(NoSuchCommit):
@@ -232,8 +233,7 @@ class Mind:
         if not found:
             raise NoSuchCommit("nothing is left to undo")
         commit, sheaf = max(found, key=lambda one: one[0].at)
-        undone = sheaf.undo(commit.id)
-        return f"Taken back: {', '.join(revision.path for revision in undone.revisions)}."
+        return "\n".join(_undone(revision) for revision in sheaf.undo(commit.id).revisions)
 
 
 class Learning:
@@ -268,6 +268,13 @@ class Learning:
 
 
 _NOTED = ("task", "session")  # their notes are read when they are asked for, and stand in no prompt
+
+
+def _undone(revision: Revision) -> str:
+    """What an undo did to one memory, in words."""
+    if revision.after == ABSENT:
+        return f"Taken back: {revision.path} was saved last, and is gone again."
+    return f"Taken back: {revision.path} is {'there again' if revision.before == ABSENT else 'as it was before'}."
 
 
 def _lines(prompt: str) -> dict[str, None]:

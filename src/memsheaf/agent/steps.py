@@ -14,6 +14,7 @@ from memsheaf.tools import Answer
 from memsheaf.values import NamedTuple, Protocol
 
 NOT_RUN = "Error: not run: the turn was stopped."
+BROKEN_OFF = "Error: the user stopped this while it ran, or was asked about. Look how far it got before you go on."
 STOPPED = "(stopped here)"
 
 
@@ -63,6 +64,7 @@ class Steps:
         self._keep = keep
         self._partial = ""
         self._open: list[Call] = []
+        self._runs = False
 
     def add(self, said: Said) -> None:
         """Put a message into the conversation."""
@@ -89,15 +91,16 @@ class Steps:
                 yield from self._run(self._open[0])
         return False
 
-    def leave(self, why: str = NOT_RUN) -> None:
+    def leave(self) -> None:
         """Bring the conversation in order after an interruption: calls are answered, what was half said is kept."""
         if self._partial:
             self.add(Said("assistant", f"{self._partial}\n\n{STOPPED}"))
             self.answer += self._partial
             self._partial = ""
-        for call in self._open:
-            self.add(Said("tool", why, answers=call.id, tool=call.tool))
-        self._open = []
+        for number, call in enumerate(self._open):
+            said = BROKEN_OFF if self._runs and not number else NOT_RUN
+            self.add(Said("tool", said, answers=call.id, tool=call.tool))
+        self._open, self._runs = [], False
 
     def _ask(self, talker: Talker, request: Request) -> Generator[Event, None, Said]:
         step = Step(Said("assistant", ""))
@@ -124,8 +127,9 @@ class Steps:
         if arguments is None:
             answer = Answer(f"Error: the arguments of {one_line(call.tool, 60)} must be a JSON object.", failed=True)
         else:
+            self._runs = True
             answer = yield from self._hands.run(call, arguments)
-        self._open = self._open[1:]
+        self._open, self._runs = self._open[1:], False
         self.add(Said("tool", answer.text, answers=call.id, tool=call.tool))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
 

@@ -132,9 +132,12 @@ def _answer(call: Call, agent: Agent, message: str | None) -> int:
 
     console = call.console
     screen = Printed(console.stdout) if console.json else _screen(console, live=False)
-    if message is not None:
-        return _code(take_turn(agent, screen, message, wait=LAST_WAIT))
     commands, code = _commands(call, agent, screen), 0
+    if message is not None:
+        then = commands.do(message)
+        return (
+            _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT)) if then.message else 0
+        )
     for line in _lines(console):
         then = commands.do(line)
         if then.leave:

@@ -356,7 +356,8 @@ def _unanswered(calls: Mapping[str, str]) -> list[Said]:
 
 def _missing(id: str) -> NotFound:
     error = NotFound(id)
-    error.args = (f"no conversation {one_line(id, 60)!r} is kept" if id else "no conversation is kept yet",)
+    is_any = id in ("", "last")
+    error.args = ("no conversation is kept here yet" if is_any else f"no conversation {one_line(id, 60)!r} is kept",)
     return hinted(error, LIST if id else "`memsheaf chat` begins one.")
 
 

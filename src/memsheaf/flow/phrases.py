@@ -300,7 +300,9 @@ def _proposal(
         name=_title(_told(language, clause, today, kind) if clause else content),
         description=_cut(content, 150),
         kind=kind,
-        content=content if re.search(_ENDED, content) else content + ("。" if _is_wide(content[-1]) else "."),
+        content=content
+        if re.search(_ENDED, content)
+        else content + ("。" if "\u3000" < content[-1] < "\uffff" else "."),
         explicit=explicit,
         why="the user said so" if explicit else "the user's own words",
     )

@@ -134,12 +134,22 @@ def add(state: State, name: str, lines: Sequence[Line]) -> None:
     with locked(state):
         size = _size(place)
         try:
-            state.add(name, b"\n" + data if size else data)  # a line that was cut short ends here
+            state.add(name, data if _is_whole(place) else b"\n" + data)  # a line that was cut short ends here
         except StoreFailed:
             if 0 <= size < _size(place):
                 with suppress(OSError):
                     os.truncate(place, size)
             raise
+
+
+def _is_whole(place: str) -> bool:
+    """Whether a file ends with a whole line, or is not there."""
+    try:
+        with open(place, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except OSError:  # there is none, or nothing in it
+        return True
 
 
 def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> None:

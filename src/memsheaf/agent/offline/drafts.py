@@ -92,7 +92,7 @@ def _stopped(text: str) -> str:
     """A text with a stop at its end."""
     if re.search(r"[.!?。！？:)\]`\"'”»」]$|\n|(?:://|\bwww\.)\S*$", text):
         return text
-    return text + ("。" if ord(text[-1]) > 0x2E80 else ".")
+    return text + ("。" if "\u3000" < text[-1] < "\uffff" else ".")
 
 
 def _named(content: str) -> str:

@@ -48,7 +48,7 @@ COMMANDS = {
     "help": Slash("", "this"),
     "exit": Slash("", "leave, as Ctrl-D does"),
 }
-KEYS = "Enter sends; Alt-Enter, Ctrl-J or \\ at the end begin a new line; Ctrl-C stops a turn; // sends /"
+KEYS = "Enter sends; Alt-Enter or \\ at the end begins a new line; Ctrl-C stops a turn; // sends /"
 _ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
 _ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command line has them
 _SHOWN_LAST = 300
@@ -213,7 +213,7 @@ class Commands:
         elif rest.endswith(".md") and " " not in rest:
             self._run(["forget", *self._placed(rest)])
         else:
-            return Then(f"Forget this, it no longer holds: {rest}")
+            return Then(f"Forget what you know about {rest}")
         return None
 
     def _recall(self, rest: str) -> None:
