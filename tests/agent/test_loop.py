@@ -627,3 +627,15 @@ def test_what_waits_for_a_person_is_told(scene: Scene) -> None:
         assert agent.learned(wait=30.0) == ()
         assert agent.asides() == ["1 wait for your yes: /review"]
         assert agent.asides() == []
+
+
+def test_a_model_that_cannot_learn_is_told_once_until_it_works_again(scene: Scene) -> None:
+    scene.settings = scene.settings._replace(model="no-such-provider:x")
+    with scene.chat(["Noted."] * 3) as agent:
+        told = []
+        for message in ("I always prefer tabs over spaces.", "I also prefer dark themes.", "I live in Lisbon."):
+            run(agent, message)
+            agent.learned(wait=30.0)
+            told += agent.asides()
+    assert len(told) == 1
+    assert told[0].startswith("what was said waits, and is learned later: there is no provider 'no-such-provider'")

@@ -245,6 +245,7 @@ class Learning:
         self._names: list[str] = []
         self._queued = 0
         self._problem = ""
+        self._told = ""  # the problem that the user knows of
 
     def names(self) -> tuple[str, ...]:
         """The names of what was learned and not told yet."""
@@ -253,18 +254,21 @@ class Learning:
             return told
 
     def asides(self) -> list[str]:
-        """What waits for a person, and what went wrong, in words; once."""
+        """What waits for a person, and what went wrong, in words; the same trouble is told once."""
         with self._guard:
             queued, problem = self._queued, self._problem
             self._queued, self._problem = 0, ""
+            is_new, self._told = problem != self._told, problem or self._told
         waiting = [f"{queued} wait for your yes: /review"] if queued else []
-        return [*waiting, *([f"what was said waits, and is learned later: {problem}"] if problem else [])]
+        return [*waiting, *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else [])]
 
     def _heard(self, came: Distilled) -> None:
         with self._guard:
             self._names += [one.proposal.name for one in came.of("saved")]
             self._queued += len(came.of("queued"))
-            self._problem = self._problem if came.problem == AT_IT else came.problem or self._problem
+            if came.problem != AT_IT:
+                self._problem = came.problem
+                self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
 
 _NOTED = ("task", "session")  # their notes are read when they are asked for, and stand in no prompt
