@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,9 @@ def claude(tmp_path: Path, environment: dict[str, str]) -> Path:
     """A command that answers as `claude` does, on the PATH."""
     (tmp_path / "bin").mkdir()
     file = tmp_path / "bin" / "claude"
-    file.write_text(f"#!{sys.executable}\nprint({json.dumps(RESULT)!r})\n")
+    file.write_text(
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(f'print({json.dumps(RESULT)!r})')}\n"
+    )
     file.chmod(0o700)
     environment["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
     return file

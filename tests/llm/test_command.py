@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,7 +42,9 @@ def install(tmp_path: Path, alive: Path) -> Install:
     def install(program: str, name: str = "claude", **variables: str) -> Command:
         (tmp_path / "bin").mkdir(exist_ok=True)
         file = tmp_path / "bin" / name.partition(":")[0]
-        file.write_text(f"#!{sys.executable}\nimport json, os, signal, subprocess, sys, time\n{program}")
+        script = tmp_path / f"{file.name}.py"
+        script.write_text(f"import json, os, signal, subprocess, sys, time\n{program}")
+        file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} "$@"\n')
         file.chmod(0o700)
         environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "ALIVE": str(alive), **variables}
         model = load_model(name, environment=environment)
