@@ -15,7 +15,7 @@ demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, n
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3 --dist worksteal
 
 check: $(VENV)/.dev ## ruff, mypy --strict, import order between layers
 	$(BIN)/ruff check .
