@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 
 from memsheaf.agent.loop import Agent, speaks_for_user
 from memsheaf.agent.mind import Mind
@@ -54,7 +55,8 @@ def open_agent(
     by = "user" if speaks_for_user(talker) else "agent"
     mind = Mind.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
     minds.append(mind)
-    try:
+    with ExitStack() as opened:
+        opened.callback(mind.close)
         agent = Agent(
             talker,
             mind,
@@ -75,9 +77,7 @@ def open_agent(
         )
         if resume is not None:
             agent.resume(resume)
-    except BaseException:
-        mind.close()
-        raise
+        opened.pop_all()  # from here on the agent closes it
     return agent
 
 

@@ -7,12 +7,11 @@ neither drive the terminal nor hide what it says.
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import TextRefused
-from memsheaf.guard.text import for_terminal
+from memsheaf.guard.text import columns, for_terminal
 
 # Known to type checkers under this name, so that printing does not import `typing`.
 TYPE_CHECKING = False
@@ -76,12 +75,12 @@ class Console:
         cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
         if not cells:
             return
-        widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+        widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
         styles = [*styles, *[""] * (len(widths) - len(styles))]
         for row in cells:
             row[-1] = _cut(row[-1], room) if room >= 20 else row[-1]
-            padded = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
+            padded = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
             shown = [
                 self._styled(self.stdout, cell, style) for cell, style in zip([*padded, row[-1]], styles, strict=True)
             ]
@@ -221,19 +220,9 @@ def _delivering() -> Iterator[None]:
         raise Undelivered(f"the output could not be written: {error.strerror or error}") from None
 
 
-def _width(text: str) -> int:
-    """How many columns a text takes: two for wide characters, none for marks."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(c) or c in "\u200c\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
-
-
 def _cut(text: str, room: int) -> str:
-    if _width(text) <= room:
+    if columns(text) <= room:
         return text
-    while text and _width(text) > room - 1:
+    while text and columns(text) > room - 1:
         text = text[: min(len(text) - 1, room)]
     return text.rstrip() + "…"

@@ -8,6 +8,7 @@ that Persian or Hindi need and the sequences that make one emoji stay as they ar
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # Bidirectional controls, zero-width and other characters that draw nothing, and lone surrogates.
 _HIDDEN = (
@@ -128,3 +129,22 @@ def _visible(text: str) -> str:
 
 def _spelt(found: re.Match[str]) -> str:
     return f"<U+{ord(found[0]):04X}>"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for wide characters, none for marks.
+
+    >>> columns("abc"), columns("日本"), columns("e\u0301")
+    (3, 4, 1)
+    """
+    if text.isascii() and "\t" not in text:
+        return len(text)
+    return sum(map(_columns_of, text))
+
+
+def _columns_of(letter: str) -> int:
+    if letter == "\t":
+        return 8
+    if unicodedata.combining(letter) or letter in "\u200c\u200d\ufe0f":
+        return 0
+    return 1 + (unicodedata.east_asian_width(letter) in "WF")

@@ -5,13 +5,12 @@ Whatever a model, a tool or a memory says passes `for_terminal` here, piece by p
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.agent.events import Called, Calling, Ended, Event, Failed, Noted, Text, as_json
 from memsheaf.agent.terminal.spinner import Spinner
-from memsheaf.guard.text import for_terminal, one_line
+from memsheaf.guard.text import columns, for_terminal, one_line
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -323,16 +322,6 @@ def outcome(event: Called) -> str:
     if len(lines) == 1 and len(lines[0]) <= _ANSWER:
         return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
     return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
-
-
-def columns(text: str) -> int:
-    """How many columns a line takes: two for wide characters, none for marks."""
-    if text.isascii() and "\t" not in text:
-        return len(text)
-    return sum(
-        8 if c == "\t" else 0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
 
 
 def wrapped(line: str, room: int) -> list[str]:
