@@ -47,9 +47,12 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
         os.close(fd)
 
 
-def read(history: Folder) -> Iterator[Tombstone]:
-    """All that stand, oldest first; a line that cannot be understood is left out."""
+def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
+    """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
+    mark = f'"why":"{why}"'.encode() if why else b""
     for line in _lines(history):
+        if mark not in line:
+            continue
         try:
             found = json.loads(line)
             all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
@@ -59,12 +62,13 @@ def read(history: Folder) -> Iterator[Tombstone]:
             continue
 
 
-def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
-    """The newest tombstone of something that says what these words say."""
+def match(stones: Iterable[Tombstone], words: Sequence[str], path: str = "") -> Tombstone | None:
+    """The newest tombstone of something that says what these words say, or had this path."""
     wanted, *others = _marks(words)
     found = None
     for stone in stones:
-        if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
+        says_the_same = [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE
+        if says_the_same or (path and stone.path == path):
             found = stone
     return found
 
