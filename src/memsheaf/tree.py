@@ -243,7 +243,7 @@ class _Git:
             "HOME": environment.get("HOME", ""),
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_NO_LAZY_FETCH": "1",  # a repository that lacks objects would have them fetched by a program of its choice
+            "GIT_NO_LAZY_FETCH": "1",  # objects that are missing would be fetched by a program of its choice
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_CEILING_DIRECTORIES": os.path.dirname(root),  # a repository further out is not this one
         }
@@ -287,7 +287,8 @@ class _Git:
     def committers(self, paths: Sequence[str]) -> dict[str, str] | None:
         """Who committed each of these files last, on one line each; None without an answer in time."""
         try:
-            with self._running(*_LOG, *(f":(top,literal){path}" for path in paths), seconds=_HURRY) as (output, ended):
+            wanted = [f":(top,literal){path}" for path in paths]
+            with self._running(*_LOG, *wanted, seconds=_HURRY) as (output, ended):
                 answer = output.read(FILE_LIMIT)
                 if ended() != 0:
                     return None
