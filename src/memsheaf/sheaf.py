@@ -281,7 +281,7 @@ class Sheaf:
 
         return committers(self.root, [(row.path, row.version) for row in rows], self.state)
 
-    def caveats(self, memory: Memory) -> list[str]:
+    def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
         who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
         return caveats(memory, who)
@@ -323,7 +323,7 @@ class Sheaf:
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
 
-    def notices(self) -> list[str]:
+    def notices(self) -> Sequence[str]:
         """Files for every prompt that are not loaded before a person has looked at them, in words."""
         if self._keeper.ledger is None:
             return []

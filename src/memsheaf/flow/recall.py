@@ -52,7 +52,7 @@ class Source(Protocol):
         """One memory as it is now."""
         ...
 
-    def caveats(self, memory: Memory) -> list[str]:
+    def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin."""
         ...
 
