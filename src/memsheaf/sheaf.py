@@ -210,6 +210,12 @@ class Sheaf:
         where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
         return self._keeper.marked(self.index.rows(" AND ".join(where), *([kind] if kind else [])))
 
+    def changed_by_others(self) -> Sequence[Row]:
+        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
+        self.index.look(thorough=True)
+        likely = self._keeper.marked(self.index.rows("line LIKE '%(changed by %'"))
+        return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
+
     def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
         """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
         self.index.look(thorough=True)
@@ -290,7 +296,8 @@ class Sheaf:
         """A page of the whole catalog, most important first: nothing is out of reach."""
         self.index.look()
         rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
-        entries = [(row.name, row.path, row.problem or row.description) for row in rows]
+        rows = self._keeper.marked(rows)
+        entries = [(row.name, row.path, "(shared) " * (row.trust == "shared") + _said(row)) for row in rows]
         return listing(entries, number, self.index.total(kind), PAGE)
 
     def prompt(self, *, also: bool = False) -> str:
@@ -784,6 +791,11 @@ class Sheaf:
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
+        if self._keeper.ledger:
+            from memsheaf.tree import COMMITTERS
+
+            self._keeper.ledger.forget(erased.names)
+            self.state.remove(COMMITTERS)
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
@@ -903,6 +915,10 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _said(row: Row) -> str:
+    return row.problem or row.description
 
 
 def _superseded(memories: Iterable[Memory]) -> set[str]:

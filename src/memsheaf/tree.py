@@ -40,7 +40,7 @@ _KINDS = {"160000": "folder", "120000": "link"}
 _LOG = ("log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only",
         "-n", "2000", "--")  # fmt: skip
 _HURRY = 0.5  # seconds: somebody waits for a prompt
-_COMMITTERS, _KEPT_COMMITTERS = "committers.json", 1_000
+COMMITTERS, _KEPT = "committers.json", 1_000
 _GREP = ("grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column")
 
 
@@ -209,7 +209,7 @@ def committers(
 
     `files` are paths and versions. What was found out is kept in the state, so that git is asked once a version.
     """
-    found = state.load(_COMMITTERS)
+    found = state.load(COMMITTERS)
     known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
     keys = {path: f"{version[:16]} {path}" for path, version in files}
     if asked := [path for path, key in keys.items() if key not in known]:
@@ -220,7 +220,7 @@ def committers(
         if names is not None:
             known |= {keys[path]: names.get(f"{below}/{path}", "") for path in asked}
             with suppress(MemsheafError):  # then it is asked again
-                state.save(_COMMITTERS, dict(list(known.items())[-_KEPT_COMMITTERS:]))
+                state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
     return {path: who for path, key in keys.items() if (who := known.get(key))}
 
 

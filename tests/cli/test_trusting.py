@@ -380,6 +380,40 @@ def test_a_ledger_of_many_changes_is_folded_and_still_knows_what_is_there(
     assert sheaf.read(path).trust == "confirmed"
 
 
+def test_an_erased_memory_leaves_nothing_in_the_ledger(run: Run, clone: Path, tmp_path: Path) -> None:
+    run("init")
+    path = add(run, "Zebra port", "The zebra service listens on port 8080.")
+    other = add(run, "Gnu port", "Gnus hear at 7070.")
+    assert any(path.encode() in ledger.read_bytes() for ledger in tmp_path.rglob("ledger"))
+
+    assert run("erase", path, "--yes")[0] == 0
+
+    (ledger,) = tmp_path.rglob("ledger")
+    assert path.encode() not in ledger.read_bytes()
+    assert {row["path"]: row["trust"] for row in json.loads(run("list", "--json")[1])["memories"]} == {
+        other: "confirmed"
+    }
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_what_an_agent_changed_is_reviewed_by_the_person_who_wrote_it(
+    answer: str, run: Run, opened: Callable[..., Sheaf]
+) -> None:
+    path = add(run, "Pushing", "Never force-push to main.")
+    with opened() as sheaf:
+        Tools(sheaf).call("memory_update", {"filename": path, "old_text": "Never", "new_text": "Always"})
+
+    assert "changed by an agent" in run("review")[1]
+    assert [one["path"] for one in json.loads(run("review", "--json")[1])["changed"]] == [path]
+    assert "changed by agent" in run("show", path)[2]
+    assert run("review", f"--{answer}", path)[0] == 0
+
+    said = json.loads(run("show", path, "--json")[1])
+    assert said["body"].startswith("Always" if answer == "approve" else "Never")
+    assert said["changed_by"] == ""
+    assert run("review")[1] == "Nothing waits for you.\n"
+
+
 def test_git_that_a_repository_configures_is_not_run(run: Run, upstream: Path, clone: Path, tmp_path: Path) -> None:
     commit(upstream, user_curl=EVIL)
     git(clone, "pull", "-q")

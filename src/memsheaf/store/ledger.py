@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from memsheaf.store import Version
 from memsheaf.store.state import State, line
@@ -59,6 +59,16 @@ class Ledger:
         with self.state.lock(NAME, wait=_WAIT):
             self.state.add(NAME, b"\n" + b"".join(lines), durably=False)
             if self._is_long:
+                self._read()
+                self._fold()
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Remove every line about these paths. Raises StoreFailed, Busy."""
+        gone = {self._prefix + path for path in paths}
+        with self.state.lock(NAME, wait=_WAIT):
+            self._read()
+            if any(path in gone for path, _ in self._known):
+                self._known = {key: None for key in self._known if key[0] not in gone}
                 self._fold()
 
     def _read(self) -> None:
@@ -86,8 +96,7 @@ class Ledger:
             self._is_long = len(self._known) > VERSIONS // 2 * len({path for path, _ in self._known})
 
     def _fold(self) -> None:
-        """Keep the last versions of each path. The caller holds the lock."""
-        self._read()
+        """Keep the last versions of each path that is known. The caller holds the lock."""
         kept: dict[str, list[Version]] = {}
         for path, version in self._known:
             kept.setdefault(path, []).append(version)
