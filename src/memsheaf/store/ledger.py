@@ -81,7 +81,8 @@ class Ledger:
                     self._known, self._end = {}, 0
                 file.seek(self._end)
                 data = file.read()
-                self._inode, self._end = inode, file.tell()
+                data = data[: data.rfind(b"\n") + 1]  # a line that is being written is read the next time
+                self._inode, self._end = inode, self._end + len(data)
         except OSError:
             self._known, self._inode, self._end = {}, 0, 0
             return
