@@ -298,7 +298,7 @@ class _Git:
         for commit in os.fsdecode(answer).split("\1"):
             who, *names = commit.split("\0")
             for name in names:
-                found.setdefault(name.lstrip("\n"), one_line(for_prompt(who), 60))
+                found.setdefault(name.lstrip("\n"), _plain_name(who))
         return found
 
     @contextmanager
@@ -317,6 +317,11 @@ class _Git:
             finally:
                 process.kill()
                 timer.cancel()
+
+
+def _plain_name(who: str) -> str:
+    """A committer's name as a prompt may quote it: whoever commits can call themselves anything."""
+    return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
 
 
 def _program(path: str, root: str) -> str:

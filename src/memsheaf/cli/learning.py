@@ -84,7 +84,7 @@ def extract(call: Call) -> int:
     Argument("--edit", "open this one in your editor, and save what you make of it", "ID", convert=filled),
 )
 def review(call: Call) -> int:
-    """Decide what waits for you: proposals that were queued, memories that are unconfirmed or that an agent changed.
+    """Decide what waits for you: proposals, unconfirmed memories, and what an agent changed.
 
     In a terminal each is shown and you are asked. With flags, or where nobody can be asked, nothing is asked. An ID
     is the first characters of a proposal's, or the file of a memory. To reject what an agent changed brings back the

@@ -255,7 +255,7 @@ def _read(
     replaced = {
         (shown.scope, path): shown.memory.path
         for shown, _ in found.values()
-        if shown
+        if shown and shown.memory.trust != "shared"  # what others committed hides nothing
         for path in shown.memory.supersedes
     }
     room = CONVERSATION_BYTES - occasion.spent

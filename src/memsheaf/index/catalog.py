@@ -196,7 +196,7 @@ def apart(
     """
     lines = []
     for row in sorted(shared[:SHARED_LINES], key=lambda row: row.path):
-        by = f"(committed by {committers[row.path]}) " if committers.get(row.path) else ""
+        by = f'(committed by "{committers[row.path]}") ' if committers.get(row.path) else ""
         lines.append(line_text(row.name, row.path, by + (row.problem or row.description)))
     group = cut_bytes("\n".join(lines), SHARED_BYTES).split("\n")
     group = group if group == lines[: len(group)] else group[:-1]
