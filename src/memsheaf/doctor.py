@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from memsheaf.errors import MemsheafError
+from memsheaf.guard.names import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
@@ -27,7 +28,7 @@ class Finding(NamedTuple):
 
 def examine(sheaf: Sheaf) -> list[Finding]:
     """Look at the files, the journal and the place they are kept in; worst first."""
-    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf)]
+    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf), *_catalog(sheaf)]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -71,6 +72,16 @@ def _journal(sheaf: Sheaf) -> Iterator[Finding]:
             f".history/{place}",
             "this line of the journal cannot be read",
             "the memories are not affected; that one change can no longer be undone",
+        )
+
+
+def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
+    if os.path.lexists(os.path.join(sheaf.root, CATALOG)) and not sheaf.store.is_published(CATALOG):
+        yield Finding(
+            "warning",
+            CATALOG,
+            "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file",
+            "remove or rename it, and the catalog is written there again",
         )
 
 

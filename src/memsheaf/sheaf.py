@@ -264,7 +264,7 @@ class Sheaf:
         changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = also, *stamps.values()
-        if changed or self._prompt is None or self._prompt[0] != key or key[1] is None:
+        if changed or self._prompt is None or self._prompt[0] != key or not (key[1] and self.index.publishes):
             text = stable(
                 scope=str(self.scope),
                 catalog=self.index.catalog().text,

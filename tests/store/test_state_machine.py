@@ -267,9 +267,9 @@ class Story(RuleBasedStateMachine):
             del self.files[path]
 
     @rule()
-    def overwrite_the_catalog(self) -> None:
+    def spoil_the_catalog(self) -> None:
         with open(self.at("MEMORY.md"), "wb") as file:
-            file.write(b"# not what we wrote\n")
+            file.write(bytes(4096))
 
     # looking, losing, reopening
 

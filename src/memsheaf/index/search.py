@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 
-from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
+from memsheaf.errors import Busy, Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.names import CATALOG, fold, listable
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
@@ -115,6 +115,9 @@ class Index:
     `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone.
     """
 
+    kept: list[str]
+    """Files that somebody else's MEMORY.md was moved to since this was opened."""
+
     swept_by_others = False
     """Whether a thread looks now and then with `sweep`, so that nobody who asks has to wait for it."""
 
@@ -140,6 +143,7 @@ class Index:
         self._made: Vectors | None = None
         self._guard = threading.RLock()
         self._reports: dict[int, Callable[[int], None]] = {}
+        self.kept = []
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._forget_all()
@@ -176,6 +180,11 @@ class Index:
             except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
                 self._ranking = self._watched = None
                 self._looked = False
+
+    @property
+    def publishes(self) -> bool:
+        """Whether MEMORY.md is ours, as far as the last look saw."""
+        return not self._theirs
 
     def used(self) -> None:
         """Take over, with the next change, what the store was told to have been of use."""
@@ -339,6 +348,7 @@ class Index:
         self._ranking = None
         self._watched = None
         self._published = b""
+        self._theirs = False
         self._used = False
         self._alone_since = 0.0
         self._lexicon = Lexicon()
@@ -424,6 +434,9 @@ class Index:
     def _look(self, db: sqlite3.Connection, thorough: bool, sweep: bool) -> bool:
         self._notice_others(db)
         known = notes(db)
+        self._theirs = bool(known.fact("theirs"))
+        if self._read_only:
+            self._theirs |= self._store.stamps([CATALOG])[CATALOG] != known.marks.get(CATALOG)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
         thorough = (thorough or not self._looked) and known.rows <= SCAN_AT_WILL
@@ -598,7 +611,8 @@ class Index:
         with writing(db):
             self._notice_others(db)
             # a store keeps more than memories
-            revisions = [one for one in commit.revisions if listable(one.path[one.path.rfind("/") + 1 :])]
+            names = (one for one in commit.revisions if one.path != CATALOG)
+            revisions = [one for one in names if listable(one.path[one.path.rfind("/") + 1 :])]
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in revisions)])
             many = len(revisions) > FEW
             if many:
@@ -663,17 +677,42 @@ class Index:
         It is `unspoilt` when nobody else touched it; `folders` are those that only we have changed.
         """
         data = self._sheet(db, tally).data
+        if unspoilt and self._theirs:
+            set_marks(db, self._store.stamps([CATALOG, *folders]), **facts)
+            return
         trusted = self._published if unspoilt and self._published else self._store.published(CATALOG)
         try:
-            stamps = (
-                self._store.publish(CATALOG, data, also=folders)
-                if data != trusted
-                else self._store.stamps([CATALOG, *folders])
-            )
-        except (StoreFailed, PathRefused):
+            if data != trusted:
+                stamps = self._store.publish(CATALOG, data, also=folders, sure=unspoilt)
+            else:
+                stamps = self._store.stamps([CATALOG, *folders])
+            if self._theirs:
+                self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)  # it was removed; the journal is told
+            self._theirs = False
+        except Changed:
+            if self._set_aside(db, data):
+                self._publish(db, notes(db).tally, unspoilt=False, folders=folders, facts=facts)
+                return
+            stamps = self._store.stamps([CATALOG, *folders]) if self._theirs else {}
+        except (StoreFailed, PathRefused, Busy):
             stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
         self._published = data or self._published
-        set_marks(db, stamps, **facts)
+        set_marks(db, stamps, theirs=int(self._theirs), **facts)
+
+    def _set_aside(self, db: sqlite3.Connection, data: bytes) -> bool:
+        """Keep what somebody else wrote in the place of the catalog beside it; False when it stays, or is in work."""
+        try:
+            kept = self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)
+        except (PathRefused, TextRefused):
+            kept = None  # a link, a folder, or too large: it stays
+        except (StoreFailed, Busy, Changed):
+            return False  # the next look tries again
+        self._theirs = kept is None
+        if kept:
+            self._examine(db, [kept])
+            self._ranking = self._watched = None
+            self.kept.append(kept)
+        return kept is not None
 
     def _rendered(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
