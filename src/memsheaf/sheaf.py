@@ -41,6 +41,7 @@ from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
+from memsheaf.store.checkout import checkout_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
 from memsheaf.values import NamedTuple
@@ -131,7 +132,13 @@ class Sheaf:
         settings = settings or config.load()
         scope = Scope.parse(scope) if isinstance(scope, str) else scope
         root = resolve(scope, settings.places(cwd or os.getcwd()))
-        store = FolderStore(root, clock=clock, retention_days=settings.retention_days)
+        store = FolderStore(
+            root,
+            clock=clock,
+            retention_days=settings.retention_days,
+            checkout=checkout_of(root, settings.home),
+            private=os.path.dirname(root) if scope.layer == "session" else "",
+        )
         if not read_only:
             store.recover()
         found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
@@ -706,7 +713,9 @@ class Sheaf:
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
-        return self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
+        commit = self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
+        self.store.unbury(path, data)
+        return commit
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.

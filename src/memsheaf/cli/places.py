@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
 
-IGNORED = ".history/\nsessions/\nlogs/\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said."""
-
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
 
@@ -174,17 +171,14 @@ def _count(root: str) -> int:
 
 def _prepare(checkout: str, name: str) -> bool:
     """Make the folder and its .gitignore where they are missing; say whether anything was."""
-    from memsheaf.store.confined import Folder, stage
+    from memsheaf.store.confined import Folder
+    from memsheaf.store.folder import IGNORED, keep_out_of_git
 
     try:
         new = not os.path.lexists(os.path.join(checkout, name))
         with Folder.open(checkout) as repository, repository.folder(name, create=True) as memory:
-            try:
-                ignore = memory.stat(".gitignore")
-            except FileNotFoundError:
-                stage(memory, ".gitignore", IGNORED.encode(), mode=0o644)
-                return True
-            if S_ISREG(ignore.st_mode):
+            new |= keep_out_of_git(memory, IGNORED)
+            if S_ISREG(memory.stat(".gitignore").st_mode):
                 return new
             raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
     except PathRefused as error:

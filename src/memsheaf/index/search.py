@@ -50,6 +50,7 @@ from memsheaf.index.table import (
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
+from memsheaf.store.checkout import head_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple, sha256
 
@@ -140,6 +141,7 @@ class Index:
         self._read_only = read_only
         self._embedder = embedder
         self._clock = clock
+        self._by_text = bool(store.checkout)
         self._made: Vectors | None = None
         self._guard = threading.RLock()
         self._reports: dict[int, Callable[[int], None]] = {}
@@ -439,13 +441,22 @@ class Index:
             self._theirs |= self._store.stamps([CATALOG])[CATALOG] != known.marks.get(CATALOG)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
+        if known.rows and known.fact("by_text") != self._by_text:
+            try:
+                self._discard()  # ranked otherwise: the folder was not in a checkout then, or is not any more
+            except (OSError, Busy):
+                self._alone()
+            return self._look(self._connection(), thorough, sweep)
+        head = self._head()
         thorough = (thorough or not self._looked) and known.rows <= SCAN_AT_WILL
         sweep = sweep or not self.swept_by_others or known.rows <= SCAN_AT_WILL
         suspects = None if thorough or self._sweep_is_due(known, sweep) else self._suspects(db, known)
-        if suspects == [] or (suspects == [CATALOG] and self._read_only):
+        news = not self._read_only and head != known.fact("head")
+        if (suspects == [] and not news) or (suspects == [CATALOG] and self._read_only):
             self._looked = True
             return False
         with writing(db):
+            set_facts(db, by_text=self._by_text)
             due = _due(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
             self._verify(db, due if due < known.fact("last") else sys.maxsize)
@@ -455,10 +466,22 @@ class Index:
                 # an index that is built anew must come to the catalog that was there
                 self._take_uses(db, take_all=changed and bool(known.fact("swept")))
                 changed |= self._journal(db)
+                if not db.execute("SELECT 1 FROM entry WHERE pending = 1").fetchone():
+                    set_facts(db, head=head)
                 self._publish_alone(db)
                 set_facts(db, boot=_number(self._store.boot))  # a power cut may spoil it and leave its stamp
         self._looked = True
         return changed
+
+    def _head(self) -> int:
+        """Where git's HEAD is, as a number; 0 outside of a checkout, and while git is at work."""
+        head = head_of(self._store.checkout) if self._store.checkout else ""
+        return _number(head) if head else 0
+
+    def _buries(self, db: sqlite3.Connection) -> bool:
+        """Whether a file that is gone was removed by somebody, and not by git with a change of branch."""
+        head = self._head()
+        return not self._store.checkout or (head != 0 and head == notes(db).fact("head"))
 
     def _has_no_root(self, db: sqlite3.Connection, known: Notes) -> bool:
         """Nothing was remembered yet, or somebody removed the whole folder; looking creates nothing."""
@@ -548,7 +571,7 @@ class Index:
         last = self._store.last_id()
         if last and notes(db).fact("journal") != int(last, 16):
             with suppress(StoreFailed, PathRefused, Busy):
-                self._store.adopt(None, wait=SHORT_WAIT)
+                self._store.adopt(None, wait=SHORT_WAIT, bury=self._buries(db))
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
 
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
@@ -559,10 +582,18 @@ class Index:
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
             if row[:4] != entry.stamp:
-                put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable, worded=worded)
+                put(
+                    db,
+                    memory,
+                    entry.stamp,
+                    pending=bool(row[6]),
+                    usable=usable,
+                    worded=worded,
+                    by_text=self._by_text,
+                )
                 keep_vectors(db, row[4], entry.path)
             return False
-        put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded)
+        put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded, by_text=self._by_text)
         return True
 
     def _verify(self, db: sqlite3.Connection, due: int) -> None:
@@ -592,7 +623,7 @@ class Index:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         try:
-            if waiting and (commit := self._store.adopt(waiting, wait=SHORT_WAIT)):
+            if waiting and (commit := self._store.adopt(waiting, wait=SHORT_WAIT, bury=self._buries(db))):
                 set_facts(db, journal=int(commit.id, 16))
         except (StoreFailed, PathRefused, Busy):
             return False  # a disk that is full, or a writer at work, hides nothing; they stay pending
@@ -624,7 +655,7 @@ class Index:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
                 else:
                     memory = parsed.get(path) or parse(path, revision.new)
-                    entry = put(db, memory, stamp, pending=False, worded=many)
+                    entry = put(db, memory, stamp, pending=False, worded=many, by_text=self._by_text)
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             if many:
@@ -640,7 +671,8 @@ class Index:
             quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             # unless a commit of others came between
             alone = commit.id and known.fact("journal") == int(commit.follows or "0", 16)
-            facts = {"journal": int(commit.id, 16)} if alone else {}
+            facts: dict[str, int] = {"by_text": self._by_text}
+            facts |= {"journal": int(commit.id, 16)} if alone else {}
             if was_empty and "" in before and before[""] is None:
                 # this commit made the folder: all that is in it is known
                 quiet.append("")
@@ -651,7 +683,7 @@ class Index:
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
         found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)
         if found.days:
-            put_uses(db, found.days, int(self._clock() // 86_400))
+            put_uses(db, found.days, int(self._clock() // 86_400), by_text=self._by_text)
             self._ranking = self._watched = None
         set_facts(db, uses=found.end)
         self._used = found.more
@@ -686,6 +718,8 @@ class Index:
                 stamps = self._store.publish(CATALOG, data, also=folders, sure=unspoilt)
             else:
                 stamps = self._store.stamps([CATALOG, *folders])
+                if not unspoilt and not self._store.is_published(CATALOG):
+                    self._store.recognise(data)  # the same as ours: a clone's, or the record was lost
             if self._theirs:
                 self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)  # it was removed; the journal is told
             self._theirs = False
@@ -723,7 +757,7 @@ class Index:
     def _sheet(self, db: sqlite3.Connection, tally: Sequence[int]) -> Sheet:
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < LEAST):
-            start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
+            start = f"SELECT kind, pinned, day, time, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
             # pins beyond those the catalog takes are left out, so that the newest are always among the kept
             rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()
             rows += db.execute(f"{start} 0 ORDER BY {RANK} LIMIT ?", (KEPT,)).fetchall()
@@ -862,7 +896,8 @@ def _number(boot: str) -> int:
 
 
 def _is_racy(stamp: Stamp, now: float) -> bool:
-    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s."""
-    latest = max(stamp[:2])  # a tool may set the first back, never the second
-    coarse = latest % 1_000_000 == 0
-    return now - latest / 1e9 < (2.0 if coarse else TICK)
+    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s.
+
+    A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
+    """
+    return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])

@@ -44,8 +44,12 @@ from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
+IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said, and
+what is generated: a file that each save changes would keep git from switching branches."""
 DEPTH = 4
 SETTLE_AFTER = 64
+MASS = 6  # so many files that go at once were not each rejected by somebody
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
 ROOT_ALONE = [""]
@@ -83,7 +87,10 @@ class FolderStore:
         boot: str | None = None,
         portable: bool | None = None,
         retention_days: float = 30.0,
+        checkout: str = "",
+        private: str = "",
     ) -> None:
+        """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
         self.root = os.path.abspath(root)
         self._clock = clock
         self._wait = wait
@@ -91,6 +98,8 @@ class FolderStore:
         self.boot = boot_id() if boot is None else boot
         self._options = {} if portable is None else {"portable": portable}
         self._retention_days = retention_days
+        self.checkout = checkout
+        self._private = private
         self._segment = 0
         self._unsettled = 0
         self._swept = False
@@ -223,13 +232,18 @@ class FolderStore:
             if revisions:
                 commit = desk.carry_out(commit)
                 self._settle_if_due(desk)
+            if undoes:
+                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
         return commit
 
-    def adopt(self, paths: Collection[str] | None, *, wait: float | None = None) -> Commit | None:
+    def adopt(
+        self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True
+    ) -> Commit | None:
         """Journal what others did to these paths, or with None to all that the journal knows.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
-        touched changes nothing. Gives the last commit, None when there was nothing to say.
+        touched changes nothing. Gives the last commit, None when there was nothing to say. What somebody removed
+        is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury` it.
         """
         commit = None
         with self._desk(wait) as desk:
@@ -238,12 +252,20 @@ class FolderStore:
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
                 commit = self._note_outside(desk, revisions)
+                gone = [step for step in revisions if step.after == ABSENT and step.path != CATALOG]
+                there = {step.after for step in revisions}  # such as after a rename
+                stones = [
+                    tombstones.of(step.path, step.old, commit.at, tombstones.REMOVED)
+                    for step in gone
+                    if step.old and step.before not in there
+                ]
+                if bury and len(gone) < MASS:
+                    tombstones.add(desk.history, stones)
+                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
         return commit
 
     def _note_outside(self, desk: Desk, revisions: tuple[Revision, ...]) -> Commit:
         commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
-        gone = ((step.path, step.old) for step in revisions if step.after == ABSENT and step.old)
-        tombstones.add(desk.history, [tombstones.of(path, old, commit.at, "removed") for path, old in gone])
         desk.note(commit)
         desk.finish(commit)
         return commit
@@ -295,7 +317,9 @@ class FolderStore:
         The text a memory has now is never dropped, however old.
         """
         with self._desk() as desk:
-            dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
+            cutoff = _iso(self._clock() - self._retention_days * 86400)
+            dropped = desk.prune(cutoff)
+            tombstones.prune(desk.history, cutoff)
             desk.drop_derived()
             uses.bring_together(desk.history)
             catalogs.trim(desk.history)
@@ -319,7 +343,7 @@ class FolderStore:
             with (
                 self._publishing,
                 self._open_root(create=True) as root,
-                root.folder(HISTORY, create=True) as history,
+                self._open_history(root) as history,
             ):
                 if not sure and not self._may_replace(root, history, name, data):
                     raise Changed(name)
@@ -411,6 +435,11 @@ class FolderStore:
         except (OSError, PathRefused):
             return None
 
+    def recognise(self, data: bytes) -> None:
+        """Take a derived text that is there for ours."""
+        with suppress(OSError, PathRefused), self._open_root() as root, self._open_history(root) as history:
+            catalogs.record(history, data)
+
     def is_published(self, name: str) -> bool:
         """Whether a derived text is there, and is ours."""
         with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
@@ -444,6 +473,14 @@ class FolderStore:
         try:
             with self._named_lock("lock", self._wait) as history:
                 tombstones.add(history, stones)
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
+
+    def unbury(self, path: str, data: bytes) -> None:
+        """Note that a text is there again: it may be learned."""
+        try:
+            with self._named_lock("lock", self._wait) as history:
+                tombstones.lift(history, [(path, data)])
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
@@ -486,6 +523,17 @@ class FolderStore:
 
     def _now(self) -> str:
         return _iso(self._clock())
+
+    def _open_history(self, root: Folder) -> Folder:
+        """The journal's folder, made when it is not there; what is private here is kept out of git."""
+        history = root.folder(HISTORY, create=True)
+        keep_out_of_git(history)
+        if self._private:
+            with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
+                keep_out_of_git(private)
+        if self.checkout:
+            keep_out_of_git(root, f".gitignore\n{CATALOG}\n")  # also itself: another branch may bring one
+        return history
 
     def _open_root(self, *, create: bool = False) -> Folder:
         return Folder.open(self.root, create=create, **self._options)
@@ -540,7 +588,7 @@ class FolderStore:
     def _named_lock(self, name: str, wait: float) -> Iterator[Folder]:
         with (
             self._open_root(create=True) as root,
-            root.folder(HISTORY, create=True) as history,
+            self._open_history(root) as history,
             kernel_lock(history, name, wait=wait),
         ):
             yield history
@@ -571,7 +619,7 @@ class FolderStore:
         try:
             with (
                 self._open_root(create=True) as root,
-                root.folder(HISTORY, create=True) as history,
+                self._open_history(root) as history,
                 kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
             ):
                 journal = Journal(history, self._segment)
@@ -594,6 +642,20 @@ class FolderStore:
         if revision.before == ABSENT or revision.old is not None:
             return revision.old
         return self.version(revision.path, revision.before)
+
+
+def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
+    """Give a folder an ignore file where it has none, and say whether that was so.
+
+    A private folder has its own, with all in it: whatever else is checked out around it, it is never committed.
+    """
+    try:
+        folder.stat(".gitignore")
+        return False
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            stage(folder, ".gitignore", ignored.encode(), mode=0o644)
+        return True
 
 
 def _is_about_memories(commit: Commit) -> bool:
