@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from memsheaf import Sheaf
+from memsheaf.cli import main
 from memsheaf.config import Settings
+from memsheaf.doctor import examine
+from memsheaf.layers.audit import audit
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 
@@ -223,6 +228,87 @@ def test_pull_rebase_stash_checkout_and_worktrees_while_processes_save(
         assert all(f"]({row.path})" in sheaf.catalog().text for row in sheaf.list())
         assert (mine / ".memory" / "MEMORY.md").read_text() == sheaf.catalog().text
     assert not [line for line in status(mine) if "MEMORY" in line or ".history" in line]
+
+
+# what git has that it should not
+
+
+@pytest.mark.parametrize("folder", [".history", "sessions", "logs", "tasks/port/.history"])
+def test_doctor_and_lint_find_a_tracked_journal(app: Path, opened: Opened, folder: str) -> None:
+    sheaf = opened(app)
+    sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+    private = app / ".memory" / folder
+    private.mkdir(parents=True, exist_ok=True)
+    (private / "journal-000009.jsonl").write_text("private\n")
+    assert [one for one in examine(sheaf) if "git tracks" in one.problem] == []
+    git(app, "add", "-f", f".memory/{folder}/journal-000009.jsonl")
+
+    [found] = [one for one in examine(sheaf) if "git tracks" in one.problem]
+    assert (found.level, found.path) == ("error", f".memory/{folder}/journal-000009.jsonl")
+    [linted] = [one for one in audit(sheaf, today="2026-11-16").findings() if one.kind == "tracked"]
+    assert (linted.level, linted.path) == ("error", found.path)
+
+
+SECRET = "The door code of the office is on the whiteboard."
+
+
+def erased(app: Path, *words: str) -> tuple[int, str]:
+    out = StringIO()
+    environment = {
+        "PATH": os.environ["PATH"], "MEMSHEAF_HOME": str(app.parent / "home"), "MEMSHEAF_EMBEDDER": "none",
+        "MEMSHEAF_CACHE": str(app.parent / "cache"), "MEMSHEAF_STATE": str(app.parent / "state"),
+    }  # fmt: skip
+    command = ["erase", "project_door.md", "--yes", "--project", str(app / ".memory"), *words]
+    return main(command, environment=environment, stdin=StringIO(), stdout=out, stderr=StringIO()), out.getvalue()
+
+
+@pytest.mark.parametrize("held", ["commit", "branch", "stash", "index", "dangling", "message"])
+def test_erase_says_what_git_has_of_it_and_how_to_remove_that(app: Path, opened: Opened, held: str) -> None:
+    with opened(app) as sheaf:
+        sheaf.remember("Door", "Where the code is", "project", SECRET)
+    if held == "message":
+        git(app, "commit", "-q", "--allow-empty", "-m", SECRET)
+    else:
+        git(app, "checkout", "-q", "-b", "side")
+        git(app, "add", "-A")
+    if held in ("commit", "branch", "dangling"):
+        git(app, "commit", "-q", "-m", "told")
+    if held in ("branch", "dangling"):
+        git(app, "checkout", "-q", "main")
+        with opened(app) as sheaf:
+            sheaf.remember("Door", "Where the code is", "project", SECRET)
+    if held == "dangling":
+        git(app, "branch", "-q", "-D", "side")
+        git(app, "reflog", "expire", "--expire=now", "--all")
+    if held == "stash":
+        git(app, "stash", "-q")
+        git(app, "stash", "apply", "-q")
+
+    code, said = erased(app, "--json")
+
+    proof = json.loads(said)
+    assert (code, proof["gone"], proof["left"]) == (1, False, [])
+    assert proof["git"]
+    assert SECRET not in said
+    assert "--path .memory/project_door.md" in " ".join(proof["remedy"])
+    expected = {"index": "git's index: .memory/project_door.md", "dangling": "in no commit"}.get(held, "git's commit")
+    assert any(expected in line for line in proof["git"])
+
+
+def test_erase_without_a_trace_in_git_says_so_and_files_beside_are_named(app: Path, opened: Opened) -> None:
+    with opened(app) as sheaf:
+        sheaf.remember("Door", "Where the code is", "project", SECRET)
+    code, said = erased(app)
+    assert code == 0
+    assert "no trace is left" in said
+
+    with opened(app) as sheaf:
+        sheaf.remember("Door", "Where the code is", "project", SECRET)
+    (app / "notes.txt").write_text(SECRET)
+    code, said = erased(app)
+    assert code == 1
+    assert "the working tree: notes.txt" in said
+    assert "no trace" not in said
 
 
 # tombstones

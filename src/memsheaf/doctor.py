@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.names import CATALOG
@@ -12,6 +13,7 @@ from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
+from memsheaf.tree import tracked
 from memsheaf.values import NamedTuple
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
@@ -28,7 +30,7 @@ class Finding(NamedTuple):
 
 def examine(sheaf: Sheaf) -> list[Finding]:
     """Look at the files, the journal and the place they are kept in; worst first."""
-    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf), *_catalog(sheaf)]
+    findings = [*_place(sheaf), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -72,6 +74,16 @@ def _journal(sheaf: Sheaf) -> Iterator[Finding]:
             f".history/{place}",
             "this line of the journal cannot be read",
             "the memories are not affected; that one change can no longer be undone",
+        )
+
+
+def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
+    for path in tracked(sheaf.store.checkout, sheaf.root):
+        yield Finding(
+            "error",
+            path,
+            "git tracks it: whoever gets the repository can read what was forgotten or said in private",
+            f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history",
         )
 
 

@@ -742,7 +742,8 @@ class Sheaf:
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
-        return examine(self.root, erased, {*self.index.files(), *learning.files(), *kept})
+        others = {*self.index.files(), *learning.files(), *kept}
+        return examine(self.root, erased, others, checkout=self.store.checkout)
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
