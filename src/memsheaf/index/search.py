@@ -259,6 +259,11 @@ class Index:
 
         With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
         """
+        query = query.encode("utf-8", "replace").decode()
+        if self._embedder and self._healing(is_kept):
+            with self._guard:
+                vectors = self._vectors()
+            vectors.prepare(query)
         with self._guard:
             wanted = self._embedder or self._healing(lambda db: db.execute(GONE).fetchone())
             near = self._vectors().near if wanted else None
@@ -773,7 +778,6 @@ class Index:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         self._take_in_words(db)
-        query = query.encode("utf-8", "replace").decode()
         for _ in range(TRIES):
             near = look(db, query) if look else None
             if near is None:
