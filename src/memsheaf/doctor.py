@@ -10,6 +10,7 @@ from shlex import quote
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.names import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
+from memsheaf.index.caches import abandoned
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
@@ -28,9 +29,9 @@ class Finding(NamedTuple):
     advice: str
 
 
-def examine(sheaf: Sheaf) -> list[Finding]:
-    """Look at the files, the journal and the place they are kept in; worst first."""
-    findings = [*_place(sheaf), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
+def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
+    """Look at the files, the journal and the place they are kept in; worst first. With `cache`, at that directory, too."""
+    findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -75,6 +76,13 @@ def _journal(sheaf: Sheaf) -> Iterator[Finding]:
             "this line of the journal cannot be read",
             "the memories are not affected; that one change can no longer be undone",
         )
+
+
+def _caches(cache: str) -> Iterator[Finding]:
+    if found := abandoned(cache) if cache else []:
+        size = sum(one.size for one in found)
+        said = f"{len(found):,} indexes ({size:,} bytes) are of scopes that are gone, or of other versions"
+        yield Finding("info", cache, said, "`memsheaf doctor --fix` removes them")
 
 
 def _tracked(sheaf: Sheaf) -> Iterator[Finding]:

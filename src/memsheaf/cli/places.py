@@ -80,26 +80,34 @@ def init(call: Call) -> int:
     return call.console.answer({"root": root, "made": made, "before": before if before != root else ""}, said)
 
 
-@takes(Argument("--prune", "also drop what is past retention from the journal"))
+@takes(
+    Argument("--prune", "also drop what is past retention from the journal"),
+    Argument("--fix", "also remove the indexes of scopes that are gone, and of other versions, from the cache"),
+)
 def doctor(call: Call) -> int:
     """Look for whatever is not as it should be, and say what to do about it.
 
-    Nothing is changed, except with --prune. The exit code is 1 when something does not work.
+    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
 
     examples:
       memsheaf doctor
       memsheaf doctor --scope user --prune
+      memsheaf doctor --fix
     """
     from memsheaf.doctor import examine
+    from memsheaf.index import caches
 
+    removed = caches.abandoned(call.settings().cache) if call.options.fix else []
+    caches.remove(removed)
     with call.reading() as sheaf:
-        findings = examine(sheaf)
+        findings = examine(sheaf, cache=call.settings().cache)
     dropped = _prune(call) if call.options.prune else 0
     value = {
         "scope": str(sheaf.scope),
         "root": sheaf.root,
         "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
         "dropped": dropped,
+        "removed": [one.base for one in removed],
     }
     if call.console.json:
         call.console.answer(value)
@@ -107,6 +115,9 @@ def doctor(call: Call) -> int:
         _report(call, f"{sheaf.scope} in {sheaf.root}", findings)
         if call.options.prune:
             call.console.say(f"Dropped {plural(dropped, 'text')} past retention from the journal.")
+        if call.options.fix:
+            size = sum(one.size for one in removed)
+            call.console.say(f"Removed {plural(len(removed), 'index', 'indexes')} ({plural(size, 'byte')}) from the cache.")
     return 1 if any(finding.level == "error" for finding in findings) else 0
 
 

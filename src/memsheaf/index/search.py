@@ -45,6 +45,7 @@ from memsheaf.index.table import (
     put_uses,
     set_facts,
     set_marks,
+    set_origin,
     tidy,
     writing,
 )
@@ -87,11 +88,6 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Known = tuple[int, int, int, int, int, str, int]
 _KNOWN = "mtime, ctime, size, inode, id, version, pending"
-
-
-def database_for(root: str, cache: str) -> str:
-    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    return os.path.join(cache, sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24] + ".sqlite")
 
 
 class Match(NamedTuple):
@@ -312,10 +308,11 @@ class Index:
 
     def purge(self) -> None:
         """Throw the database away, and the vectors of texts that are in no file, as far as one can remove them."""
-        from memsheaf.index import places
+        from memsheaf.index import caches, places
         from memsheaf.index.vectors import key_of, passages
 
         with self._guard:
+            caches.remove(caches.of_other_versions(self._database))
             with suppress(OSError, Busy):
                 self._discard()
             base = base_of(self._database)
@@ -328,10 +325,11 @@ class Index:
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
-        from memsheaf.index import places
+        from memsheaf.index import caches, places
 
         database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
-        return [*database, *places.files(base_of(self._database)).values()]
+        others = [path for one in caches.of_other_versions(self._database) for path in one.files]
+        return [*database, *places.files(base_of(self._database)).values(), *others]
 
     def _discard(self) -> None:
         """Throw the database away. The vectors stay: their texts need not be embedded again."""
@@ -461,6 +459,7 @@ class Index:
             self._looked = True
             return False
         with writing(db):
+            set_origin(db, self._store.root)
             set_facts(db, by_text=self._by_text)
             due = _due(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
@@ -645,6 +644,7 @@ class Index:
         parsed: Mapping[str, Memory],
     ) -> None:
         with writing(db):
+            set_origin(db, self._store.root)
             self._notice_others(db)
             # a store keeps more than memories
             names = (one for one in commit.revisions if one.path != CATALOG)

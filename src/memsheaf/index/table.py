@@ -36,6 +36,7 @@ CREATE INDEX by_fold ON entry (fold);
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
+CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
@@ -204,6 +205,12 @@ def is_free(database: str) -> bool:
 def is_kept(db: sqlite3.Connection) -> bool:
     """Whether the database is a file, and not one of this process alone."""
     return bool(db.execute("PRAGMA database_list").fetchone()[2])
+
+
+def set_origin(db: sqlite3.Connection, root: str) -> None:
+    """Note whose files these are: when they are gone, the database can go, too."""
+    if not db.execute("SELECT 1 FROM origin").fetchone():
+        db.execute("INSERT INTO origin VALUES (?)", (os.fsencode(os.path.realpath(root)),))
 
 
 @contextmanager
