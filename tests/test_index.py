@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.index.search import database_for
+from memsheaf.index import caches
+from memsheaf.index.caches import database_for
+from memsheaf.index.search import Index
+from memsheaf.index.table import SCHEMA
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
@@ -509,3 +514,74 @@ def test_many_new_files_are_read_again_a_few_at_each_look(
     assert left[0] < 10
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0
+
+
+# what the cache directory holds
+
+
+def test_the_name_of_an_index_carries_its_schema_and_another_version_has_its_own(
+    sheaf: Sheaf, settings: Settings
+) -> None:
+    database = database_for(sheaf.root, settings.cache)
+    assert f"-{SCHEMA}.sqlite" in database
+    older = Path(database.replace(f"-{SCHEMA}.sqlite", ".sqlite"))
+    older.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(older)) as db:
+        db.execute("CREATE TABLE entry (text)")
+        db.execute("INSERT INTO entry VALUES ('half an index')")
+        db.commit()
+    before = older.read_bytes()
+
+    sheaf.remember("Tabs", "Indentation", "user", "Use tabs wherever a file allows it.")
+    assert [row.path for row in sheaf.search("tabs")] == ["user_tabs.md"]
+    assert older.read_bytes() == before
+
+    with closing(sqlite3.connect(older)) as db:  # as that version would have it
+        db.execute("INSERT INTO entry VALUES ('Use tabs wherever a file allows it.')")
+        db.commit()
+    assert sheaf.erase("user_tabs.md").gone
+    assert not older.exists()
+
+
+def test_indexes_of_scopes_that_are_gone_are_removed_on_request(settings: Settings) -> None:
+    for name in ("kept", "gone"):
+        with Sheaf.open(f"agent/{name}", settings=settings) as sheaf:
+            sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+            database = database_for(sheaf.root, settings.cache)
+    kept = {path for path in os.listdir(settings.cache) if not path.startswith(Path(database).stem)}
+    other = Path(settings.cache, "0" * 24 + "-3.sqlite")
+    other.write_bytes(b"of another version")
+    weights = Path(settings.cache, "weights.bin")
+    weights.write_bytes(b"not an index")
+    assert caches.abandoned(settings.cache) == []
+    shutil.rmtree(sheaf.root)
+    os.utime(other, (1_000_000_000,) * 2)
+
+    found = caches.abandoned(settings.cache)
+    assert {os.path.basename(one.base) for one in found} == {Path(database).stem, other.stem}
+    caches.remove(found)
+
+    assert {*os.listdir(settings.cache)} >= {*kept, "weights.bin"}
+    assert caches.abandoned(settings.cache) == []
+    assert not Path(database).exists()
+    assert not other.exists()
+    with Sheaf.open("agent/kept", settings=settings) as sheaf:
+        assert len(sheaf.list()) == 1
+
+
+def test_a_file_with_a_time_in_the_future_is_read_once(sheaf: Sheaf) -> None:
+    sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+    place = Path(sheaf.root, "user_tabs.md")
+    os.utime(place, (4_000_000_000, 4_000_000_000))
+    late = time.time() + 60
+    with Sheaf(sheaf.scope, sheaf.store, Index(sheaf.store, sheaf.index.files()[0], clock=lambda: late)) as later:
+        later.list()
+        later.list()
+        with closing(sqlite3.connect(later.index.files()[0])) as db:
+            facts = dict(db.execute("SELECT name, a FROM note WHERE name IN ('verified', 'last')"))
+        assert facts["verified"] == facts["last"]
+        place.write_text(place.read_text() + "More.\n")
+        os.utime(place, (4_000_000_000, 4_000_000_000))
+        assert "More." in later.read("user_tabs.md").text
+        later.list()
+        assert next(later.log("user_tabs.md")).by == "outside"

@@ -665,7 +665,7 @@ def test_a_folder_in_the_place_of_the_catalog_hides_no_memory(sheaf: Sheaf) -> N
     assert "](user_sound.md)" in sheaf.prompt()
 
 
-def test_a_link_in_the_place_of_the_catalog_is_replaced_and_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_catalog_stays_and_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
     outside = tmp_path / "keys"
     outside.write_text("private")
     sheaf.remember("Sound", "Description", "user", "body")
@@ -676,7 +676,8 @@ def test_a_link_in_the_place_of_the_catalog_is_replaced_and_not_followed(sheaf: 
 
     assert outside.read_text() == "private"
     assert "private" not in sheaf.prompt()
-    assert not os.path.islink(os.path.join(sheaf.root, "MEMORY.md"))
+    assert "](user_second.md)" in sheaf.prompt()
+    assert os.path.islink(os.path.join(sheaf.root, "MEMORY.md"))
 
 
 def test_a_link_in_the_place_of_the_journal_is_refused(settings: Settings, tmp_path: Path) -> None:

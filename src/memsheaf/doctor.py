@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from memsheaf.errors import MemsheafError
 from memsheaf.flow.inject import CONTEXT, NOTES
+from memsheaf.guard.names import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
+from memsheaf.index.caches import abandoned
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
+from memsheaf.tree import tracked
 from memsheaf.values import NamedTuple
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
@@ -26,9 +30,10 @@ class Finding(NamedTuple):
     advice: str
 
 
-def examine(sheaf: Sheaf) -> list[Finding]:
-    """Look at the files, the journal and the place they are kept in; worst first."""
-    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf), *map(_notice, sheaf.notices())]
+def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
+    """Look at the files, the journal and the place they are kept in; worst first. With `cache`, at that directory, too."""
+    findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
+    findings += map(_notice, sheaf.notices())
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -72,6 +77,33 @@ def _journal(sheaf: Sheaf) -> Iterator[Finding]:
             f".history/{place}",
             "this line of the journal cannot be read",
             "the memories are not affected; that one change can no longer be undone",
+        )
+
+
+def _caches(cache: str) -> Iterator[Finding]:
+    if found := abandoned(cache) if cache else []:
+        size = sum(one.size for one in found)
+        said = f"{len(found):,} indexes ({size:,} bytes) are of scopes that are gone, or of other versions"
+        yield Finding("info", cache, said, "`memsheaf doctor --fix` removes them")
+
+
+def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
+    for path in tracked(sheaf.store.checkout, sheaf.root):
+        yield Finding(
+            "error",
+            path,
+            "git tracks it: whoever gets the repository can read what was forgotten or said in private",
+            f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history",
+        )
+
+
+def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
+    if os.path.lexists(os.path.join(sheaf.root, CATALOG)) and not sheaf.store.is_published(CATALOG):
+        yield Finding(
+            "warning",
+            CATALOG,
+            "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file",
+            "remove or rename it, and the catalog is written there again",
         )
 
 

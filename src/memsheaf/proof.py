@@ -11,6 +11,7 @@ from memsheaf.index.catalog import target
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import decode
+from memsheaf.tree import remains
 from memsheaf.values import NamedTuple
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
@@ -24,7 +25,7 @@ class Proof(NamedTuple):
 
     `names` are those the memory has had: the journal of former ones is erased with it.
     `elsewhere` names other memories that say the same words, and files of tasks and sessions inside: they are not
-    this one's to erase.
+    this one's to erase. `git` says where the repository around it has the text still, and `remedy` how to remove it.
     """
 
     path: str
@@ -34,15 +35,20 @@ class Proof(NamedTuple):
     bytes: int
     left: tuple[str, ...]
     elsewhere: tuple[str, ...]
+    git: tuple[str, ...] = ()
+    remedy: tuple[str, ...] = ()
 
     @property
     def gone(self) -> bool:
         """Whether no trace was found."""
-        return not self.left
+        return not self.left and not self.git
 
 
-def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
-    """Read every file under `root` and each of `others`, and look for the erased memory in them."""
+def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str = "") -> Proof:
+    """Read every file under `root` and each of `others`, and look for the erased memory in them, and in git's objects.
+
+    Git is asked when the root lies in a `checkout`.
+    """
     left: list[str] = []
     found: dict[str, bytes] = {}
     for place in [*_files(root), *others]:
@@ -80,8 +86,32 @@ def examine(root: str, erased: Erased, others: Iterable[str]) -> Proof:
         if _holds(found[place], telling):
             elsewhere.add(os.path.relpath(place, root))
     size = sum(map(len, found.values()))
+    git = remains(checkout, root, telling) if checkout else []
     return Proof(
-        erased.path, erased.names, len(erased.versions), len(found), size, tuple(left), tuple(sorted(elsewhere))
+        erased.path,
+        erased.names,
+        len(erased.versions),
+        len(found),
+        size,
+        tuple(left),
+        tuple(sorted(elsewhere)),
+        tuple(git),
+        _remedy(checkout, root, erased) if git else (),
+    )
+
+
+def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
+    """How the text is removed from a repository."""
+    from shlex import join
+
+    places = (os.path.relpath(os.path.join(os.path.realpath(root), name), checkout) for name in erased.names)
+    paths = join(word for place in sorted(places) for word in ("--path", place))
+    return (
+        f"git filter-repo --invert-paths {paths}   # rewrites every commit that had the file",
+        "git filter-repo --replace-text FILE   # for the text in other files and in messages; FILE has its lines",
+        "git reflog expire --expire=now --all && git gc --prune=now",
+        "git push --force --all && git push --force --tags   # and everybody who has a clone makes it anew",
+        "If it was a secret, change it where it is in use: whoever had a copy has it still.",
     )
 
 

@@ -143,17 +143,13 @@ def unused_folder(places: Places) -> str:
     return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"
 
 
-def in_repository(root: str, home: str) -> bool:
-    """Whether a root lies in a git working tree, where others may write; never for what is below MEMSHEAF_HOME."""
+def checkout_of(root: str, home: str) -> str:
+    """The git working tree that a root lies in, where others may write; "" in none, or below MEMSHEAF_HOME."""
     folder = os.path.realpath(root)
     if _within(folder, os.path.realpath(home)):
-        return False
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return False
-        folder = parent
-    return True
+        return ""
+    found = around(folder)
+    return found if os.path.lexists(os.path.join(found, ".git")) else ""
 
 
 def _chosen(places: Places) -> str:

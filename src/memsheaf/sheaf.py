@@ -35,12 +35,13 @@ from memsheaf.errors import (
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.guard.names import CATALOG, check_path, is_fact
+from memsheaf.index.caches import database_for
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing
-from memsheaf.index.search import Index, Match, database_for
+from memsheaf.index.search import Index, Match
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
-from memsheaf.scope import Scope, in_repository, resolve
+from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
@@ -143,14 +144,21 @@ class Sheaf:
         settings = settings or config.load()
         scope = Scope.parse(scope) if isinstance(scope, str) else scope
         root = resolve(scope, settings.places(cwd or os.getcwd()))
-        store = FolderStore(root, clock=clock, retention_days=settings.retention_days)
+        checkout = checkout_of(root, settings.home)
+        store = FolderStore(
+            root,
+            clock=clock,
+            retention_days=settings.retention_days,
+            checkout=checkout,
+            private=os.path.dirname(root) if scope.layer == "session" else "",
+        )
         if not read_only:
             store.recover()
         found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
         database = database_for(root, settings.cache)
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
         ledger = None
-        if in_repository(root, settings.home):
+        if checkout:
             from memsheaf.store.ledger import Ledger
 
             ledger = Ledger(_state_of(root, settings))
@@ -309,7 +317,7 @@ class Sheaf:
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         ledger = self._keeper.ledger
         key = also, *stamps.values(), ledger and ledger.stamp
-        if changed or self._prompt is None or self._prompt[0] != key or key[1] is None:
+        if changed or self._prompt is None or self._prompt[0] != key or not (key[1] and self.index.publishes):
             text = stable(
                 scope=str(self.scope),
                 catalog=self.catalog().text if ledger else self.index.catalog().text,
@@ -768,7 +776,9 @@ class Sheaf:
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
-        return self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
+        commit = self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
+        self.store.unbury(path, data)
+        return commit
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.
@@ -800,7 +810,8 @@ class Sheaf:
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
-        return examine(self.root, erased, {*self.index.files(), *learning.files(), *kept})
+        others = {*self.index.files(), *learning.files(), *kept}
+        return examine(self.root, erased, others, checkout=self.store.checkout)
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""

@@ -7,6 +7,8 @@ walked. Nothing that a repository brings along is run: no hook, no monitor, no p
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -15,8 +17,10 @@ from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
 from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.patience import TimeUp
 from memsheaf.scope import FOLDER, around
 from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.store.folder import HISTORY
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
@@ -29,13 +33,20 @@ KEEP_LIMIT = 16 << 20
 """How many bytes of texts are kept for the next question."""
 PATIENCE = 2.0
 """Seconds that git may take."""
+THOROUGH = 15.0
+"""Seconds that it may take to look at all of a repository."""
+FOUND = 20
+"""So many objects that hold an erased text are told."""
 
 _SKIPPED = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages", "venv"})
 _QUIET = (
     "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
-    "-c", "submodule.recurse=false",
+    "-c", "submodule.recurse=false", "-c", "log.showSignature=false",
 )  # fmt: skip
 _LIST = ("ls-files", "-z", "-t", "--stage", "--cached", "--others", "--deleted", "--exclude-standard")
+_OBJECTS = (
+    "cat-file", "--batch-all-objects", "--unordered", "--buffer", "--batch=%(objectname) %(objecttype) %(objectsize)",
+)  # fmt: skip
 _KINDS = {"160000": "folder", "120000": "link"}
 _LOG = ("log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only",
         "-n", "2000", "--")  # fmt: skip
@@ -301,6 +312,26 @@ class _Git:
                 found.setdefault(name.lstrip("\n"), _plain_name(who))
         return found
 
+    def lines(self, *words: str, seconds: float = PATIENCE) -> list[str] | None:
+        """What git prints, cut at zeros; None without an answer."""
+        try:
+            with self._running(*words, seconds=seconds) as (output, ended):
+                answer = output.read(SCAN_LIMIT)
+                return os.fsdecode(answer).split("\0")[:-1] if ended() == 0 else None
+        except OSError:
+            return None
+
+    def objects(self, seconds: float) -> Iterator[tuple[str, str, bytes]]:
+        """The kind, the name and the bytes of every object of the repository. Raises TimeUp, OSError."""
+        with self._running(*_OBJECTS, seconds=seconds) as (output, ended):
+            while line := output.readline():
+                name, kind, size = line.decode().split()
+                data = output.read(int(size) + 1)[:-1]
+                if len(data) == int(size):
+                    yield kind, name, data
+            if ended() != 0:
+                raise TimeUp
+
     @contextmanager
     def _running(self, *words: str, seconds: float = PATIENCE) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
         """Git at work, for so many seconds at most: what it prints, and how it ended."""
@@ -322,6 +353,57 @@ class _Git:
 def _plain_name(who: str) -> str:
     """A committer's name as a prompt may quote it: whoever commits can call themselves anything."""
     return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
+
+
+def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What git has in its index of the private folders below a root: journals, sessions, daily logs."""
+    git = _Git.at(checkout, environment) if checkout else None
+    below = _relative(os.path.realpath(root), checkout)
+    found = git.lines("ls-files", "-z", "--cached", "--", f":(top,literal){below}") if git else None
+    start = "" if below == "." else f"{below}/"
+    return [path for path in found or () if _is_private(path.removeprefix(start).split("/")[:-1])]
+
+
+def _is_private(folders: Sequence[str]) -> bool:
+    return HISTORY in folders or (bool(folders) and folders[0] in ("sessions", "logs"))
+
+
+def remains(
+    checkout: str, root: str, pieces: Collection[bytes], environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Where git still has a piece of some texts: commits, index, other objects, and the working tree beside the root.
+
+    Also says when that was not seen to the end.
+    """
+    git = _Git.at(checkout, environment)
+    if git is None or not pieces:
+        return ["git's history, which was not searched: there is no git to ask"] if git is None else []
+    wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
+    found, said, until = [], [], time.monotonic() + THOROUGH
+    try:
+        for kind, name, data in git.objects(THOROUGH):
+            if kind != "tree" and wanted.search(data):
+                found.append((kind, name))
+                if len(found) > FOUND or time.monotonic() > until:
+                    raise TimeUp
+    except (TimeUp, OSError, ValueError):
+        said.append("git's history, which was not searched to the end")
+    staged = dict(entry.split(" ", 1)[1].split(" ", 1) for entry in git.lines("ls-files", "-z", "--stage") or ())
+    for kind, name in found[:FOUND]:
+        if time.monotonic() > until + THOROUGH:
+            break
+        words = ("log", "-z", "--all", "--reflog", "--format=%h of %cs", "-n", "3", f"--find-object={name}")
+        commits = (git.lines(*words) if kind == "blob" else [name[:12]]) or []
+        said += [f"git's commit {commit}" for commit in commits]
+        said += [f"git's index: {staged[name].partition(chr(9))[2]}"] if name in staged else []
+        said += [f"git's object {name[:12]}, in no commit"] if not commits and name not in staged else []
+    with WorkingTree.open(checkout, memories=root, environment=environment) as tree:
+        for path in tree.files():
+            if wanted.search(b"\n".join(tree.lines(path) or ())):
+                said.append(f"the working tree: {path}")
+            if time.monotonic() > until + THOROUGH:
+                return [*said, "the working tree, which was not searched to the end"]
+    return list(dict.fromkeys(said))
 
 
 def _program(path: str, root: str) -> str:

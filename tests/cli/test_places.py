@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dic
         ["git", "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
     )
 
-    assert listed.stdout.split() == [".memory/.gitignore", ".memory/MEMORY.md", ".memory/user_fact.md"]
+    assert listed.stdout.split() == [".memory/.gitignore", ".memory/user_fact.md"]
 
 
 def test_init_tells_of_memories_that_are_elsewhere_and_how_to_bring_them(run: Run, repository: Path) -> None:
@@ -160,3 +161,14 @@ def test_a_repository_cannot_make_scopes_look_elsewhere(run: Run, repository: Pa
 
     assert run("list", "--scope", "task/home")[0] == 1
     assert run("scopes")[0] == 0
+
+
+def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(run: Run, tmp_path: Path) -> None:
+    run(*FACT, "--agent", "gone")
+    shutil.rmtree(tmp_path / "home" / "agents" / "gone")
+
+    assert "are of scopes that are gone" in run("doctor", "--scope", "user")[1]
+    removed = json.loads(run("doctor", "--scope", "user", "--fix", "--json")[1])["removed"]
+
+    assert len(removed) == 1
+    assert "are of scopes that are gone" not in run("doctor", "--scope", "user")[1]

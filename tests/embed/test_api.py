@@ -11,15 +11,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar, NamedTuple
 
 import numpy
 import pytest
 
+from memsheaf.config import Settings
 from memsheaf.embed import Embedder, exchange, find
 from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, Served
 from memsheaf.errors import EmbedderFailed
+from memsheaf.index import embedding
+from memsheaf.sheaf import Sheaf
 
 KEY = "sk-proj-4f9a0c77e1"
 Reply = Callable[["Handler"], None]
@@ -690,3 +694,35 @@ def test_it_is_an_embedder_like_the_others(server: Server) -> None:
     found: Embedder | None = find("cache", name="ollama:nomic-embed-text", url=server.url)
     assert found is not None
     assert found.encode(["one", "two"]).shape == (2, 3)
+
+
+# a save beside a search that waits for the server
+
+
+def test_a_save_does_not_wait_for_the_server_that_a_search_waits_for(
+    server: Server, embedder: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "QUESTION", 50.0)
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    asked, saved = Event(), Event()
+
+    def slow(handler: Handler) -> None:
+        asked.set()
+        assert saved.wait(60)
+        good(handler)
+
+    with Sheaf.open("user", settings=settings, embedder=embedder) as sheaf:
+        sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+        sheaf.search("indentation")  # by now all that is known about the server is known
+        server.play(slow)
+        found: list[str] = []
+        thread = Thread(target=lambda: found.extend(row.path for row in sheaf.search("another question about tabs")))
+        thread.start()
+        assert asked.wait(60)
+        sheaf.remember("Tea", "Drink", "user", "Green tea.")
+        assert sheaf.read("user_tea.md")
+        assert "](user_tea.md)" in sheaf.prompt()
+        assert thread.is_alive()
+        saved.set()
+        thread.join()
+        assert found[0] == "user_tabs.md"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf.errors import Changed
 from memsheaf.store import ABSENT, Change
 from memsheaf.store.folder import FolderStore
 
@@ -27,7 +28,7 @@ def place(store: FolderStore) -> Path:
 
 
 def files(store: FolderStore) -> set[str]:
-    return {path.name for path in Path(store.root, ".history").iterdir()}
+    return {path.name for path in Path(store.root, ".history").glob("derived-*")}
 
 
 @linux
@@ -86,20 +87,21 @@ def test_a_second_name_of_the_file_keeps_its_text(store: FolderStore, tmp_path: 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes and links")
-def test_modes_and_links_do_not_travel(store: FolderStore, tmp_path: Path) -> None:
+def test_modes_do_not_travel_and_a_link_stays(store: FolderStore, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere.md"
     target.write_bytes(b"not ours\n")
     store.publish(NAME, b"# 0\n")
     place(store).chmod(0o644)
-    store.publish(NAME, b"# 1\n")
-    store.publish(NAME, b"# 2\n")
-    place(store).unlink()
-    place(store).symlink_to(target)
-    for number in range(3):
+    for number in range(1, 4):
         store.publish(NAME, b"# %d\n" % number)
         assert stat.S_IMODE(place(store).lstat().st_mode) == 0o600
-        assert not place(store).is_symlink()
+    place(store).unlink()
+    place(store).symlink_to(target)
+    for sure in (False, True):
+        with pytest.raises(Changed):
+            store.publish(NAME, b"# 4\n", sure=sure)
 
+    assert place(store).is_symlink()
     assert target.read_bytes() == b"not ours\n"
 
 
@@ -109,7 +111,7 @@ def test_a_spare_that_is_a_link_is_not_followed(store: FolderStore, tmp_path: Pa
     target.write_bytes(b"not ours\n")
     store.publish(NAME, b"# 0\n")
     store.publish(NAME, b"# 1\n")
-    (spare,) = Path(store.root, ".history").iterdir()
+    (spare,) = Path(store.root, ".history").glob("derived-*")
     spare.unlink()
     spare.symlink_to(target)
     store.publish(NAME, b"# 2\n")
@@ -121,8 +123,8 @@ def test_a_spare_that_is_a_link_is_not_followed(store: FolderStore, tmp_path: Pa
 def test_a_spare_that_somebody_removed_is_made_anew(store: FolderStore) -> None:
     for number in range(4):
         store.publish(NAME, b"# %d\n" % number)
-        for left in Path(store.root, ".history").iterdir():
-            left.unlink()
+        for left in files(store):
+            Path(store.root, ".history", left).unlink()
 
     assert place(store).read_bytes() == b"# 3\n"
 

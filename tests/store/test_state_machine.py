@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memsheaf.errors import Changed, NoSuchCommit, NotFound
-from memsheaf.index.search import Index, database_for
+from memsheaf.index.caches import database_for
+from memsheaf.index.search import Index
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, version_of
@@ -267,9 +268,9 @@ class Story(RuleBasedStateMachine):
             del self.files[path]
 
     @rule()
-    def overwrite_the_catalog(self) -> None:
+    def spoil_the_catalog(self) -> None:
         with open(self.at("MEMORY.md"), "wb") as file:
-            file.write(b"# not what we wrote\n")
+            file.write(bytes(4096))
 
     # looking, losing, reopening
 

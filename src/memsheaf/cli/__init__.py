@@ -74,7 +74,11 @@ def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> 
     command = load(name)
     from memsheaf.cli.call import Call
 
-    return command.run(Call(parse(command, rest), console, environment))
+    call = Call(parse(command, rest), console, environment)
+    try:
+        return command.run(call)
+    finally:
+        call.tell_news()
 
 
 def _version(console: Console) -> int:

@@ -31,6 +31,7 @@ class Call:
         self.console = console
         self.environment = environment
         self._settings: Settings | None = None
+        self._opened: list[Sheaf] = []
 
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
@@ -64,7 +65,8 @@ class Call:
         parsed = Scope.parse(scope or self.scope())
         root = resolve(parsed, settings.places(here()))
         read_only = read_only or not os.access(root, os.W_OK)
-        return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only)
+        self._opened.append(Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only))
+        return self._opened[-1]
 
     def unused_folder(self) -> str:
         """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
@@ -79,7 +81,17 @@ class Call:
         """Open the memory to change it."""
         from memsheaf.sheaf import Sheaf
 
-        return Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY)
+        self._opened.append(Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY))
+        return self._opened[-1]
+
+    def tell_news(self) -> None:
+        """Say what was done on the way that nobody asked for."""
+        for sheaf in self._opened:
+            for path in sheaf.index.kept:
+                self.console.note(
+                    f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said is "
+                    f"in {path} now; `memsheaf log {path}` has the id with which `memsheaf undo` brings it back."
+                )
 
     def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
         """Open the layers around the working directory, of the task and the session that the line names."""

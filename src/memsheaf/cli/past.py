@@ -154,7 +154,8 @@ def erase(call: Call) -> int:
     """Remove a memory and all its versions for good, and prove it.
 
     Nothing brings it back. Afterwards every file that is left is searched for traces; if there are any, they
-    are named and the exit code is 1. Copies outside, such as commits of a git repository, are not reached.
+    are named and the exit code is 1. In a git repository its history is searched, too: what it has of the text is
+    named with how to remove it, and not touched. Other copies are not reached.
 
     examples:
       memsheaf erase user_phone-number.md
@@ -171,7 +172,7 @@ def erase(call: Call) -> int:
         if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
             raise NotFound(file)
         proof = sheaf.erase(file)
-    fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "gone")
+    fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
     call.console.answer(pick(proof, fields), _proof(proof))
     return 0 if proof.gone else 1
 
@@ -180,7 +181,10 @@ def _proof(proof: Proof) -> Iterator[str]:
     yield f"Erased {proof.path}: {plural(proof.versions, 'version')}."
     looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
     yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
-    yield from (f"  {place}" for place in proof.left)
+    yield from (f"  {place}" for place in (*proof.left, *proof.git))
+    if proof.git:
+        yield "What git has was not touched. To remove it:"
+        yield from (f"  {line}" for line in proof.remedy)
     if proof.elsewhere:
         yield "Other memories say some of the same words; they were not touched:"
         yield from (f"  {place}" for place in proof.elsewhere)

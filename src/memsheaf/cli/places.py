@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
 
-IGNORED = ".history/\nsessions/\nlogs/\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said."""
-
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
 
@@ -90,21 +87,28 @@ def init(call: Call) -> int:
     return call.console.answer({"root": root, "made": made, "before": before if before != root else ""}, said)
 
 
-@takes(Argument("--prune", "also drop what is past retention from the journal"))
+@takes(
+    Argument("--prune", "also drop what is past retention from the journal"),
+    Argument("--fix", "also remove the indexes of scopes that are gone, and of other versions, from the cache"),
+)
 def doctor(call: Call) -> int:
     """Look for whatever is not as it should be, and say what to do about it.
 
-    Nothing is changed, except with --prune. The exit code is 1 when something does not work.
+    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
 
     examples:
       memsheaf doctor
       memsheaf doctor --scope user --prune
+      memsheaf doctor --fix
     """
     from memsheaf.doctor import Finding, examine
+    from memsheaf.index import caches
     from memsheaf.scope import FOLDER
 
+    removed = caches.abandoned(call.settings().cache) if call.options.fix else []
+    caches.remove(removed)
     with call.reading() as sheaf:
-        findings = examine(sheaf)
+        findings = examine(sheaf, cache=call.settings().cache)
     if unused := call.unused_folder():
         findings.insert(0, Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     dropped = _prune(call) if call.options.prune else 0
@@ -113,6 +117,7 @@ def doctor(call: Call) -> int:
         "root": sheaf.root,
         "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
         "dropped": dropped,
+        "removed": [one.base for one in removed],
     }
     if call.console.json:
         call.console.answer(value)
@@ -120,6 +125,11 @@ def doctor(call: Call) -> int:
         _report(call, f"{sheaf.scope} in {sheaf.root}", findings)
         if call.options.prune:
             call.console.say(f"Dropped {plural(dropped, 'text')} past retention from the journal.")
+        if call.options.fix:
+            size = sum(one.size for one in removed)
+            call.console.say(
+                f"Removed {plural(len(removed), 'index', 'indexes')} ({plural(size, 'byte')}) from the cache."
+            )
     return 1 if any(finding.level == "error" for finding in findings) else 0
 
 
@@ -184,17 +194,14 @@ def _count(root: str) -> int:
 
 def _prepare(checkout: str, name: str) -> bool:
     """Make the folder and its .gitignore where they are missing; say whether anything was."""
-    from memsheaf.store.confined import Folder, stage
+    from memsheaf.store.confined import Folder
+    from memsheaf.store.folder import IGNORED, keep_out_of_git
 
     try:
         new = not os.path.lexists(os.path.join(checkout, name))
         with Folder.open(checkout) as repository, repository.folder(name, create=True) as memory:
-            try:
-                ignore = memory.stat(".gitignore")
-            except FileNotFoundError:
-                stage(memory, ".gitignore", IGNORED.encode(), mode=0o644)
-                return True
-            if S_ISREG(ignore.st_mode):
+            new |= keep_out_of_git(memory, IGNORED)
+            if S_ISREG(memory.stat(".gitignore").st_mode):
                 return new
             raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
     except PathRefused as error:

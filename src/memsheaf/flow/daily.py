@@ -109,7 +109,9 @@ class DailyLog:
         self._state = state
         self._clock = clock
         self._inbox = Inbox(state, clock=clock)
-        self._pages = FolderStore(self.root, clock=clock, wait=PATIENCE, retention_days=RETENTION_DAYS)
+        self._pages = FolderStore(
+            self.root, clock=clock, wait=PATIENCE, retention_days=RETENTION_DAYS, private=self.root
+        )
 
     def __enter__(self) -> DailyLog:
         return self

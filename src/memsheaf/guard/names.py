@@ -83,6 +83,11 @@ def check_stored(path: str) -> str:
     return path if _EVENTS.fullmatch(path) else check_path(path)
 
 
+def check_journalled(path: str) -> str:
+    """As `check_stored`, for what a journal may tell of: also a MEMORY.md that was not ours."""
+    return path if path == CATALOG else check_stored(path)
+
+
 def is_fact(path: str) -> bool:
     """Whether a memory is corrected only by another that supersedes it.
 

@@ -45,6 +45,7 @@ UNUSED = 30 * 86_400.0  # seconds that the file of another embedder stays
 STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
 REFUSAL = 2.0  # seconds; what takes longer is no refusal of a text
 HARMLESS = "memory"  # a text that no embedder refuses
+ASKED = 64  # so many questions whose vectors are kept
 QUESTION = 5.0  # seconds that a search waits for the vector of its question
 GIVE_WAY = 0.05  # seconds that the thread lets a question go first, before each text
 WAIT = 0.2  # seconds between two looks whether another process is ready
@@ -120,7 +121,8 @@ class Vectors:
         self._problem = ""
         self._mapped: Mapped | None = None
         self._shape: tuple[bytes, int] | None = None
-        self._asked: tuple[str, NDArray[float32]] | None = None
+        self._asked: dict[str, NDArray[float32]] = {}
+        self._asking = threading.Lock()
         self._inspected = False
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -136,8 +138,24 @@ class Vectors:
         finally:
             self._is_calm.set()
 
+    def prepare(self, question: str) -> None:
+        """Ask an embedder that is remote, before anybody holds the index: a save does not wait for its answer."""
+        with self._asking, suppress(Busy, Stale, sqlite3.DatabaseError), self._tolerant():
+            embedder = self._ready() if any(map(str.isalnum, question)) else None
+            if embedder is None or not getattr(embedder, "remote", False):
+                return
+            kind = self._kind(embedder)
+            with closing(connect(self._database)) as db:
+                state = places.known(db, kind)
+                behind = places.count_waiting(db, kind, state.last if state else 0, FEW + 1)
+                if behind > FEW and not (state and places.has_half(db, kind)):
+                    return
+                self._vector_of(embedder, question)  # first: one that hangs is not asked for more
+                if behind <= FEW:
+                    self._catch_up(db, embedder, kind, most=1)
+
     def near(self, db: sqlite3.Connection, question: str) -> Near | None:
-        """What a question is near to; None when words must do.
+        """What a question is near to; None when words must do. One that is remote was asked by `prepare`.
 
         Raises:
             Stale: the database was deleted, and another one is in its place.
@@ -161,11 +179,13 @@ class Vectors:
                 self._start()
                 if state is None or not places.has_half(db, kind):
                     return None
-                vector = self._vector_of(embedder, question)
-            else:
-                vector = self._vector_of(embedder, question)  # first: one that hangs is not asked for more
+            if getattr(embedder, "remote", False):
+                vector = self._asked.get(question)
+                return self._look(db, embedder, kind, state, vector) if state and vector is not None else None
+            vector = self._vector_of(embedder, question)
+            if behind <= FEW:
                 state = self._catch_up(db, embedder, kind, most=1)
-            return self._look(db, embedder, kind, state, vector)
+            return self._look(db, embedder, kind, state, vector) if state else None
         return None
 
     def status(self, db: sqlite3.Connection) -> Embedding:
@@ -375,12 +395,13 @@ class Vectors:
 
     def _vector_of(self, embedder: Embedder, question: str) -> NDArray[float32]:
         """The vector of a question. Raises EmbedderFailed, also when it takes so long that nobody would wait."""
-        if self._asked is not None and self._asked[0] == question:
-            return self._asked[1]
+        if (known := self._asked.get(question)) is not None:
+            return known
         rows = _in_time(embedder, lambda: self._encode(embedder, [question]))
-        vector: NDArray[float32] = rows[0]
-        self._asked = question, vector
-        return vector
+        if len(self._asked) >= ASKED:
+            self._asked = {}
+        self._asked[question] = rows[0]
+        return rows[0]
 
     def _look(
         self, db: sqlite3.Connection, embedder: Embedder, kind: Kind, state: State, question: NDArray[float32]

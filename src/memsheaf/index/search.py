@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 
-from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
+from memsheaf.errors import Busy, Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.names import CATALOG, fold, listable
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
@@ -45,11 +45,13 @@ from memsheaf.index.table import (
     put_uses,
     set_facts,
     set_marks,
+    set_origin,
     tidy,
     writing,
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp
+from memsheaf.store.checkout import head_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple, sha256
 
@@ -88,11 +90,6 @@ Known = tuple[int, int, int, int, int, str, int]
 _KNOWN = "mtime, ctime, size, inode, id, version, pending"
 
 
-def database_for(root: str, cache: str) -> str:
-    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    return os.path.join(cache, sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24] + ".sqlite")
-
-
 class Match(NamedTuple):
     """A memory that shares words with a query, or lies near it in meaning.
 
@@ -114,6 +111,9 @@ class Index:
 
     `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone.
     """
+
+    kept: list[str]
+    """Files that somebody else's MEMORY.md was moved to since this was opened."""
 
     swept_by_others = False
     """Whether a thread looks now and then with `sweep`, so that nobody who asks has to wait for it."""
@@ -137,9 +137,11 @@ class Index:
         self._read_only = read_only
         self._embedder = embedder
         self._clock = clock
+        self._by_text = bool(store.checkout)
         self._made: Vectors | None = None
         self._guard = threading.RLock()
         self._reports: dict[int, Callable[[int], None]] = {}
+        self.kept = []
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._forget_all()
@@ -176,6 +178,11 @@ class Index:
             except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
                 self._ranking = self._watched = None
                 self._looked = False
+
+    @property
+    def publishes(self) -> bool:
+        """Whether MEMORY.md is ours, as far as the last look saw."""
+        return not self._theirs
 
     def used(self) -> None:
         """Take over, with the next change, what the store was told to have been of use."""
@@ -253,6 +260,11 @@ class Index:
 
         With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
         """
+        query = query.encode("utf-8", "replace").decode()
+        if self._embedder and self._healing(is_kept):
+            with self._guard:
+                vectors = self._vectors()
+            vectors.prepare(query)
         with self._guard:
             wanted = self._embedder or self._healing(lambda db: db.execute(GONE).fetchone())
             near = self._vectors().near if wanted else None
@@ -301,10 +313,11 @@ class Index:
 
     def purge(self) -> None:
         """Throw the database away, and the vectors of texts that are in no file, as far as one can remove them."""
-        from memsheaf.index import places
+        from memsheaf.index import caches, places
         from memsheaf.index.vectors import key_of, passages
 
         with self._guard:
+            caches.remove(caches.of_other_versions(self._database))
             with suppress(OSError, Busy):
                 self._discard()
             base = base_of(self._database)
@@ -317,10 +330,11 @@ class Index:
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
-        from memsheaf.index import places
+        from memsheaf.index import caches, places
 
         database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
-        return [*database, *places.files(base_of(self._database)).values()]
+        others = [path for one in caches.of_other_versions(self._database) for path in one.files]
+        return [*database, *places.files(base_of(self._database)).values(), *others]
 
     def _discard(self) -> None:
         """Throw the database away. The vectors stay: their texts need not be embedded again."""
@@ -344,6 +358,7 @@ class Index:
         self._ranking = None
         self._watched = None
         self._published = b""
+        self._theirs = False
         self._used = False
         self._alone_since = 0.0
         self._lexicon = Lexicon()
@@ -429,15 +444,28 @@ class Index:
     def _look(self, db: sqlite3.Connection, thorough: bool, sweep: bool) -> bool:
         self._notice_others(db)
         known = notes(db)
+        self._theirs = bool(known.fact("theirs"))
+        if self._read_only:
+            self._theirs |= self._store.stamps([CATALOG])[CATALOG] != known.marks.get(CATALOG)
         if self._store.stamps([""])[""] is None:
             return self._has_no_root(db, known)
+        if known.rows and known.fact("by_text") != self._by_text:
+            try:
+                self._discard()  # ranked otherwise: the folder was not in a checkout then, or is not any more
+            except (OSError, Busy):
+                self._alone()
+            return self._look(self._connection(), thorough, sweep)
+        head = self._head()
         thorough = (thorough or not self._looked) and known.rows <= SCAN_AT_WILL
         sweep = sweep or not self.swept_by_others or known.rows <= SCAN_AT_WILL
         suspects = None if thorough or self._sweep_is_due(known, sweep) else self._suspects(db, known)
-        if suspects == [] or (suspects == [CATALOG] and self._read_only):
+        news = not self._read_only and head != known.fact("head")
+        if (suspects == [] and not news) or (suspects == [CATALOG] and self._read_only):
             self._looked = True
             return False
         with writing(db):
+            set_origin(db, self._store.root)
+            set_facts(db, by_text=self._by_text)
             due = _due(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
             self._verify(db, due if due < known.fact("last") else sys.maxsize)
@@ -447,10 +475,22 @@ class Index:
                 # an index that is built anew must come to the catalog that was there
                 self._take_uses(db, take_all=changed and bool(known.fact("swept")))
                 changed |= self._journal(db)
+                if not db.execute("SELECT 1 FROM entry WHERE pending = 1").fetchone():
+                    set_facts(db, head=head)
                 self._publish_alone(db)
                 set_facts(db, boot=_number(self._store.boot))  # a power cut may spoil it and leave its stamp
         self._looked = True
         return changed
+
+    def _head(self) -> int:
+        """Where git's HEAD is, as a number; 0 outside of a checkout, and while git is at work."""
+        head = head_of(self._store.checkout) if self._store.checkout else ""
+        return _number(head) if head else 0
+
+    def _buries(self, db: sqlite3.Connection) -> bool:
+        """Whether a file that is gone was removed by somebody, and not by git with a change of branch."""
+        head = self._head()
+        return not self._store.checkout or (head != 0 and head == notes(db).fact("head"))
 
     def _has_no_root(self, db: sqlite3.Connection, known: Notes) -> bool:
         """Nothing was remembered yet, or somebody removed the whole folder; looking creates nothing."""
@@ -540,7 +580,7 @@ class Index:
         last = self._store.last_id()
         if last and notes(db).fact("journal") != int(last, 16):
             with suppress(StoreFailed, PathRefused, Busy):
-                self._store.adopt(None, wait=SHORT_WAIT)
+                self._store.adopt(None, wait=SHORT_WAIT, bury=self._buries(db))
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
 
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
@@ -551,10 +591,18 @@ class Index:
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
             if row[:4] != entry.stamp:
-                put(db, memory, entry.stamp, pending=bool(row[6]), usable=usable, worded=worded)
+                put(
+                    db,
+                    memory,
+                    entry.stamp,
+                    pending=bool(row[6]),
+                    usable=usable,
+                    worded=worded,
+                    by_text=self._by_text,
+                )
                 keep_vectors(db, row[4], entry.path)
             return False
-        put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded)
+        put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded, by_text=self._by_text)
         return True
 
     def _verify(self, db: sqlite3.Connection, due: int) -> None:
@@ -584,7 +632,7 @@ class Index:
         """Put what others did in the journal."""
         waiting = [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         try:
-            if waiting and (commit := self._store.adopt(waiting, wait=SHORT_WAIT)):
+            if waiting and (commit := self._store.adopt(waiting, wait=SHORT_WAIT, bury=self._buries(db))):
                 set_facts(db, journal=int(commit.id, 16))
         except (StoreFailed, PathRefused, Busy):
             return False  # a disk that is full, or a writer at work, hides nothing; they stay pending
@@ -601,9 +649,11 @@ class Index:
         parsed: Mapping[str, Memory],
     ) -> None:
         with writing(db):
+            set_origin(db, self._store.root)
             self._notice_others(db)
             # a store keeps more than memories
-            revisions = [one for one in commit.revisions if listable(one.path[one.path.rfind("/") + 1 :])]
+            names = (one for one in commit.revisions if one.path != CATALOG)
+            revisions = [one for one in names if listable(one.path[one.path.rfind("/") + 1 :])]
             stamps = self._store.stamps([CATALOG, *(revision.path for revision in revisions)])
             many = len(revisions) > FEW
             if many:
@@ -615,7 +665,7 @@ class Index:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
                 else:
                     memory = parsed.get(path) or parse(path, revision.new)
-                    entry = put(db, memory, stamp, pending=False, worded=many)
+                    entry = put(db, memory, stamp, pending=False, worded=many, by_text=self._by_text)
                 if self._ranking and not self._ranking.replace(path, entry):
                     self._ranking = None
             if many:
@@ -631,7 +681,8 @@ class Index:
             quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             # unless a commit of others came between
             alone = commit.id and known.fact("journal") == int(commit.follows or "0", 16)
-            facts = {"journal": int(commit.id, 16)} if alone else {}
+            facts: dict[str, int] = {"by_text": self._by_text}
+            facts |= {"journal": int(commit.id, 16)} if alone else {}
             if was_empty and "" in before and before[""] is None:
                 # this commit made the folder: all that is in it is known
                 quiet.append("")
@@ -642,7 +693,7 @@ class Index:
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
         found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)
         if found.days:
-            put_uses(db, found.days, int(self._clock() // 86_400))
+            put_uses(db, found.days, int(self._clock() // 86_400), by_text=self._by_text)
             self._ranking = self._watched = None
         set_facts(db, uses=found.end)
         self._used = found.more
@@ -668,17 +719,44 @@ class Index:
         It is `unspoilt` when nobody else touched it; `folders` are those that only we have changed.
         """
         data = self._sheet(db, tally).data
+        if unspoilt and self._theirs:
+            set_marks(db, self._store.stamps([CATALOG, *folders]), **facts)
+            return
         trusted = self._published if unspoilt and self._published else self._store.published(CATALOG)
         try:
-            stamps = (
-                self._store.publish(CATALOG, data, also=folders)
-                if data != trusted
-                else self._store.stamps([CATALOG, *folders])
-            )
-        except (StoreFailed, PathRefused):
+            if data != trusted:
+                stamps = self._store.publish(CATALOG, data, also=folders, sure=unspoilt)
+            else:
+                stamps = self._store.stamps([CATALOG, *folders])
+                if not unspoilt and not self._store.is_published(CATALOG):
+                    self._store.recognise(data)  # the same as ours: a clone's, or the record was lost
+            if self._theirs:
+                self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)  # it was removed; the journal is told
+            self._theirs = False
+        except Changed:
+            if self._set_aside(db, data):
+                self._publish(db, notes(db).tally, unspoilt=False, folders=folders, facts=facts)
+                return
+            stamps = self._store.stamps([CATALOG, *folders]) if self._theirs else {}
+        except (StoreFailed, PathRefused, Busy):
             stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
         self._published = data or self._published
-        set_marks(db, stamps, **facts)
+        set_marks(db, stamps, theirs=int(self._theirs), **facts)
+
+    def _set_aside(self, db: sqlite3.Connection, data: bytes) -> bool:
+        """Keep what somebody else wrote in the place of the catalog beside it; False when it stays, or is in work."""
+        try:
+            kept = self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)
+        except (PathRefused, TextRefused):
+            kept = None  # a link, a folder, or too large: it stays
+        except (StoreFailed, Busy, Changed):
+            return False  # the next look tries again
+        self._theirs = kept is None
+        if kept:
+            self._examine(db, [kept])
+            self._ranking = self._watched = None
+            self.kept.append(kept)
+        return kept is not None
 
     def _rendered(self, db: sqlite3.Connection) -> Page:
         self._notice_others(db)
@@ -689,7 +767,7 @@ class Index:
     def _sheet(self, db: sqlite3.Connection, tally: Sequence[int]) -> Sheet:
         ranking = self._ranking
         if ranking is None or (not ranking.complete and len(ranking.lines) < LEAST):
-            start = f"SELECT kind, pinned, day, mtime, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
+            start = f"SELECT kind, pinned, day, time, path, line FROM entry WHERE listed = {LISTED} AND pinned ="
             # pins beyond those the catalog takes are left out, so that the newest are always among the kept
             rows = db.execute(f"{start} 1 ORDER BY {RANK} LIMIT ?", (MAX_PINNED + 1,)).fetchall()
             rows += db.execute(f"{start} 0 ORDER BY {RANK} LIMIT ?", (KEPT,)).fetchall()
@@ -705,7 +783,6 @@ class Index:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         self._take_in_words(db)
-        query = query.encode("utf-8", "replace").decode()
         for _ in range(TRIES):
             near = look(db, query) if look else None
             if near is None:
@@ -828,7 +905,8 @@ def _number(boot: str) -> int:
 
 
 def _is_racy(stamp: Stamp, now: float) -> bool:
-    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s."""
-    latest = max(stamp[:2])  # a tool may set the first back, never the second
-    coarse = latest % 1_000_000 == 0
-    return now - latest / 1e9 < (2.0 if coarse else TICK)
+    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s.
+
+    A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
+    """
+    return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])

@@ -20,7 +20,7 @@ from memsheaf.store import Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock
 from memsheaf.values import NamedTuple
 
-SCHEMA = 6
+SCHEMA = 7
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -31,11 +31,12 @@ CREATE TABLE entry (
   mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
-  problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, line TEXT NOT NULL);
+  problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL);
 CREATE INDEX by_fold ON entry (fold);
 CREATE INDEX by_name ON entry (name);
-CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, mtime DESC, path);
+CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
+CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
@@ -63,11 +64,11 @@ UNUSABLE = "-"
 """The version of what is there and cannot be used: a link, a folder, a name that is not allowed."""
 
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
-RANK = "pinned DESC, day DESC, mtime DESC, path"
+RANK = "pinned DESC, day DESC, time DESC, path"
 
 _COLUMNS = (
     "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
-    "description", "updated", "trust", "pinned", "problem", "listed", "day", "line",
+    "description", "updated", "trust", "pinned", "problem", "listed", "day", "time", "line",
 )  # fmt: skip
 _PUT = (
     f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
@@ -206,6 +207,12 @@ def is_kept(db: sqlite3.Connection) -> bool:
     return bool(db.execute("PRAGMA database_list").fetchone()[2])
 
 
+def set_origin(db: sqlite3.Connection, root: str) -> None:
+    """Note whose files these are: when they are gone, the database can go, too."""
+    if not db.execute("SELECT 1 FROM origin").fetchone():
+        db.execute("INSERT INTO origin VALUES (?)", (os.fsencode(os.path.realpath(root)),))
+
+
 @contextmanager
 def writing(db: sqlite3.Connection) -> Iterator[None]:
     """Change the database in one piece, or not at all."""
@@ -220,37 +227,48 @@ def writing(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def put(
-    db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool = True, worded: bool = False
+    db: sqlite3.Connection,
+    memory: Memory,
+    stamp: Stamp,
+    *,
+    pending: bool,
+    usable: bool = True,
+    worded: bool = False,
+    by_text: bool = False,
 ) -> Line | None:
     """Write the row of a file under a new id, and give its catalog line, None when it has no place there.
 
     `pending` rows are what others did and the journal does not know yet. As ids only grow, those above the
     last one that was seen to are what is new: to the check for edits in the same instant, and to the full text
-    unless `worded` takes in the words at once.
+    unless `worded` takes in the words at once. The rank is `by_text` alone where the same files must give the same
+    catalog on every machine, and at any time.
     """
     path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
     name, description = memory.name, memory.description
     listed = _class_of(path, memory.state, trust) if usable else HIDDEN
     text = line_text(name, path, memory.summary)
     day, updated = _day(memory, stamp)
-    if used := db.execute(_USED, (path,)).fetchone():
+    time = stamp[0]
+    if by_text:
+        day, time = _claimed(memory) or 0, 0
+    elif used := db.execute(_USED, (path,)).fetchone():
         day = max(day, used[0])
     version = memory.version if usable else UNUSABLE
     values = (
         path, fold(path), *stamp, version, pending, memory.state, kind, name, description, updated, trust, pinned,
-        problem, listed, day, text,
+        problem, listed, day, time, text,
     )  # fmt: skip
     row = db.execute(_PUT, values).lastrowid
     if usable and memory.state in ("ok", "free"):
         db.executemany(_TRACE, [(number, row) for number in duplicates.traces(duplicates.fact(memory))])
     if worded and usable:
         lexical.put_words(db, row or 0, memory)
-    return line(kind, pinned, day, stamp[0], path, text) if listed == LISTED else None
+    return line(kind, pinned, day, time, path, text) if listed == LISTED else None
 
 
-def line(kind: str, pinned: bool, day: int, mtime: int, path: str, text: str) -> Line:
+def line(kind: str, pinned: bool, day: int, time: int, path: str, text: str) -> Line:
     """A catalog line with its rank: pinned first, then the last changed."""
-    return (not pinned, -day, -mtime, path), section_of(kind), text.encode()
+    return (not pinned, -day, -time, path), section_of(kind), text.encode()
 
 
 def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[str]:
@@ -287,15 +305,16 @@ def notes(db: sqlite3.Connection) -> Notes:
     return Notes(db.execute("SELECT * FROM note"))
 
 
-def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int) -> None:
-    """Move memories up to the day they were last of use, but never past today."""
+def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool = False) -> None:
+    """Note when memories were last of use, never past today, and move them up to that day unless ranked `by_text`."""
     rows = []
     for path, day in days.items():
         with suppress(ValueError):
             rows.append((path, min(_days_since_epoch(day), today)))
     put = "INSERT INTO used VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET day = max(day, excluded.day)"
     db.executemany(put, rows)
-    db.executemany("UPDATE entry SET day = max(day, ?2) WHERE path = ?1", rows)
+    if not by_text:
+        db.executemany("UPDATE entry SET day = max(day, ?2) WHERE path = ?1", rows)
 
 
 def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], **facts: int) -> None:
@@ -328,13 +347,18 @@ def _class_of(path: str, state: str, trust: str) -> int:
 def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:
     """The day a memory was last changed: as its header says, but never after the file itself was."""
     written = int(stamp[0] // 86_400_000_000_000)
-    claimed = (memory.updated or memory.created)[:10]
-    if claimed:
-        try:
-            return min(_days_since_epoch(claimed), written + 1), claimed
-        except (ValueError, OverflowError):
-            pass
+    claimed = _claimed(memory)
+    if claimed is not None:
+        return min(claimed, written + 1), (memory.updated or memory.created)[:10]
     return written, time.strftime("%Y-%m-%d", time.gmtime(written * 86_400))
+
+
+def _claimed(memory: Memory) -> int | None:
+    """The day that the header tells, None when it tells none."""
+    try:
+        return _days_since_epoch((memory.updated or memory.created)[:10])
+    except (ValueError, OverflowError):
+        return None
 
 
 @lru_cache(maxsize=256)

@@ -27,6 +27,7 @@ from memsheaf.layers.notes import ARCHIVE, problems
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.tree import tracked
 from memsheaf.values import NamedTuple
 
 CHANGES = 5  # commits of one memory
@@ -45,8 +46,9 @@ Progress = Callable[[int, int], None]
 class Finding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
-    `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `unreadable`, `notes`, `restless`,
-    `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning` or `note`.
+    `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
+    `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning` or
+    `note`.
     """
 
     kind: str
@@ -113,7 +115,13 @@ def audit(
             judge.pollution.append(_unreadable(sheaf, row.path, str(error)))
     if progress and rows:
         progress(len(rows), len(rows))
-    pollution = [*judge.pollution, *_notes(sheaf, today), *_catalog(sheaf), *_sessions(layers, today)]
+    pollution = [
+        *_tracked(sheaf),
+        *judge.pollution,
+        *_notes(sheaf, today),
+        *_catalog(sheaf),
+        *_sessions(layers, today),
+    ]
     return Audit(
         scope=str(sheaf.scope),
         files=len(rows),
@@ -266,6 +274,12 @@ def _notes(sheaf: Sheaf, today: str) -> Iterator[Finding]:
     for problem in problems(memory.text, today) if memory.state in ("ok", "free") else ():
         said = f"line {problem.line}: {problem.what}" if problem.line else problem.what
         yield _finding("notes", WARNING, NOTES, said, problem.advice)
+
+
+def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
+    for path in tracked(sheaf.store.checkout, sheaf.root):
+        said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
+        yield _finding("tracked", ERROR, path, said, f"git rm --cached {quote(path)}")
 
 
 def _catalog(sheaf: Sheaf) -> Iterator[Finding]:

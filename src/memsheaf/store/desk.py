@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
+from memsheaf.guard.names import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
 from memsheaf.store.confined import FLUSH, Folder, flush, read_file, walk
 from memsheaf.store.journal import Journal, draft_name, encode
@@ -141,13 +142,16 @@ class Desk:
         """The names a text has had: its own, and removed ones that ended with the text another began with."""
         first: dict[str, Version] = {}
         last: dict[str, Version] = {}
+        names = {path}
         for commit in self.journal.commits():  # newest first
+            touched = {step.path for step in commit.revisions}
+            names |= {CATALOG} if path in touched and CATALOG in touched else set()  # it has what that one said
             for step in commit.revisions:
                 if step.after == ABSENT:
                     last.setdefault(step.path, step.before)
                 if step.before == ABSENT:
                     first[step.path] = step.after
-        names, begun = {path}, {first.get(path, ABSENT)} - {ABSENT}
+        begun = {first.get(path, ABSENT)} - {ABSENT}
         while more := {name for name, version in last.items() if name not in names and version in begun}:
             names |= more
             begun |= {first.get(name, ABSENT) for name in more} - {ABSENT}
@@ -222,10 +226,11 @@ class Desk:
                     self.history.unlink(entry.name)
 
     def drop_derived(self, *names: str) -> None:
-        """Remove derived texts from the root, and every file that one was or will be kept in."""
+        """Remove derived texts of ours from the root, and every file that one was or will be kept in."""
         for name in names:
-            with suppress(FileNotFoundError):
-                self.root.unlink(name)
+            with suppress(FileNotFoundError, MemsheafError):
+                if self.present(name) is None:
+                    self.root.unlink(name)
         for entry in list(self.history.scan()):
             if entry.name.startswith("derived-"):
                 with suppress(FileNotFoundError):

@@ -20,10 +20,23 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 
-from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
+from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.scope import check_label
-from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, tombstones, uses
+from memsheaf.store import (
+    ABSENT,
+    Change,
+    Commit,
+    Document,
+    Entry,
+    Revision,
+    Stamp,
+    Version,
+    catalogs,
+    tombstones,
+    uses,
+    version_of,
+)
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal
@@ -31,8 +44,12 @@ from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
+IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said, and
+what is generated: a file that each save changes would keep git from switching branches."""
 DEPTH = 4
 SETTLE_AFTER = 64
+MASS = 6  # so many files that go at once were not each rejected by somebody
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
 ROOT_ALONE = [""]
@@ -70,7 +87,10 @@ class FolderStore:
         boot: str | None = None,
         portable: bool | None = None,
         retention_days: float = 30.0,
+        checkout: str = "",
+        private: str = "",
     ) -> None:
+        """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
         self.root = os.path.abspath(root)
         self._clock = clock
         self._wait = wait
@@ -78,6 +98,8 @@ class FolderStore:
         self.boot = boot_id() if boot is None else boot
         self._options = {} if portable is None else {"portable": portable}
         self._retention_days = retention_days
+        self.checkout = checkout
+        self._private = private
         self._segment = 0
         self._unsettled = 0
         self._swept = False
@@ -201,7 +223,7 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes = self._admitted(changes)
+        changes = self._admitted(changes, undoing=bool(undoes))
         with self._desk() as desk:
             revisions = [desk.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
@@ -210,23 +232,40 @@ class FolderStore:
             if revisions:
                 commit = desk.carry_out(commit)
                 self._settle_if_due(desk)
+            if undoes:
+                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
         return commit
 
-    def adopt(self, paths: Collection[str] | None, *, wait: float | None = None) -> Commit | None:
+    def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
         """Journal what others did to these paths, or with None to all that the journal knows.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
-        touched changes nothing. Gives the last commit, None when there was nothing to say.
+        touched changes nothing. Gives the last commit, None when there was nothing to say. What somebody removed
+        is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury` it.
         """
         commit = None
         with self._desk(wait) as desk:
             steps = desk.outside(None if paths is None else set(paths))
+            # a catalog that the journal does not know is for `set_aside`
+            steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
-                commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
-                gone = ((step.path, step.old) for step in revisions if step.after == ABSENT and step.old)
-                tombstones.add(desk.history, [tombstones.of(path, old, commit.at, "removed") for path, old in gone])
-                desk.note(commit)
-                desk.finish(commit)
+                commit = self._note_outside(desk, revisions)
+                gone = [step for step in revisions if step.after == ABSENT and step.path != CATALOG]
+                there = {step.after for step in revisions}  # such as after a rename
+                stones = [
+                    tombstones.of(step.path, step.old, commit.at, tombstones.REMOVED)
+                    for step in gone
+                    if step.old and step.before not in there
+                ]
+                if bury and len(gone) < MASS:
+                    tombstones.add(desk.history, stones)
+                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
+        return commit
+
+    def _note_outside(self, desk: Desk, revisions: tuple[Revision, ...]) -> Commit:
+        commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
+        desk.note(commit)
+        desk.finish(commit)
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -276,35 +315,99 @@ class FolderStore:
         The text a memory has now is never dropped, however old.
         """
         with self._desk() as desk:
-            dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
+            cutoff = _iso(self._clock() - self._retention_days * 86400)
+            dropped = desk.prune(cutoff)
+            tombstones.prune(desk.history, cutoff)
             desk.drop_derived()
             uses.bring_together(desk.history)
+            catalogs.trim(desk.history)
             with suppress(FileNotFoundError):
                 desk.history.unlink(PRUNED)
             stage(desk.history, PRUNED, b"")
         return dropped
 
-    def publish(self, name: str, data: bytes, *, also: Iterable[str] = ()) -> dict[str, Stamp | None]:
+    def publish(
+        self, name: str, data: bytes, *, also: Iterable[str] = (), sure: bool = False
+    ) -> dict[str, Stamp | None]:
         """Put a derived text in the root: whole for every reader, not journalled, free to lose.
 
-        Gives its stamp, and those of the paths in `also`, as they are right after.
+        Gives its stamp, and those of the paths in `also`, as they are right after. The caller may be `sure` that what
+        stands there is ours, by its stamp.
+
+        Raises:
+            Changed: what stands there was not published by us; it stays.
         """
         try:
             with (
                 self._publishing,
                 self._open_root(create=True) as root,
-                root.folder(HISTORY, create=True) as history,
+                self._open_history(root) as history,
             ):
+                if not sure and not self._may_replace(root, history, name, data):
+                    raise Changed(name)
                 try:
+                    catalogs.record(history, data)
                     self._stage_derived(history, data)
-                    if not _exchanged(history, self._spare, root, name):
-                        history.rename(self._spare, root, name)
                 except OSError:
                     self._drop_spare(history)
                     raise
+                self._put_derived(root, history, name, data)
                 return {path: _stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
+
+    def _put_derived(self, root: Folder, history: Folder, name: str, data: bytes) -> None:
+        """Bring the draft and what stands there to change places, and look at what came out."""
+        try:
+            history.rename_new(self._spare, root, name)
+            self._has_spare = False
+        except FileExistsError:
+            if not history.swap(self._spare, root, name):
+                history.rename(self._spare, root, name)
+                self._has_spare = False
+            elif not self._may_replace(history, history, self._spare, data):
+                history.swap(self._spare, root, name)  # saved since we looked: it goes back
+                raise Changed(name) from None
+
+    def _may_replace(self, folder: Folder, history: Folder, name: str, data: bytes) -> bool:
+        """Whether what has this name is nothing, what is about to be published, or what we published before."""
+        try:
+            found = read_file(folder, name, READ_LIMIT + 1)
+        except FileNotFoundError:
+            return True
+        except (OSError, PathRefused):
+            return False
+        return found == data or catalogs.is_ours(history, found)
+
+    def set_aside(self, name: str, shown: bytes, *, wait: float | None = None) -> str | None:
+        """Make room for a derived text where somebody else's stands: what that says beyond `shown` is kept beside it.
+
+        It is one commit by `outside`, so undoing it brings the text back; one that was brought back so stays. Gives
+        the path that it is kept at, "" when nothing had to be kept, and None when the text stays.
+
+        Raises:
+            Changed: somebody saved in this moment.
+            PathRefused, TextRefused, StoreFailed: it is a link or a folder, too large, or cannot be read; it stays.
+        """
+        with self._desk(wait) as desk:
+            found = desk.present(name)
+            head = desk.journal.heads({name}).get(name)
+            before = head.after if head else ABSENT
+            if before != ABSENT:
+                if before != version_of(found):
+                    step = Revision(name, before, version_of(found), head.new if head else None, found)
+                    self._note_outside(desk, (step,))
+                return None if found is not None else ""
+            if found is None:
+                return ""
+            kept = catalogs.kept(found, shown, desk.present)
+            steps = [Revision(name, version_of(found), ABSENT, found), *([kept] if kept else [])]
+            why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
+            desk.carry_out(
+                Commit(os.urandom(6).hex(), self._now(), "outside", why, tuple(steps), "", desk.journal.last)
+            )
+            self._settle_if_due(desk)
+            return kept.path if kept else ""
 
     def _stage_derived(self, history: Folder, data: bytes) -> None:
         """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
@@ -329,6 +432,17 @@ class FolderStore:
                 return read_file(root, name, READ_LIMIT)
         except (OSError, PathRefused):
             return None
+
+    def recognise(self, data: bytes) -> None:
+        """Take a derived text that is there for ours."""
+        with suppress(OSError, PathRefused), self._open_root() as root, self._open_history(root) as history:
+            catalogs.record(history, data)
+
+    def is_published(self, name: str) -> bool:
+        """Whether a derived text is there, and is ours."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            return catalogs.is_ours(history, read_file(root, name, READ_LIMIT + 1))
+        return False
 
     def add_uses(self, day: str, paths: Iterable[str]) -> None:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
@@ -357,6 +471,14 @@ class FolderStore:
         try:
             with self._named_lock("lock", self._wait) as history:
                 tombstones.add(history, stones)
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
+
+    def unbury(self, path: str, data: bytes) -> None:
+        """Note that a text is there again: it may be learned."""
+        try:
+            with self._named_lock("lock", self._wait) as history:
+                tombstones.lift(history, [(path, data)])
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
@@ -408,6 +530,17 @@ class FolderStore:
     def _now(self) -> str:
         return _iso(self._clock())
 
+    def _open_history(self, root: Folder) -> Folder:
+        """The journal's folder, made when it is not there; what is private here is kept out of git."""
+        history = root.folder(HISTORY, create=True)
+        keep_out_of_git(history)
+        if self._private:
+            with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
+                keep_out_of_git(private)
+        if self.checkout:
+            keep_out_of_git(root, f".gitignore\n{CATALOG}\n")  # also itself: another branch may bring one
+        return history
+
     def _open_root(self, *, create: bool = False) -> Folder:
         return Folder.open(self.root, create=create, **self._options)
 
@@ -416,11 +549,11 @@ class FolderStore:
         safe = check_stored(path)
         return path if safe != path and self.stamps([path])[path] else safe
 
-    def _admitted(self, changes: Sequence[Change]) -> list[Change]:
+    def _admitted(self, changes: Sequence[Change], *, undoing: bool) -> list[Change]:
         seen: dict[str, str] = {}
         admitted = []
         for change in changes:
-            path = self._spelling(change.path)
+            path = change.path if undoing and change.path == CATALOG else self._spelling(change.path)
             if other := seen.get(fold(path)):
                 raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
             seen[fold(path)] = path
@@ -461,7 +594,7 @@ class FolderStore:
     def _named_lock(self, name: str, wait: float) -> Iterator[Folder]:
         with (
             self._open_root(create=True) as root,
-            root.folder(HISTORY, create=True) as history,
+            self._open_history(root) as history,
             kernel_lock(history, name, wait=wait),
         ):
             yield history
@@ -492,7 +625,7 @@ class FolderStore:
         try:
             with (
                 self._open_root(create=True) as root,
-                root.folder(HISTORY, create=True) as history,
+                self._open_history(root) as history,
                 kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
             ):
                 journal = Journal(history, self._segment)
@@ -515,6 +648,20 @@ class FolderStore:
         if revision.before == ABSENT or revision.old is not None:
             return revision.old
         return self.version(revision.path, revision.before)
+
+
+def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
+    """Give a folder an ignore file where it has none, and say whether that was so.
+
+    A private folder has its own, with all in it: whatever else is checked out around it, it is never committed.
+    """
+    try:
+        folder.stat(".gitignore")
+        return False
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            stage(folder, ".gitignore", ignored.encode(), mode=0o644)
+        return True
 
 
 def _is_about_memories(commit: Commit) -> bool:
@@ -559,14 +706,6 @@ def _stamp_at(root: Folder, path: str) -> Stamp | None:
             return _stamp(folder.stat(name))
     except (OSError, PathRefused):
         return None
-
-
-def _exchanged(history: Folder, draft: str, root: Folder, name: str) -> bool:
-    """Put a draft in place of a plain file and keep that one; False when there is none, or it cannot be done."""
-    try:
-        return stat.S_ISREG(root.stat(name).st_mode) and history.swap(draft, root, name)
-    except FileNotFoundError:
-        return False
 
 
 def _stamp(found: os.stat_result) -> Stamp:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
-from memsheaf.guard.names import check_stored
+from memsheaf.guard.names import check_journalled
 from memsheaf.store import Commit, Revision, version_of
 from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
 from memsheaf.values import NamedTuple
@@ -112,7 +112,7 @@ def _decode_revision(shape: dict[str, str]) -> Revision:
         shape[key].encode() if key in shape else a2b_base64(shape[key + "64"]) if key + "64" in shape else None
         for key in ("old", "new")
     ]
-    check_stored(shape["path"])  # a journal that came with a repository may be hostile
+    check_journalled(shape["path"])  # a journal that came with a repository may be hostile
     if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
         raise ValueError("a version is not one")
     revision = Revision(shape["path"], shape["before"], shape["after"], *texts)
@@ -211,7 +211,7 @@ class Journal:
         for found in set(_CHANGED.findall(news)):
             with suppress(ValueError, PathRefused):  # rotten, or hostile
                 path = json.loads(found)
-                check_stored(path)
+                check_journalled(path)
                 paths.add(path)
         return paths, done[-1][0].decode() if done else ""
 

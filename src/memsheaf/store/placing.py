@@ -13,8 +13,9 @@ import time
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed, TextRefused
+from memsheaf.guard.names import CATALOG
 from memsheaf.memory import LIMIT
-from memsheaf.store import ABSENT, Revision, version_of
+from memsheaf.store import ABSENT, Revision, catalogs, version_of
 from memsheaf.store.confined import READ, Folder, read_all, read_file, stage, walk
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
@@ -32,7 +33,7 @@ class Placing:
         self.patience = patience
 
     def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none.
+        """The text at `path` now, None when there is none; a catalog that we published counts as none.
 
         Raises:
             PathRefused: a step of it is a link, or it is not a plain file.
@@ -49,7 +50,7 @@ class Placing:
             return None
         if len(data) > READ_LIMIT:
             raise TextRefused(f"{path!r} is larger than {READ_LIMIT >> 10} KiB; it can only be changed by hand")
-        return data
+        return None if path == CATALOG and catalogs.is_ours(self.history, data) else data
 
     def stage(self, revision: Revision, draft: str) -> None:
         """Write what a revision brings as a draft, with the mode of the file it will replace."""
@@ -67,6 +68,9 @@ class Placing:
                 if revision.new is None:
                     folder.rename(name, self.history, draft)
                 elif revision.before == ABSENT:
+                    if revision.path == CATALOG and self.present(CATALOG) is None:
+                        with suppress(FileNotFoundError):
+                            folder.unlink(name)  # ours, which makes room for theirs
                     self.history.rename_new(draft, folder, name)
                     return []
                 elif not self.history.swap(draft, folder, name):

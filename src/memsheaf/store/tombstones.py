@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
@@ -16,6 +16,8 @@ from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage
 from memsheaf.values import NamedTuple
 
 NAME = "tombstones"
+REMOVED = "removed"
+"""Why of a file that somebody removed by hand."""
 LIMIT = 32 * 1024 * 1024
 DOUBTED = "unconfirmed"
 """Why a tombstone stands for what was unconfirmed or shared when it was removed."""
@@ -39,8 +41,12 @@ def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
 
 
 def add(history: Folder, stones: Iterable[Tombstone]) -> None:
-    """Write tombstones, in one write, before what they stand for is removed."""
-    if not (data := b"".join(b"\n" + _line(stone) for stone in stones)):
+    """Write tombstones that are not there yet, in one write, before what they stand for is removed."""
+    if not (stones := list(stones)):
+        return
+    known = {(stone.path, *_said(stone)) for stone in read(history)}
+    new = {(stone.path, *_said(stone)): stone for stone in stones}
+    if not (data := b"".join(b"\n" + _line(stone) for key, stone in new.items() if key not in known)):
         return
     fd = history.open_file(NAME, APPEND | os.O_CREAT)
     try:
@@ -89,13 +95,33 @@ def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]
 
 def take_away(history: Folder, paths: Collection[str]) -> None:
     """Remove the tombstones of these paths. The caller holds the lock of the folder."""
+    _keep(history, lambda stone: stone.path not in paths)
+
+
+def lift(history: Folder, texts: Iterable[tuple[str, bytes]]) -> None:
+    """Remove the tombstones of texts that are there again. The caller holds the lock of the folder."""
+    if _lines(history):
+        back = {_said(of(path, data, "", "")) for path, data in texts}
+        _keep(history, lambda stone: _said(stone) not in back)
+
+
+def prune(history: Folder, cutoff: str) -> None:
+    """Remove the tombstones of files that somebody removed by hand before `cutoff`; a no that was said stays."""
+    _keep(history, lambda stone: stone.why != REMOVED or stone.at >= cutoff)
+
+
+def _keep(history: Folder, wanted: Callable[[Tombstone], bool]) -> None:
     stones = list(read(history))
-    kept = [stone for stone in stones if stone.path not in paths]
+    kept = list(filter(wanted, stones))
     if len(kept) == len(stones):
         return
     draft = f"draft-{os.urandom(8).hex()}"
     stage(history, draft, b"".join(map(_line, kept)))
     history.rename(draft, history, NAME)
+
+
+def _said(stone: Tombstone) -> tuple[object, ...]:
+    return stone.prints, stone.numbers, stone.denials
 
 
 def _line(stone: Tombstone) -> bytes:
