@@ -23,10 +23,22 @@ from itertools import islice
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.scope import check_label
-from memsheaf.store import ABSENT, Change, Commit, Document, Entry, Revision, Stamp, Version, tombstones, uses
+from memsheaf.store import (
+    ABSENT,
+    Change,
+    Commit,
+    Document,
+    Entry,
+    Revision,
+    Stamp,
+    Version,
+    folding,
+    tombstones,
+    uses,
+)
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import Desk
-from memsheaf.store.journal import Journal
+from memsheaf.store.journal import Journal, needle_of
 from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 from memsheaf.values import NamedTuple
 
@@ -36,7 +48,7 @@ SETTLE_AFTER = 64
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
 ROOT_ALONE = [""]
-PRUNED = "pruned"  # its time tells when retention was last seen to
+PRUNED = "pruned"  # when retention was last seen to
 
 
 def boot_id() -> str:
@@ -137,7 +149,7 @@ class FolderStore:
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
         with self._reading() as journal:
-            for commit in journal.commits(path) if journal else ():
+            for commit in journal.commits(needle_of(path) if path is not None else b"") if journal else ():
                 if path is None:
                     yield commit
                 elif kept := tuple(r for r in commit.revisions if r.path == path):
@@ -145,7 +157,12 @@ class FolderStore:
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
-        found = [commit for commit in self.history() if commit.id.startswith(commit_id)]
+        found: list[Commit] = []
+        with self._reading() as journal:
+            for commit in journal.commits(f'{{"commit": "{commit_id}'.encode("utf-8", "replace")) if journal else ():
+                if commit.id == commit_id:
+                    return commit
+                found.append(commit)
         if len(found) == 1:
             return found[0]
         raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
@@ -176,6 +193,8 @@ class FolderStore:
         for commit in self.history(path) if version else ():
             for revision in commit.revisions:
                 for name, text in ((revision.after, revision.new), (revision.before, revision.old)):
+                    if text is not None and name == version:
+                        return text
                     if text is not None and name.startswith(version):
                         found[name] = text
         if len(found) == 1:
@@ -201,7 +220,7 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes = self._admitted(changes)
+        changes, segment = self._admitted(changes), self._segment
         with self._desk() as desk:
             revisions = [desk.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
@@ -210,6 +229,8 @@ class FolderStore:
             if revisions:
                 commit = desk.carry_out(commit)
                 self._settle_if_due(desk)
+        if self._segment != segment:
+            self._note_heads()
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None) -> Commit | None:
@@ -227,6 +248,8 @@ class FolderStore:
                 tombstones.add(desk.history, [tombstones.of(path, old, commit.at, "removed") for path, old in gone])
                 desk.note(commit)
                 desk.finish(commit)
+        if paths is None:
+            self._note_heads()
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -275,14 +298,33 @@ class FolderStore:
 
         The text a memory has now is never dropped, however old.
         """
+        return self._prune(self._clock())
+
+    def _prune(self, now: float) -> int:
+        cutoff = _iso(now - self._retention_days * 86400)
+        dropped = 0
+        while plan := self._tended(lambda history, journal: folding.fold(history, journal, cutoff)):
+            dropped += plan.dropped
+        self._note_heads()
         with self._desk() as desk:
-            dropped = desk.prune(_iso(self._clock() - self._retention_days * 86400))
+            dropped += folding.trim(desk.history, desk.journal, cutoff)
             desk.drop_derived()
             uses.bring_together(desk.history)
-            with suppress(FileNotFoundError):
-                desk.history.unlink(PRUNED)
-            stage(desk.history, PRUNED, b"")
+            desk.journal.replace(PRUNED, f"{self._clock()}\n".encode())
         return dropped
+
+    def _note_heads(self) -> None:
+        with suppress(StoreFailed, OSError):  # derived: the next one will do
+            self._tended(folding.note_heads)
+
+    def _tended(self, plan: Callable[[Folder, Journal], folding.Plan | None]) -> folding.Plan | None:
+        """Plan without the lock, put in place with it; None when there was nothing to do, or others were at it."""
+        with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
+            found = plan(history, journal) if journal else None
+            if found:
+                with self._desk() as desk:
+                    return found if folding.put_in_place(desk.history, found) else None
+        return None
 
     def publish(self, name: str, data: bytes, *, also: Iterable[str] = ()) -> dict[str, Stamp | None]:
         """Put a derived text in the root: whole for every reader, not journalled, free to lose.
@@ -393,9 +435,18 @@ class FolderStore:
                 with self._desk() as desk:
                     desk.settle()
                     self._unsettled = 0
-                    due = desk.older_than_a_day(PRUNED, self._clock())
-                if due:
-                    self.prune()
+                    last, now = self._last_pruned(desk.history), self._clock()
+                self._note_heads()
+                if not last <= now < last + 86400:
+                    # a clock that runs ahead for once tells no more than a day more than the last time
+                    self._prune(min(now, last + 86400))
+
+    def _last_pruned(self, history: Folder) -> float:
+        """When retention was last seen to, 0.0 when it never was."""
+        try:
+            return float(read_file(history, PRUNED, 64) or history.stat(PRUNED).st_mtime)
+        except (FileNotFoundError, ValueError):
+            return 0.0
 
     def _now(self) -> str:
         return _iso(self._clock())
