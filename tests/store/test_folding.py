@@ -39,7 +39,7 @@ def change(store: FolderStore, path: str, data: bytes | None, by: str = "agent")
 
 
 def long_past(root: Path, clock: Clock, segments: int = 12) -> FolderStore:
-    """Memories that were written first and never touched since, and one that changed so often that it fills segments."""
+    """Memories that were never touched since they were written, and one that changed so often that it fills segments."""
     store = FolderStore(str(root), clock=clock)
     for name in ("first", "second", "third"):
         change(store, f"user_{name}.md", MEMORY.format(name, name, f"the {name} text").encode())
@@ -241,7 +241,7 @@ def test_what_was_appended_survives_retention_erasure_and_another_segment(tmp_pa
     store.prune()
     store.erase("noise.md", by="user")
 
-    recent = [one for one in versions[-24:]]
+    recent = versions[-24:]
     assert [store.version("log.md", version_of(one)) for one in recent] == recent
     with pytest.raises(VersionGone):
         store.version("log.md", version_of(versions[2]))

@@ -282,6 +282,8 @@ class Journal:
         self._advance()
         self._open()
         self._folder.sync()
+        if self.last:  # so that it can tell the last commit before it has one of its own
+            self.append(f'{{"safe": "{self.last}"}}\n'.encode(), durable=False)
 
     def ends_with(self, path: str, version: Version) -> bool:
         """Whether the last that the segment says about a path is the text of this version."""
