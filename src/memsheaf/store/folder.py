@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
@@ -298,16 +298,16 @@ class FolderStore:
 
         The text a memory has now is never dropped, however old.
         """
-        return self._prune(self._clock())
+        return self._prune(self._clock(), locked=True)
 
-    def _prune(self, now: float) -> int:
+    def _prune(self, now: float, *, locked: bool = False) -> int:
         cutoff = _iso(now - self._retention_days * 86400)
         dropped = 0
-        while plan := self._tended(lambda history, journal: folding.fold(history, journal, cutoff)):
-            dropped += plan.dropped
+        for work in (folding.fold, folding.trim):
+            while plan := self._tended(partial(work, cutoff=cutoff), locked=locked):
+                dropped += plan.dropped
         self._note_heads()
         with self._desk() as desk:
-            dropped += folding.trim(desk.history, desk.journal, cutoff)
             desk.drop_derived()
             uses.bring_together(desk.history)
             desk.journal.replace(PRUNED, f"{self._clock()}\n".encode())
@@ -317,13 +317,23 @@ class FolderStore:
         with suppress(StoreFailed, OSError):  # derived: the next one will do
             self._tended(folding.note_heads)
 
-    def _tended(self, plan: Callable[[Folder, Journal], folding.Plan | None]) -> folding.Plan | None:
-        """Plan without the lock, put in place with it; None when there was nothing to do, or others were at it."""
+    def _tended(
+        self, work: Callable[[Folder, Journal], folding.Plan | None], *, locked: bool = False
+    ) -> folding.Plan | None:
+        """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
+
+        What has to be done now is planned with the lock held as well.
+        """
+        if locked:
+            with self._desk() as desk:
+                plan = work(desk.history, desk.journal)
+                desk.journal.close()
+                return plan if plan and folding.put_in_place(desk.history, plan) else None
         with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
-            found = plan(history, journal) if journal else None
-            if found:
+            plan = work(history, journal) if journal else None
+            if plan:
                 with self._desk() as desk:
-                    return found if folding.put_in_place(desk.history, found) else None
+                    return plan if folding.put_in_place(desk.history, plan) else None
         return None
 
     def publish(self, name: str, data: bytes, *, also: Iterable[str] = ()) -> dict[str, Stamp | None]:

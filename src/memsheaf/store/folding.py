@@ -120,14 +120,17 @@ def put_in_place(history: Folder, plan: Plan) -> bool:
                 history.unlink(draft)
 
 
-def trim(history: Folder, journal: Journal, cutoff: str) -> int:
-    """Drop what was retired before `cutoff` from the two segments that may hold newer commits as well.
-
-    Gives how many revisions lost a text. The caller holds the lock.
-    """
+def trim(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
+    """Drop what was retired before `cutoff` from the two segments that may hold newer commits as well."""
     segments = journal.segments()
-    names = dict.fromkeys(map(segment_name, (*segments[:1], *segments[-1:])))
-    return sum(_trim(journal, name, cutoff) for name in names if _begins_before(history, name, cutoff))
+    for name in dict.fromkeys(map(segment_name, (*segments[:1], *segments[-1:]))):
+        if _begins_before(history, name, cutoff):
+            read = _stamps(history, [KEPT, name])
+            before = {KEPT: journal.data(KEPT), name: journal.data(name)}
+            after, dropped = _trimmed(before[name], before[KEPT], cutoff)
+            if changed := {one: data for one, data in zip((name, KEPT), after, strict=True) if data != before[one]}:
+                return Plan({one: _draft(journal, [data]) for one, data in changed.items()}, [], read, dropped)
+    return None
 
 
 def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
@@ -135,8 +138,8 @@ def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
     return not first or first[1].decode("utf-8", "replace") < cutoff
 
 
-def _trim(journal: Journal, name: str, cutoff: str) -> int:
-    data = journal.data(name)
+def _trimmed(data: bytes, kept: bytes, cutoff: str) -> tuple[tuple[bytes, bytes], int]:
+    """A segment and what is kept of those before, without what was retired before `cutoff`; and how much that was."""
     last: dict[str, str] = {}
     texts = Texts(data.split(b"\n"))
     for line in data.split(b"\n"):
@@ -149,21 +152,16 @@ def _trim(journal: Journal, name: str, cutoff: str) -> int:
         nonlocal dropped
         if commit.at >= cutoff:
             return commit
-        kept = tuple(
+        steps = tuple(
             step._replace(old=None, new=step.new if last[step.path] == commit.id else None)
             for step in commit.revisions
         )
-        dropped += sum(a != b for a, b in zip(kept, commit.revisions, strict=True))
-        return commit if kept == commit.revisions else commit._replace(revisions=kept)
+        dropped += sum(a != b for a, b in zip(steps, commit.revisions, strict=True))
+        return commit if steps == commit.revisions else commit._replace(revisions=steps)
 
-    journal.close()
-    if (new := rewritten(data, trimmed)) != data:
-        journal.replace(name, new)
-    lines = journal.data(KEPT).splitlines(keepends=True)
-    left = [_without_text(line) if _path_of(line) in last else line for line in lines]
-    if left != lines:
-        journal.replace(KEPT, b"".join(left))
-    return dropped
+    lines = kept.splitlines(keepends=True)
+    left = b"".join(_without_text(line) if _path_of(line) in last else line for line in lines)
+    return (rewritten(data, trimmed), left), dropped
 
 
 def _without_texts(data: bytes) -> tuple[list[bytes], list[Revision]]:
