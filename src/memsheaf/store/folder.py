@@ -310,7 +310,9 @@ class FolderStore:
         with self._desk() as desk:
             desk.drop_derived()
             uses.bring_together(desk.history)
-            desk.journal.replace(PRUNED, f"{self._clock()}\n".encode())
+            with suppress(FileNotFoundError):
+                desk.history.unlink(PRUNED)
+            stage(desk.history, PRUNED, f"{self._clock()}\n".encode())
         return dropped
 
     def _note_heads(self) -> None:
