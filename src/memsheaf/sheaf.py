@@ -740,12 +740,12 @@ class Sheaf:
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
-            self.index.purge()
+            self.index.purge([path], ())
             raise
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
-        self.index.purge()
+        self.index.purge(erased.names, erased.texts)
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))

@@ -89,7 +89,7 @@ def test_the_text_that_a_memory_has_now_is_kept_however_old(tmp_path: Path) -> N
 
     (tmp_path / "user_first.md").unlink()
     (tmp_path / "user_second.md").write_bytes(b"by hand\n")
-    commit = store.adopt(None)
+    commit = store.adopt(["user_first.md", "user_second.md"])
 
     assert commit
     assert {step.path: step.old for step in commit.revisions}["user_first.md"] == text

@@ -96,12 +96,21 @@ class Desk:
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
         """The steps that others made: from where the journal left each path to what is there now.
 
-        The journal is asked, not the caller: whoever lost track can do no harm.
+        With None, those that removed what the journal knows. The journal is asked, not the caller: whoever lost track
+        can do no harm.
         """
         heads = self.journal.heads(paths)
         for path in sorted(heads if paths is None else paths):
+            if paths is None and self._is_there(path):
+                continue
             if step := self._step(path, heads.get(path)):
                 yield step
+
+    def _is_there(self, path: str) -> bool:
+        with suppress(OSError, PathRefused), walk(self.root, path) as (folder, name):
+            folder.stat(name)
+            return True
+        return False
 
     def _step(self, path: str, head: Head | None) -> Revision | None:
         try:

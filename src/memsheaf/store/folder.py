@@ -234,7 +234,7 @@ class FolderStore:
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None) -> Commit | None:
-        """Journal what others did to these paths, or with None to all that the journal knows.
+        """Journal what others did to these paths, or with None which of all that the journal knows they removed.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
         touched changes nothing. Gives the last commit, None when there was nothing to say.
