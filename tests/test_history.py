@@ -408,14 +408,29 @@ def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         first = sheaf.remember("Editor", "D", "user", "vim")
         sheaf.revise(first.path, "vim", "helix")
-    clock.now += 40 * DAY
-    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        sheaf.remember("Other", "D", "user", "x")
+    for later in (40 * DAY, 2 * DAY):
+        clock.now += later
+        with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+            sheaf.remember(f"Other {later}", "D", "user", f"x {later}")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         with pytest.raises(VersionGone):
             sheaf.restore(first.path, first.version)
         assert sheaf.read(first.path).body == "helix\n"
         assert len(list(sheaf.log(first.path))) == 2, "the log itself stays"
+
+
+def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clock: Clock) -> None:
+    clock.now = time.time()
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        first = sheaf.remember("Editor", "D", "user", "vim")
+        sheaf.revise(first.path, "vim", "helix")
+    for ahead in (400 * DAY, DAY, 2 * DAY):
+        with Sheaf.open("user", settings=settings, clock=lambda now=clock.now + ahead: now) as sheaf:
+            sheaf.remember(f"Other {ahead}", "D", "user", f"x {ahead}")
+
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        sheaf.restore(first.path, first.version)
+        assert sheaf.read(first.path).body == "vim\n"
 
 
 def test_what_was_removed_today_can_be_brought_back_however_old_it_was(settings: Settings, clock: Clock) -> None:

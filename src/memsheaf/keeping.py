@@ -40,10 +40,16 @@ from memsheaf.store.tombstones import DOUBTED
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from memsheaf.flow.turns import Proposal
     from memsheaf.index.table import Row
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone
+
+    T = TypeVar("T")
+
+TRIES = 100  # so many others may be faster, one after the other
 
 
 class Keeper:
@@ -152,23 +158,39 @@ class Keeper:
         allow_secret: bool = False,
         anyway: bool = False,
     ) -> Memory:
-        """Store a memory under a name that is free; the index knows which are, the store has the last word."""
-        for last in (False, True):
-            target = file_name(kind, name, lambda path: bool(self.index.same_file(path)))
+        """Store a memory under a file name that is free; the index knows which are, the store has the last word.
+
+        Raises:
+            Changed: somebody has just made that file, or one that bears this very name.
+        """
+
+        def taken(path: str) -> bool:
+            others = self.index.same_file(path)
+            for other in others:
+                found = self.find(other)
+                if found and (found.name, found.kind) == (name.strip(), kind):
+                    raise Changed(other)  # since the name was asked for
+            return bool(others)
+
+        return self.store_one(
+            placed(fresh, file_name(kind, name, taken)),
+            expect,
+            f"remember {name}",
+            alone=True,
+            allow_secret=allow_secret,
+            anyway=anyway,
+        )
+
+    def again(self, work: Callable[[], T], expect: Version | None) -> T:
+        """Do what begins with a look at a memory; when it was changed since, look again, unless one was expected."""
+        for _ in range(TRIES):
             try:
-                return self.store_one(
-                    placed(fresh, target),
-                    expect,
-                    f"remember {name}",
-                    alone=True,
-                    allow_secret=allow_secret,
-                    anyway=anyway,
-                )
+                return work()
             except Changed:
-                if last or expect != ABSENT:
+                if expect is not None:
                     raise
-                self.index.look(thorough=True)  # somebody made that very file since the last look
-        raise AssertionError("the second attempt returns or raises")
+                self.index.look(thorough=True)
+        return work()
 
     def for_change(self, path: str, expect: Version | None) -> Memory:
         """One memory that is to be changed. Raises NotFound, BadHeader, Changed."""

@@ -396,28 +396,36 @@ class Sheaf:
             reason=reason,
         )
         self.index.ready()
-        found = self._keeper.find(path) if path else self._keeper.same_name(kind, name)
-        if found is None and not path:
-            return self._keeper.store_new(
-                fresh, kind, name, expect or ABSENT, allow_secret=allow_secret, anyway=anyway
-            )
-        if found is None:
-            target = placed(fresh, check_path(path))
+
+        def stored() -> Memory:
+            found = self._keeper.find(path) if path else self._keeper.same_name(kind, name)
+            if found is None and not path:
+                return self._keeper.store_new(
+                    fresh, kind, name, expect or ABSENT, allow_secret=allow_secret, anyway=anyway
+                )
+            if found is None:
+                target = placed(fresh, check_path(path))
+                return self._keeper.store_one(
+                    target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret, anyway=anyway
+                )
+            if not replace:
+                raise Exists(found.path)
+            self._keeper.refuse_other_spelling(path or found.path, found)
+            if found.state not in ("ok", "free"):
+                raise BadHeader(found.path, found.problem)
+            if expect is not None and expect != found.version:
+                raise Changed(found.path)
+            text = merged(found, fresh) if found.state == "ok" else fresh.text
             return self._keeper.store_one(
-                target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret, anyway=anyway
+                check(found.path, text),
+                found.version,
+                f"replace {name}",
+                was=found,
+                allow_secret=allow_secret,
+                anyway=anyway,
             )
-        if not replace:
-            raise Exists(found.path)
-        self._keeper.refuse_other_spelling(path or found.path, found)
-        if found.state not in ("ok", "free"):
-            raise BadHeader(found.path, found.problem)
-        if expect is not None and expect != found.version:
-            raise Changed(found.path)
-        text = merged(found, fresh) if found.state == "ok" else fresh.text
-        fresh = check(found.path, text)
-        return self._keeper.store_one(
-            fresh, found.version, f"replace {name}", was=found, allow_secret=allow_secret, anyway=anyway
-        )
+
+        return self._keeper.again(stored, expect)
 
     def revise(
         self,
@@ -430,16 +438,20 @@ class Sheaf:
         allow_secret: bool = False,
         anyway: bool = False,
     ) -> Memory:
-        """Replace a piece of text that occurs exactly `count` times.
+        """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
 
         Raises:
             NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
-        memory, today = self._keeper.for_change(path, expect), self._keeper.today()
-        changed = redated(memory, revised(memory, old, dated(new, today, piece=True), count=count), today)
-        return self._keeper.store_one(
-            changed, memory.version, "update", was=memory, allow_secret=allow_secret, anyway=anyway
-        )
+
+        def stored() -> Memory:
+            memory, today = self._keeper.for_change(path, expect), self._keeper.today()
+            changed = redated(memory, revised(memory, old, dated(new, today, piece=True), count=count), today)
+            return self._keeper.store_one(
+                changed, memory.version, "update", was=memory, allow_secret=allow_secret, anyway=anyway
+            )
+
+        return self._keeper.again(stored, expect)
 
     def insert(
         self,
@@ -456,11 +468,15 @@ class Sheaf:
         Raises:
             NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
         """
-        memory, today = self._keeper.for_change(path, expect), self._keeper.today()
-        changed = redated(memory, inserted(memory, line, dated(text, today, piece=True)), today)
-        return self._keeper.store_one(
-            changed, memory.version, "insert", was=memory, allow_secret=allow_secret, anyway=anyway
-        )
+
+        def stored() -> Memory:
+            memory, today = self._keeper.for_change(path, expect), self._keeper.today()
+            changed = redated(memory, inserted(memory, line, dated(text, today, piece=True)), today)
+            return self._keeper.store_one(
+                changed, memory.version, "insert", was=memory, allow_secret=allow_secret, anyway=anyway
+            )
+
+        return self._keeper.again(stored, expect)
 
     def put(
         self,
@@ -796,7 +812,7 @@ class Sheaf:
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
-            self.index.purge()
+            self.index.purge([path], ())
             raise
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
@@ -806,7 +822,7 @@ class Sheaf:
 
             self._keeper.ledger.forget(erased.names)
             self.state.remove(COMMITTERS)
-        self.index.purge()
+        self.index.purge(erased.names, erased.texts)
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from strike import Report, Told, Victims, files_of, prepare, told
+from strike import Report, Told, Victims, bare, files_of, prepare, told
 from victim import WORKS, Files, store_at
 
 from memsheaf.store import ABSENT, Change
@@ -278,8 +278,10 @@ def _wrong(root: str, work: str, acknowledged: bool, before: Files, old: Told, n
     if damaged := store.damaged():
         yield f"the journal is damaged at {damaged}"
     history = told(root)
+    if work == "fold" and (bare(history) != bare(old) or store.adopt(None)):
+        yield "the log has changed"
     if (
-        work not in ("erase", "raced", "taken")
+        work not in ("erase", "raced", "taken", "fold")
         and history != (new if acknowledged or files != before else old)
         and history != new
     ):

@@ -248,6 +248,11 @@ def told(root: str) -> Told:
     ]
 
 
+def bare(history: Told) -> list[tuple[str, list[tuple[object, ...]]]]:
+    """What the journal tells, without the texts."""
+    return [(by, [revision[:3] for revision in revisions]) for by, revisions in history]
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Knows what was there before a piece of work, and what would be there after it."""
@@ -321,6 +326,12 @@ class Witness:
             kept = [story for story in history if any(r.path != "a.md" for r in story[1])]
             if len(kept) < len([story for story in self.new if story[1]]):
                 yield "the history of another memory was lost"
+            return
+        if self.work == "fold":
+            if bare(history) != bare(self.old):
+                yield "the log has changed"
+            if store_at(root).adopt(None):
+                yield "the journal lost where a path was left"
             return
         if history not in (self.old, self.new):
             yield f"the journal tells neither the old nor the new story: {[(by, len(r)) for by, r in history]}"

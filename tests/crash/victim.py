@@ -135,6 +135,27 @@ def _full_segment(root: str) -> None:
     change_to(root, {"c.md": FIRST["c.md"]})
 
 
+def _long_page(root: str) -> None:
+    """A file that was appended to before, so that the journal says only by what it grew."""
+    _some_files(root)
+    change_to(root, {"log.md": LARGE[:5000]})
+    change_to(root, {"log.md": LARGE[:6000]})
+
+
+def _long_past(root: str) -> None:
+    _full_segment(root)
+    change_to(root, {"c.md": b"y" * SEGMENT_BYTES})
+    change_to(root, {"c.md": FIRST["c.md"]})
+    change_to(root, {"d.md": b"later\n"})
+    change_to(root, {"d.md": FIRST["d.md"]})
+
+
+def _let_go(root: str, cache: str) -> Callable[[], object]:
+    """See to retention when everything is past it."""
+    store = FolderStore(root, wait=0.2, patience=0.001, clock=lambda: time.time() + 90 * 86_400)
+    return lambda: store.prune() and None
+
+
 def _published(root: str) -> None:
     _some_files(root)
     store_at(root).publish("MEMORY.md", b"# Memory\n\n(empty)\n")
@@ -285,6 +306,8 @@ WORKS = {
     "batch": Work(_commit(BATCH), changed(START, BATCH), _some_files),
     "undo": Work(_with_store(lambda store: store.undo(by="agent")), FIRST, _some_files, repeatable=False),
     "rotate": Work(_commit({"a.md": b"a, third\n"}), {**START, "a.md": b"a, third\n"}, _full_segment),
+    "append": Work(_commit({"log.md": LARGE[:7000]}), {**START, "log.md": LARGE[:7000]}, _long_page),
+    "fold": Work(_let_go, START, _long_past),
     "settle": Work(_settle, {**START, "new.md": b"new\n"}, _some_files),
     "adopt": Work(_with_store(lambda store: store.adopt(["a.md"])), {**START, "a.md": EDITED}, _edited_outside),
     "publish": Work(_with_store(lambda store: store.publish("MEMORY.md", PAGE)), START, _published),

@@ -3,6 +3,7 @@
     python tests/race/crowd.py updates                8 processes × 50 updates of one file
     python tests/race/crowd.py editors                the same, with two editors and a reader beside them
     python tests/race/crowd.py memories               8 processes × 25 new memories
+    python tests/race/crowd.py twins                  4 processes save the same new name at once, 20 times
     python tests/race/crowd.py looks                  two processes that notice the same outside edit, 50 times
 
 Each prints what it counted, and fails if anything was lost, torn, doubled or refused.
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memsheaf.errors import Changed
+from memsheaf.errors import Changed, Exists
 from memsheaf.index.caches import database_for
 from memsheaf.index.search import Index
 from memsheaf.scope import Scope
@@ -151,6 +152,19 @@ def look(place: str, who: str, count: int) -> None:
             print("looked", flush=True)
 
 
+def claim(place: str, who: str, count: int) -> None:
+    """Save a memory under each name that comes in, and change it once more."""
+    with open_sheaf(place, cache=who.partition("/")[2] or "cache") as sheaf:
+        for line in sys.stdin:
+            name, said = line.strip(), "saved"
+            try:
+                sheaf.remember(name, f"What {who} says", "user", f"Words of {who} on {name}: {os.urandom(20).hex()}")
+            except Exists:
+                said = "exists"
+            sheaf.revise(f"user_{name}.md", "Words", f"Words, {who[0]}")
+            print(said, flush=True)
+
+
 ROLES = {
     "update": update,
     "truncate": edit_by_truncating,
@@ -158,6 +172,7 @@ ROLES = {
     "read": read,
     "remember": remember,
     "look": look,
+    "claim": claim,
 }
 
 
@@ -242,6 +257,36 @@ def memories(place: str, processes: int, count: int) -> None:
         _require_agreement(sheaf)
 
 
+def twins(place: str, processes: int, count: int) -> None:
+    """Processes that save one new name at once make one file, the others are told, and no revision is lost."""
+    for caches in (["cache"] * processes, names(processes)):
+        here = os.path.join(place, "shared" if caches[0] == "cache" else "own")
+        crowd = [
+            start("claim", here, f"{who}/{cache}", 0) for who, cache in zip(names(processes), caches, strict=True)
+        ]
+        said = []
+        for number in range(count):
+            for process in crowd:
+                assert process.stdin
+                process.stdin.write(f"name{number}\n")
+            for process in crowd:
+                assert process.stdin
+                process.stdin.flush()
+            for process in crowd:
+                assert process.stdout
+                said.append(process.stdout.readline().strip())
+        for process in crowd:
+            finish(process)
+        with open_sheaf(here) as sheaf:
+            rows = sheaf.list()
+            changed = [sheaf.read(row.path).body.partition(" of ")[0] for row in rows]
+            print(f"{count} names, {len(rows)} files, {said.count('saved')} saved, with {len(set(caches))} index(es)")
+            assert [row.path for row in rows] == sorted(f"user_name{number}.md" for number in range(count))
+            assert (said.count("saved"), said.count("exists")) == (count, count * (processes - 1))
+            assert all(sorted(text.split(", ")[1:]) == names(processes) for text in changed), changed
+            _require_agreement(sheaf)
+
+
 def looks(place: str, processes: int, count: int) -> None:
     """Processes that notice the same edit journal it once, with one index or with one each."""
     for caches in (["cache"] * processes, names(processes)):
@@ -296,6 +341,7 @@ SHOWS = {
     "editors": (editors, 8, 50),
     "memories": (memories, 8, 25),
     "looks": (looks, 2, 50),
+    "twins": (twins, 4, 20),
 }
 
 

@@ -37,6 +37,13 @@ def test_eight_processes_remember_in_one_sheaf_without_error_and_all_is_listed()
     assert "200 remembered, 0 not listed, 0 journalled twice" in counted("memories")
 
 
+def test_processes_that_save_one_new_name_at_once_make_one_file_and_lose_no_revision() -> None:
+    said = counted("twins")
+
+    assert "20 names, 20 files, 20 saved, with 1 index(es)" in said
+    assert "20 names, 20 files, 20 saved, with 4 index(es)" in said
+
+
 def test_an_outside_edit_that_two_processes_notice_is_journalled_once() -> None:
     said = counted("looks", "--count", "20")
 
@@ -45,7 +52,7 @@ def test_an_outside_edit_that_two_processes_notice_is_journalled_once() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("show", ["updates", "editors", "memories", "looks"])
+@pytest.mark.parametrize("show", ["updates", "editors", "memories", "twins", "looks"])
 def test_crowds_that_work_for_long_lose_nothing(show: str) -> None:
     for _ in range(5):
         counted(show)

@@ -21,7 +21,8 @@ def heads(root: Path, paths: list[str] | None) -> dict[str, tuple[str, bytes | N
     with Folder.open(str(root)) as folder, folder.folder(".history") as history:
         journal = Journal(history)
         try:
-            return {path: (step.after, step.new) for path, step in journal.heads(paths).items()}
+            steps = {path: journal.last_step(path, head) for path, head in journal.heads(paths).items()}
+            return {path: (step.after, step.new) for path, step in steps.items() if step}
         finally:
             journal.close()
 

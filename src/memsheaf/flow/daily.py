@@ -34,7 +34,7 @@ from memsheaf.store.state import State
 from memsheaf.values import NamedTuple, sha256
 
 LOGS = "logs"
-PAGE_BYTES = 32 * 1024  # a commit journals the page twice, before and after: a longer day goes on in another file
+PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
 NOTE_BYTES = 16_384  # as much as is read of a message
 AGENT_BYTES = 600
 ROUNDS = 100  # times that others may be faster, or a person may save in that very moment

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 
 from memsheaf.errors import Busy
 from memsheaf.index.slots import Header, SlotFile, Small
@@ -269,21 +269,26 @@ def _nobody_waits(db: sqlite3.Connection, kind: Kind) -> bool:
     return bool(state and notes(db).fact("swept") and not waiting(db, kind, state.last, 1))
 
 
-def keep_only(base: str, keys: Collection[bytes]) -> None:
-    """Wipe every vector of another text, whoever gives out the slots; nobody does until the file is adopted."""
+def forget(db: sqlite3.Connection | None, base: str, keys: Collection[bytes]) -> None:
+    """Wipe every vector of some texts, whoever gives out the slots.
+
+    A memory that says the very same is embedded again: the file is adopted anew.
+    """
     if not files(base):
         return
-    with locked(base, "slots"):
-        for path in files(base).values():
+    with writing(db) if db else nullcontext(), locked(base, "slots"):
+        for number, path in files(base).items():
             try:
                 with SlotFile(path) as file:
-                    file.own(0)
-                    file.wipe(
-                        [slot for slot, (key, empty) in enumerate(file.scan()) if not empty and key not in keys]
-                    )
+                    found = enumerate(file.scan())
+                    slots = [slot for slot, (key, empty) in found if not empty and (not key or key in keys)]
+                    file.wipe(slots)
                     file.flush()
             except ValueError:
                 os.unlink(path)
+                continue
+            if db and slots:
+                db.execute("DELETE FROM note WHERE name = ?", (_name(number),))
 
 
 def remove_all(base: str) -> None:

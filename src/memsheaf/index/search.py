@@ -46,7 +46,9 @@ from memsheaf.index.table import (
     set_facts,
     set_marks,
     set_origin,
+    shrink,
     tidy,
+    wipe_rows,
     writing,
 )
 from memsheaf.memory import KINDS, Memory, parse
@@ -311,22 +313,29 @@ class Index:
             except OSError as error:
                 raise StoreFailed(f"the index cannot be removed: {error}") from error
 
-    def purge(self) -> None:
-        """Throw the database away, and the vectors of texts that are in no file, as far as one can remove them."""
+    def purge(self, names: Collection[str], texts: Collection[bytes]) -> None:
+        """Remove what is known of some memories so that no byte of it is left, their vectors included.
+
+        A database in which that cannot be done is thrown away.
+        """
         from memsheaf.index import caches, places
         from memsheaf.index.vectors import key_of, passages
 
+        base = base_of(self._database)
+        keys = {key_of(one) for name in names for text in texts for one in passages(parse(name, text))}
         with self._guard:
             caches.remove(caches.of_other_versions(self._database))
-            with suppress(OSError, Busy):
-                self._discard()
-            base = base_of(self._database)
-            keys: set[bytes] = set()
-            for entry in self._store.scan() if places.files(base) else ():
-                if entry.path and not entry.path.endswith("/"):
-                    keys.update(map(key_of, passages(self._read(entry)[0])))
-            with suppress(OSError, Busy):
-                places.keep_only(base, keys)
+            try:
+                db = self._connection()
+                wipe_rows(db, names)
+                places.wipe(db, base)
+                places.forget(db, base, keys)
+                shrink(db)
+            except (sqlite3.DatabaseError, OSError, Busy):
+                with suppress(OSError, Busy):
+                    self._discard()
+                    places.forget(None, base, keys)
+            self._ranking = self._watched = None
 
     def files(self) -> list[str]:
         """The files the index is kept in."""

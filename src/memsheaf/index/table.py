@@ -290,6 +290,24 @@ def tidy(db: sqlite3.Connection, known: Notes) -> None:
         set_facts(db, tidied=last)
 
 
+def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """Remove the rows of some paths, and all that came with them."""
+    with writing(db):
+        for path in paths:
+            db.execute("DELETE FROM trace WHERE entry IN (SELECT id FROM entry WHERE path = ?)", (path,))
+            db.execute("DELETE FROM entry WHERE path = ?", (path,))
+            db.execute("DELETE FROM used WHERE path = ?", (path,))
+        db.execute("DELETE FROM trace WHERE entry NOT IN (SELECT id FROM entry)")
+        db.execute("INSERT INTO words (words) VALUES ('optimize')")  # or words stay in the index of the full text
+
+
+def shrink(db: sqlite3.Connection) -> None:
+    """Write the database anew without the pages that are free, which may hold what was removed."""
+    db.execute("VACUUM")
+    if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        raise sqlite3.OperationalError("somebody reads the log of the database, and it cannot be emptied")
+
+
 def keep_vectors(db: sqlite3.Connection, entry: int, path: str) -> None:
     """Let the row of a path that was only touched have the vectors of the row it replaced."""
     db.execute("UPDATE place SET entry = (SELECT id FROM entry WHERE path = ?) WHERE entry = ?", (path, -entry))

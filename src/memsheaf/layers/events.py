@@ -21,7 +21,7 @@ from memsheaf.values import NamedTuple
 
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024
-FILE_LIMIT = 32 * 1024  # each commit journals the whole file
+FILE_LIMIT = 32 * 1024  # a file is read and written whole
 ROUNDS = 100  # so many others may be faster, one after the other
 
 TYPES = (

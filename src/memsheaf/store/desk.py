@@ -11,7 +11,7 @@ from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
 from memsheaf.store.confined import FLUSH, Folder, flush, read_file, walk
-from memsheaf.store.journal import Journal, draft_name, encode
+from memsheaf.store.journal import Head, Journal, draft_name, encode, needle_of
 from memsheaf.store.placing import READ_LIMIT, Placing
 
 PAGE = 4096
@@ -77,7 +77,7 @@ class Desk:
 
     def note(self, commit: Commit) -> None:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
-        self.journal.append(encode(commit, self.boot), durable=True)
+        self.journal.append(encode(commit, self.boot, self.journal.ends_with), durable=True)
 
     def finish(self, *commits: Commit) -> None:
         """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
@@ -97,20 +97,34 @@ class Desk:
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
         """The steps that others made: from where the journal left each path to what is there now.
 
-        The journal is asked, not the caller: whoever lost track can do no harm.
+        With None, those that removed what the journal knows. The journal is asked, not the caller: whoever lost track
+        can do no harm.
         """
         heads = self.journal.heads(paths)
         for path in sorted(heads if paths is None else paths):
+            if paths is None and self._is_there(path):
+                continue
             if step := self._step(path, heads.get(path)):
                 yield step
 
-    def _step(self, path: str, head: Revision | None) -> Revision | None:
+    def _is_there(self, path: str) -> bool:
+        with suppress(OSError, PathRefused), walk(self.root, path) as (folder, name):
+            folder.stat(name)
+            return True
+        return False
+
+    def _step(self, path: str, head: Head | None) -> Revision | None:
         try:
             new = self.present(path)
         except MemsheafError:
             return None  # a link, unreadable, or too large to be kept: listed with its problem
-        before, after = head.after if head else ABSENT, version_of(new)
-        return None if before == after else Revision(path, before, after, head.new if head else None, new)
+        after = version_of(new)
+        if after == (head.version if head else ABSENT):
+            return None
+        # what is derived tells what has not changed; a step begins where the journal itself ends
+        last = self.journal.last_step(path, head) if head else None
+        before = last.after if last else ABSENT
+        return None if before == after else Revision(path, before, after, last.new if last else None, new)
 
     def forget(self, path: str) -> tuple[set[str], dict[Version, bytes]]:
         """Remove a file and its lines from the journal; give the names it had, and what was removed by version."""
@@ -130,7 +144,8 @@ class Desk:
                     texts.setdefault(revision.after, revision.new or b"")
             return commit._replace(revisions=kept) if kept else None
 
-        self.journal.rewrite(without)
+        self.journal.rewrite(without, [needle_of(name) for name in names])
+        self.journal.drop_heads(names)
         if present is not None:
             with walk(self.root, path) as (folder, name):
                 folder.unlink(name)
@@ -140,45 +155,38 @@ class Desk:
 
     def _former_names(self, path: str) -> set[str]:
         """The names a text has had: its own, and removed ones that ended with the text another began with."""
-        first: dict[str, Version] = {}
-        last: dict[str, Version] = {}
-        names = {path}
-        for commit in self.journal.commits():  # newest first
+        names, waiting = {path}, [path]
+        for commit in self.journal.commits(needle_of(path)):
             touched = {step.path for step in commit.revisions}
-            names |= {CATALOG} if path in touched and CATALOG in touched else set()  # it has what that one said
-            for step in commit.revisions:
-                if step.after == ABSENT:
-                    last.setdefault(step.path, step.before)
-                if step.before == ABSENT:
-                    first[step.path] = step.after
-        begun = {first.get(path, ABSENT)} - {ABSENT}
-        while more := {name for name, version in last.items() if name not in names and version in begun}:
-            names |= more
-            begun |= {first.get(name, ABSENT) for name in more} - {ABSENT}
-        return {name for name in names if name == path or self.present(name) is None}
+            if CATALOG in touched and path in touched and self.present(CATALOG) is None:
+                names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
+        while waiting:
+            if not (begun := self._begun(waiting.pop())):
+                continue
+            ended = f'"before": "{begun}", "after": ""'.encode()
+            removed = {
+                step.path
+                for commit in self.journal.commits(ended)
+                for step in commit.revisions
+                if (step.before, step.after) == (begun, ABSENT)
+            }
+            more = [name for name in removed - names if self._ended(name) == begun and self.present(name) is None]
+            names.update(more)
+            waiting += more
+        return names
 
-    def prune(self, cutoff: str) -> int:
-        """Drop texts that were retired before `cutoff`, and say how many revisions lost one."""
-        heads = self.journal.heads()
-        dropped = 0
+    def _begun(self, path: str) -> Version:
+        """The version that a path was first made with, ABSENT when nobody knows."""
+        made = [step.after for step in self._steps(path) if step.before == ABSENT]
+        return made[-1] if made else ABSENT
 
-        def trimmed(commit: Commit) -> Commit:
-            nonlocal dropped
-            if commit.at >= cutoff:
-                return commit
-            kept = tuple(_without_retired(revision, heads) for revision in commit.revisions)
-            dropped += sum(a != b for a, b in zip(kept, commit.revisions, strict=True))
-            return commit if kept == commit.revisions else commit._replace(revisions=kept)
+    def _ended(self, path: str) -> Version:
+        """The version at which a path was last removed, ABSENT when it never was."""
+        return next((step.before for step in self._steps(path) if step.after == ABSENT), ABSENT)
 
-        self.journal.rewrite(trimmed)
-        return dropped
-
-    def older_than_a_day(self, name: str, now: float) -> bool:
-        """Whether a file of the history is missing or was written more than a day ago."""
-        try:
-            return self.history.stat(name).st_mtime < now - 86400
-        except FileNotFoundError:
-            return True
+    def _steps(self, path: str) -> Iterator[Revision]:
+        commits = self.journal.commits(needle_of(path))
+        return (step for commit in commits for step in commit.revisions if step.path == path)
 
     def recover(self) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it."""
@@ -324,11 +332,6 @@ class Desk:
                     os.close(fd)
             finally:
                 folder.sync()
-
-
-def _without_retired(revision: Revision, heads: Mapping[str, Revision]) -> Revision:
-    current = revision.path in heads and heads[revision.path].after == revision.after
-    return revision._replace(old=None, new=revision.new if current else None)
 
 
 def _draft(commit: Commit, number: int) -> str:

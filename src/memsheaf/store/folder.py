@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
@@ -33,13 +33,14 @@ from memsheaf.store import (
     Stamp,
     Version,
     catalogs,
+    folding,
     tombstones,
     uses,
     version_of,
 )
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import Desk
-from memsheaf.store.journal import Journal
+from memsheaf.store.journal import Journal, needle_of
 from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
 from memsheaf.values import NamedTuple
 
@@ -53,7 +54,7 @@ MASS = 6  # so many files that go at once were not each rejected by somebody
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
 _LATEST = (1 << 63) - 1
 ROOT_ALONE = [""]
-PRUNED = "pruned"  # its time tells when retention was last seen to
+PRUNED = "pruned"  # when retention was last seen to
 
 
 def boot_id() -> str:
@@ -159,7 +160,7 @@ class FolderStore:
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
         with self._reading() as journal:
-            for commit in journal.commits(path) if journal else ():
+            for commit in journal.commits(needle_of(path) if path is not None else b"") if journal else ():
                 if path is None:
                     yield commit
                 elif kept := tuple(r for r in commit.revisions if r.path == path):
@@ -167,7 +168,12 @@ class FolderStore:
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
-        found = [commit for commit in self.history() if commit.id.startswith(commit_id)]
+        found: list[Commit] = []
+        with self._reading() as journal:
+            for commit in journal.commits(f'{{"commit": "{commit_id}'.encode("utf-8", "replace")) if journal else ():
+                if commit.id == commit_id:
+                    return commit
+                found.append(commit)
         if len(found) == 1:
             return found[0]
         raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
@@ -198,6 +204,8 @@ class FolderStore:
         for commit in self.history(path) if version else ():
             for revision in commit.revisions:
                 for name, text in ((revision.after, revision.new), (revision.before, revision.old)):
+                    if text is not None and name == version:
+                        return text
                     if text is not None and name.startswith(version):
                         found[name] = text
         if len(found) == 1:
@@ -223,7 +231,7 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes = self._admitted(changes, undoing=bool(undoes))
+        changes, segment = self._admitted(changes, undoing=bool(undoes)), self._segment
         with self._desk() as desk:
             revisions = [desk.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
@@ -234,10 +242,12 @@ class FolderStore:
                 self._settle_if_due(desk)
             if undoes:
                 tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
+        if self._segment != segment:
+            self._note_heads()
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
-        """Journal what others did to these paths, or with None to all that the journal knows.
+        """Journal what others did to these paths, or with None which of all that the journal knows they removed.
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
         touched changes nothing. Gives the last commit, None when there was nothing to say. What somebody removed
@@ -260,6 +270,8 @@ class FolderStore:
                 if bury and len(gone) < MASS:
                     tombstones.add(desk.history, stones)
                 tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
+        if paths is None:
+            self._note_heads()
         return commit
 
     def _note_outside(self, desk: Desk, revisions: tuple[Revision, ...]) -> Commit:
@@ -314,17 +326,47 @@ class FolderStore:
 
         The text a memory has now is never dropped, however old.
         """
+        return self._prune(self._clock(), locked=True)
+
+    def _prune(self, now: float, *, locked: bool = False) -> int:
+        cutoff = _iso(now - self._retention_days * 86400)
+        dropped = 0
+        for work in (folding.fold, folding.trim):
+            while plan := self._tended(partial(work, cutoff=cutoff), locked=locked):
+                dropped += plan.dropped
+        self._note_heads()
         with self._desk() as desk:
-            cutoff = _iso(self._clock() - self._retention_days * 86400)
-            dropped = desk.prune(cutoff)
             tombstones.prune(desk.history, cutoff)
             desk.drop_derived()
             uses.bring_together(desk.history)
             catalogs.trim(desk.history)
             with suppress(FileNotFoundError):
                 desk.history.unlink(PRUNED)
-            stage(desk.history, PRUNED, b"")
+            stage(desk.history, PRUNED, f"{self._clock()}\n".encode())
         return dropped
+
+    def _note_heads(self) -> None:
+        with suppress(StoreFailed, OSError):  # derived: the next one will do
+            self._tended(folding.note_heads)
+
+    def _tended(
+        self, work: Callable[[Folder, Journal], folding.Plan | None], *, locked: bool = False
+    ) -> folding.Plan | None:
+        """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
+
+        What has to be done now is planned with the lock held as well.
+        """
+        if locked:
+            with self._desk() as desk:
+                plan = work(desk.history, desk.journal)
+                desk.journal.close()
+                return plan if plan and folding.put_in_place(desk.history, plan) else None
+        with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
+            plan = work(history, journal) if journal else None
+            if plan:
+                with self._desk() as desk:
+                    return plan if folding.put_in_place(desk.history, plan) else None
+        return None
 
     def publish(
         self, name: str, data: bytes, *, also: Iterable[str] = (), sure: bool = False
@@ -523,9 +565,18 @@ class FolderStore:
                 with self._desk() as desk:
                     desk.settle()
                     self._unsettled = 0
-                    due = desk.older_than_a_day(PRUNED, self._clock())
-                if due:
-                    self.prune()
+                    last, now = self._last_pruned(desk.history), self._clock()
+                self._note_heads()
+                if not last <= now < last + 86400:
+                    # a clock that runs ahead for once tells no more than a day more than the last time
+                    self._prune(min(now, last + 86400))
+
+    def _last_pruned(self, history: Folder) -> float:
+        """When retention was last seen to, 0.0 when it never was."""
+        try:
+            return float(read_file(history, PRUNED, 64) or history.stat(PRUNED).st_mtime)
+        except (FileNotFoundError, ValueError):
+            return 0.0
 
     def _now(self) -> str:
         return _iso(self._clock())

@@ -9,7 +9,11 @@
     {"sealed": true}                   the next segment goes on from here
 
 A commit is decided when its line is on the medium. The line holds both texts, so that it can be carried out
-again after a crash, and undone, without any other line: losing or trimming one never harms another.
+again after a crash, and undone. Where a text was only added to, it holds what was added ("append") and, unless an
+earlier line of the same segment ends with it, the text before: a segment needs no other.
+
+`store/folding.py` keeps what else is here: `archive-*.jsonl`, commits past retention without their texts, `kept`, the
+texts that were current when their commits were archived, and `heads`, where the sealed segments left each path.
 """
 
 from __future__ import annotations
@@ -18,17 +22,19 @@ import json
 import os
 import re
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.names import check_journalled
-from memsheaf.store import Commit, Revision, version_of
+from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
 from memsheaf.values import NamedTuple
 
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
+APPENDED_FROM = 512  # bytes; a shorter text is journalled whole
+KEPT, HEADS = "kept", "heads"
 _ENDLESS = 1 << 40
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _READ = json.JSONDecoder()
@@ -36,8 +42,14 @@ _TAIL = 160  # longer than any mark
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 # where a change begins, and nowhere else: inside a text the quotes would be escaped
-_CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
+CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
+_STEP = re.compile(
+    CHANGED.pattern + rb', "before": "[0-9a-f]*", "after": "([0-9a-f]*)"(?:, "segment": ([0-9]{1,9}))?'
+)
 _COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
+_THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
+_FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
+_FILE = re.compile(r"(journal|archive)-([0-9]{6,9})\.jsonl")
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
@@ -60,19 +72,35 @@ class Unsafe(NamedTuple):
     boot: str
 
 
-def encode(commit: Commit, boot: str) -> bytes:
-    """Write a commit as its line."""
+class Head(NamedTuple):
+    """The version that the journal left a path at, and the segment that says so, 0 when it is archived."""
+
+    version: Version
+    segment: int
+
+
+Text = Callable[[str, Version], bytes | None]
+"""Gives a text of a path by its version, as far as it is known."""
+
+
+def encode(commit: Commit, boot: str, is_known: Callable[[str, Version], bool] = lambda *_: False) -> bytes:
+    """Write a commit as its line. What `is_known` from earlier lines of the segment is not said again."""
     line = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "boot": boot}
     if commit.undoes:
         line["undoes"] = commit.undoes
-    changes = [_encode_revision(revision) for revision in commit.revisions]
+    changes = [_encode_revision(revision, is_known) for revision in commit.revisions]
     # half a surrogate pair in `why` is kept as the escape it would be in JSON
     return _JSON.encode({**line, "changes": changes}).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _encode_revision(revision: Revision) -> dict[str, str]:
+def _encode_revision(revision: Revision, is_known: Callable[[str, Version], bool]) -> dict[str, str]:
     shape = {"path": revision.path, "before": revision.before, "after": revision.after}
-    for key, data in (("old", revision.old), ("new", revision.new)):
+    old, new = revision.old, revision.new
+    texts = {"old": old, "new": new}
+    if old and new and len(old) >= APPENDED_FROM and new.startswith(old):
+        known = is_known(revision.path, revision.before)
+        texts = {"old": None if known else old, "append": new[len(old) :]}
+    for key, data in texts.items():
         if data is not None:
             try:
                 shape[key] = data.decode()
@@ -81,45 +109,108 @@ def _encode_revision(revision: Revision) -> dict[str, str]:
     return shape
 
 
-def decode(line: bytes) -> Commit | None:
-    """Read a commit's line; None for a mark, a torn line, or one that bit rot reached."""
+def encode_head(path: str, version: Version, text: bytes | None = None, segment: int = 0) -> bytes:
+    """Write where a path was left as a line, with its text or with the segment that has it."""
+    shape: dict[str, object] = {**_encode_revision(Revision(path, ABSENT, version, None, text), lambda *_: False)}
+    return _JSON.encode(shape | {"segment": segment} if segment else shape).encode() + b"\n"
+
+
+def decode(line: bytes, text: Text = lambda path, version: None) -> Commit | None:
+    """Read a commit's line; None for a mark, a torn line, or one that bit rot reached.
+
+    What was appended to is given whole where `text` knows what was there before.
+    """
     if not line.startswith(b'{"commit"'):
         return None
     try:
         shape = json.loads(line)
-        revisions = tuple(_decode_revision(change) for change in shape["changes"])
+        revisions = tuple(_decode_revision(change, text) for change in shape["changes"])
         words = [shape["commit"], shape["at"], shape["by"], shape["why"], shape.get("undoes", "")]
         if not all(isinstance(word, str) for word in words) or not _ID.fullmatch(words[0]):
             return None
         return Commit(words[0], words[1], words[2], words[3], revisions, words[4])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
+    except _ROTTEN:
         return None
 
 
-def _decode_step(line: bytes, needle: bytes) -> Revision | None:
-    """One change of a commit's line, by how it begins; None when it does not hold."""
+_ROTTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused)
+
+
+def needle_of(path: str) -> bytes:
+    """How a change of this path begins, and nothing else in a journal."""
+    return b'{"path": ' + json.dumps(path, ensure_ascii=False).encode("utf-8", "surrogatepass") + b","
+
+
+def _shape_of(line: bytes, needle: bytes) -> dict[str, str]:
+    """One change of a line, by how it begins. Raises what `_ROTTEN` names when it does not hold."""
     begin = line.find(needle)
-    following = _CHANGED.search(line, begin + len(needle))
+    following = CHANGED.search(line, begin + len(needle))
+    shape: dict[str, str] = _READ.raw_decode(line[begin : following.start() if following else None].decode())[0]
+    return shape
+
+
+def decode_step(line: bytes, needle: bytes, text: Text = lambda path, version: None) -> Revision | None:
+    """One change of a line, by how it begins; None when it does not hold."""
     try:
-        text = line[begin : following.start() if following else None].decode()
-        return _decode_revision(_READ.raw_decode(text)[0])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused):
+        return _decode_revision(_shape_of(line, needle), text)
+    except _ROTTEN:
         return None
 
 
-def _decode_revision(shape: dict[str, str]) -> Revision:
-    texts = [
-        shape[key].encode() if key in shape else a2b_base64(shape[key + "64"]) if key + "64" in shape else None
-        for key in ("old", "new")
-    ]
+def _text_in(shape: dict[str, str], key: str) -> bytes | None:
+    if key in shape:
+        return shape[key].encode()
+    return a2b_base64(shape[key + "64"]) if key + "64" in shape else None
+
+
+def _decode_revision(shape: dict[str, str], text: Text) -> Revision:
     check_journalled(shape["path"])  # a journal that came with a repository may be hostile
     if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
         raise ValueError("a version is not one")
-    revision = Revision(shape["path"], shape["before"], shape["after"], *texts)
+    old, new, tail = (_text_in(shape, key) for key in ("old", "new", "append"))
+    if tail is not None:
+        old = text(shape["path"], shape["before"]) if old is None else old
+        new = None if old is None else old + tail
+    revision = Revision(shape["path"], shape["before"], shape["after"], old, new)
     for version, data in ((revision.before, revision.old), (revision.after, revision.new)):
         if data is not None and version_of(data) != version:
             raise ValueError("a text does not match its version")
     return revision
+
+
+class Texts:
+    """The texts of one segment, for changes that say only what was appended. Each is a part of the longest."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+        self._known: dict[str, dict[Version, tuple[bytearray, int]]] = {}
+
+    def __call__(self, path: str, version: Version) -> bytes | None:
+        """A text by its version, None when no line up to the last has it."""
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        found = self._known[path].get(version)
+        return bytes(found[0][: found[1]]) if found else None
+
+    def _read(self, path: str) -> dict[Version, tuple[bytearray, int]]:
+        needle = needle_of(path)
+        known: dict[Version, tuple[bytearray, int]] = {}
+        for line in self._lines:
+            if needle not in line:
+                continue
+            with suppress(*_ROTTEN):
+                shape = _shape_of(line, needle)
+                old, new, tail = (_text_in(shape, key) for key in ("old", "new", "append"))
+                if old is not None:
+                    known[shape["before"]] = bytearray(old), len(old)
+                if new is not None:
+                    known[shape["after"]] = bytearray(new), len(new)
+                elif tail is not None and (base := known.get(shape["before"])):
+                    text, size = base
+                    text = text if len(text) == size else text[:size]
+                    text += tail
+                    known[shape["after"]] = text, len(text)
+        return known
 
 
 class Journal:
@@ -127,7 +218,7 @@ class Journal:
 
     def __init__(self, folder: Folder, segment: int = 0) -> None:
         self._folder = folder
-        self.segment = segment or self._last_segment()
+        self.segment = segment or (self.segments() or [1])[-1]
         self.last = ""
         self._fd = -1
         self._size = 0
@@ -191,12 +282,23 @@ class Journal:
         self._advance()
         self._open()
         self._folder.sync()
+        if self.last:  # so that it can tell the last commit before it has one of its own
+            self.append(f'{{"safe": "{self.last}"}}\n'.encode(), durable=False)
+
+    def ends_with(self, path: str, version: Version) -> bool:
+        """Whether the last that the segment says about a path is the text of this version."""
+        data, needle = read_all(self._open(), _ENDLESS), needle_of(path)
+        with suppress(*_ROTTEN):
+            shape = _shape_of(data[max(0, data.rfind(needle)) :].partition(b"\n")[0], needle)
+            return shape["after"] == version and any(key.startswith(("new", "append")) for key in shape)
+        return False
 
     def unsafe(self) -> Unsafe:
         """What came after the last `safe` mark."""
         lines = read_all(self._open(), _ENDLESS).split(b"\n")
+        texts = Texts(lines)
         last = max((n for n, line in enumerate(lines) if line.startswith(b'{"safe"')), default=-1)
-        kept = [(line, commit) for line in lines[last + 1 :] if (commit := decode(line))]
+        kept = [(line, commit) for line in lines[last + 1 :] if (commit := decode(line, texts))]
         boot = str(json.loads(kept[-1][0]).get("boot", "")) if kept else ""
         done = {mark[1].decode() for line in lines[last + 1 :] if (mark := _DONE.fullmatch(line + b"\n"))}
         commits = [commit for _, commit in kept]
@@ -208,85 +310,165 @@ class Journal:
         news = data[max(0, data.rfind(b'\n{"safe"')) :]
         done = _DONE.findall(news)
         paths = set()
-        for found in set(_CHANGED.findall(news)):
+        for found in set(CHANGED.findall(news)):
             with suppress(ValueError, PathRefused):  # rotten, or hostile
                 path = json.loads(found)
                 check_journalled(path)
                 paths.add(path)
         return paths, done[-1][0].decode() if done else ""
 
-    def commits(self, path: str | None = None) -> Iterator[Commit]:
-        """The finished commits, newest first; with `path`, those that touched it."""
-        needle = json.dumps(path, ensure_ascii=False).encode() if path is not None else b""
-        for segment in range(self.segment, 0, -1):
-            newest = segment == self.segment
-            done: set[str] = set()
-            for line in reversed(self._lines(segment)):
-                if newest and (mark := _DONE.fullmatch(line + b"\n")):
-                    done.add(mark[1].decode())
-                elif needle in line and (commit := decode(line)) and (not newest or commit.id in done):
-                    yield commit
+    def commits(self, needle: bytes = b"") -> Iterator[Commit]:
+        """The finished commits, newest first; those whose lines hold `needle`."""
+        for line, texts in self._finished(needle):
+            if commit := decode(line, texts):
+                yield commit
 
-    def heads(self, paths: Collection[str] | None = None) -> dict[str, Revision]:
-        """The last step of every path that the journal knows, or of these; a removed one ends at ABSENT."""
-        if paths is not None and len(paths) <= FEW:
-            return {path: step for path in paths if (step := self._last_step(path))}
-        heads: dict[str, Revision] = {}
-        for commit in self.commits():
-            for revision in commit.revisions:
-                if paths is None or revision.path in paths:
-                    heads.setdefault(revision.path, revision)
-        return heads
-
-    def _last_step(self, path: str) -> Revision | None:
-        """The last finished step of a path. Of a commit of thousands, only this one is decoded."""
-        needle = b'{"path": ' + json.dumps(path, ensure_ascii=False).encode() + b","
-        for segment in range(self.segment, 0, -1):
-            newest = segment == self.segment
+    def _finished(self, needle: bytes) -> Iterator[tuple[bytes, Texts]]:
+        """The lines of finished commits that hold `needle`, newest first, and the texts of their segment."""
+        segments, read = self.segments(), set()
+        for segment in reversed(segments):
+            data = self.data(_name(segment))
+            if data:
+                read.add(segment)
+            if needle not in data:
+                continue
+            lines = data.split(b"\n")[:-1]
+            texts = Texts(lines)
+            newest = segment == segments[-1]
             done: set[bytes] = set()
-            for line in reversed(self._lines(segment)):
+            for line in reversed(lines):
                 if newest and (mark := _DONE.fullmatch(line + b"\n")):
                     done.add(mark[1])
                 elif needle in line and (found := _COMMIT.match(line)) and (not newest or found[1] in done):
-                    step = _decode_step(line, needle)
-                    if step is not None:
-                        return step
+                    yield line, texts
+        for number in reversed(self.segments("archive")):
+            data = self.data(archive_name(number))
+            for folded, lines in reversed(chunks(data)) if needle in data else ():
+                if folded not in read:
+                    yield from ((line, Texts(())) for line in reversed(lines) if needle in line)
+
+    def heads(self, paths: Collection[str] | None = None, *, last: int = 0) -> dict[str, Head]:
+        """Where the journal left every path that it knows, or these; a path that was removed has none.
+
+        With `last`, where that segment left them.
+        """
+        through, data = self.checkpoint()
+        segments = [segment for segment in self.segments() if through < segment <= (last or self.segment)]
+        few = None if paths is None or len(paths) > FEW else [needle_of(path) for path in paths]
+        heads: dict[bytes, Head] = {}
+        for segment in (0, *segments):
+            data = self.data(_name(segment)) if segment else data
+            if few is not None:
+                data = b"\n".join(line for line in data.split(b"\n") if any(one in line for one in few))
+            if segment == self.segment:
+                data = self._in_place(data)
+            for raw, after, place in _STEP.findall(data):
+                heads[raw] = Head(after.decode(), int(place or segment))
+        found = {}
+        for raw, head in heads.items():
+            with suppress(ValueError, PathRefused):  # rotten, or hostile
+                path = json.loads(raw)
+                if head.version and (paths is None or path in paths):
+                    check_journalled(path)
+                    found[path] = head
+        return found
+
+    def _in_place(self, data: bytes) -> bytes:
+        """The lines of the last segment whose commits are in place."""
+        done = {name for name, _ in _DONE.findall(self.data(_name(self.segment)))}
+        lines = data.split(b"\n")
+        return b"\n".join(line for line in lines if (found := _COMMIT.match(line)) and found[1] in done)
+
+    def checkpoint(self) -> tuple[int, bytes]:
+        """The last segment that `heads` was made from, and its lines; without it, what is kept of the archived."""
+        data = self.data(HEADS)
+        found = _THROUGH.fullmatch(data, data.rfind(b"\n", 0, -1) + 1)
+        if found and int(found[1]) < self.segment:
+            return int(found[1]), data
+        return 0, self.data(KEPT)
+
+    def last_step(self, path: str, head: Head) -> Revision | None:
+        """The last finished step of a path: from where `head` says that it is, or else from wherever it is."""
+        needle = needle_of(path)
+        lines = self.data(_name(head.segment)).split(b"\n") if head.segment else []
+        places = ((line, Texts(lines)) for line in reversed(lines) if needle in line)
+        kept = ((line, Texts(())) for line in self.data(KEPT).split(b"\n") if line.startswith(needle))
+        for line, texts in (*places, *kept):
+            step = decode_step(line, needle, texts)
+            if step and step.after == head.version:
+                return step
+        for line, texts in self._finished(needle):
+            if step := decode_step(line, needle, texts):
+                return step
         return None
 
     def damaged(self) -> list[str]:
         """Lines that can no longer be read, as `segment:line`; what surrounds them still can."""
+        marks = (b'{"done"', b'{"safe"', b'{"sealed"', b'{"folded"')
         found = []
-        for segment in range(1, self.segment + 1):
-            for number, line in enumerate(self._lines(segment), 1):
-                if line and not line.startswith((b'{"done"', b'{"safe"', b'{"sealed"')) and not decode(line):
-                    found.append(f"{_name(segment)}:{number}")
+        for name in self.files():
+            for number, line in enumerate(self.data(name).split(b"\n")[:-1], 1):
+                if line and not line.startswith(marks) and not decode(line):
+                    found.append(f"{name}:{number}")
         return found
 
-    def rewrite(self, change: Callable[[Commit], Commit | None]) -> None:
-        """Pass every commit through `change`; None drops it. A segment is replaced whole or not at all."""
-        self.close()
-        for segment in range(1, self.segment + 1):
-            lines = self._lines(segment)
-            new = [_rewritten(line, change) for line in lines]
-            if new != lines:
-                self._replace(segment, (line for line in new if line))
+    def rewrite(self, change: Callable[[Commit], Commit | None], needles: Collection[bytes]) -> None:
+        """Pass every commit of the files that hold a needle through `change`; None drops it.
 
-    def _replace(self, segment: int, lines: Iterable[bytes]) -> None:
+        A file is replaced whole or not at all.
+        """
+        self.close()
+        for name in self.files():
+            data = self.data(name)
+            if any(needle in data for needle in needles) and (new := rewritten(data, change)) != data:
+                self.replace(name, new)
+
+    def drop_heads(self, paths: Collection[str]) -> None:
+        """Take paths out of what is kept about them beside the segments."""
+        needles = tuple(map(needle_of, paths))
+        for name in (KEPT, HEADS):
+            data = self.data(name)
+            if any(needle in data for needle in needles):
+                lines = data.split(b"\n")[:-1]
+                self.replace(name, b"".join(line + b"\n" for line in lines if not line.startswith(needles)))
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a whole file in place, durably."""
         draft = draft_name()
-        fd = self._folder.open_file(draft, CREATE)
-        try:
-            write_all(fd, b"".join(line + b"\n" for line in lines))
-            flush(fd)
-        finally:
-            os.close(fd)
-        self._folder.rename(draft, self._folder, _name(segment))
+        self.write(draft, data)
+        self._folder.rename(draft, self._folder, name)
         self._folder.sync()
 
-    def _lines(self, segment: int) -> list[bytes]:
+    def write(self, name: str, data: bytes) -> None:
+        """Write a new file and flush it."""
+        fd = self._folder.open_file(name, CREATE)
         try:
-            return read_file(self._folder, _name(segment), _ENDLESS).split(b"\n")[:-1]
+            write_all(fd, data)
+            flush(fd)
+        except OSError:
+            self._folder.unlink(name)
+            raise
+        finally:
+            os.close(fd)
+
+    def data(self, name: str) -> bytes:
+        """A file of the journal, empty when it is not there."""
+        try:
+            return read_file(self._folder, name, _ENDLESS)
         except FileNotFoundError:
-            return []
+            return b""
+
+    def files(self) -> list[str]:
+        """The files that hold commits, oldest first."""
+        return [*map(archive_name, self.segments("archive")), *map(_name, self.segments())]
+
+    def segments(self, kind: str = "journal") -> list[int]:
+        """The numbers of the segments that are there, oldest first; or of the archives."""
+        found = (_FILE.fullmatch(entry.name) for entry in self._folder.scan())
+        # a name that we would not write, such as one with more zeros, is not ours
+        return sorted(
+            int(name[2]) for name in found if name and name[1] == kind and name[0] == _name(int(name[2]), kind)
+        )
 
     def _open(self) -> int:
         """The open segment; a new one is made safe from a power cut before anything is in it."""
@@ -317,29 +499,54 @@ class Journal:
         self.close()
         self.segment += 1
 
-    def _last_segment(self) -> int:
-        numbers = [
-            int(entry.name[8:14])
-            for entry in self._folder.scan()
-            if entry.name.startswith("journal-") and entry.name[8:14].isdigit()
-        ]
-        return max(numbers, default=1)
-
 
 def draft_name() -> str:
     """A name no two writers share."""
     return f"draft-{os.urandom(8).hex()}"
 
 
-def _name(segment: int) -> str:
-    return f"journal-{segment:06}.jsonl"
+def _name(number: int, kind: str = "journal") -> str:
+    return f"{kind}-{number:06}.jsonl"
 
 
-def _rewritten(line: bytes, change: Callable[[Commit], Commit | None]) -> bytes:
-    commit = decode(line)
-    if commit is None:
-        return line
-    changed = change(commit)
-    if changed is commit:
-        return line
-    return b"" if changed is None else encode(changed, str(json.loads(line).get("boot", "")))[:-1]
+def segment_name(number: int) -> str:
+    """The file of a segment."""
+    return _name(number)
+
+
+def archive_name(number: int) -> str:
+    """The file of an archive, by its first segment."""
+    return _name(number, "archive")
+
+
+def chunks(data: bytes) -> list[tuple[int, list[bytes]]]:
+    """The lines of an archive, segment by segment."""
+    found = []
+    lines: list[bytes] = []
+    for line in data.split(b"\n")[:-1]:
+        if mark := _FOLDED.fullmatch(line):
+            found.append((int(mark[1]), lines))
+            lines = []
+        else:
+            lines.append(line)
+    return found
+
+
+def rewritten(data: bytes, change: Callable[[Commit], Commit | None]) -> bytes:
+    """The lines of a file with every commit passed through `change`; None drops it."""
+    lines = data.split(b"\n")[:-1]
+    texts = Texts(lines)
+    ends: dict[str, Version] = {}  # where each path was left, by a line that has the text
+    result = []
+    for line in lines:
+        commit = decode(line, texts)
+        changed = change(commit) if commit else None
+        if commit and changed and (changed is not commit or b'", "append' in line):
+            boot = str(json.loads(line).get("boot", ""))
+            if changed is not commit or all(step.new is not None for step in changed.revisions if step.after):
+                line = encode(changed, boot, lambda path, version: ends.get(path) == version)[:-1]
+        if changed or not commit:
+            result.append(line + b"\n")
+        for step in changed.revisions if changed else ():
+            ends[step.path] = step.after if step.new is not None else ""
+    return b"".join(result)

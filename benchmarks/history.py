@@ -1,0 +1,151 @@
+"""What a long past costs: opening, a first list, the first save of a day, undo and log, by the number of commits.
+
+    python -m benchmarks.history                      # 1,000 and 1,000,000 commits, into results/history.md
+    python -m benchmarks.history 1000 20000           # other sizes; nothing is written
+
+The journal is written as the store would have left it: the commits are spread evenly over three years, or all lie
+within retention (`recent`), and change 200 memories of 600 bytes. Retention is then seen to once, as on every day
+before, and each row is measured with everything newly opened. The last row is the longest that a process holds the
+lock that sees to retention three days later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.measure import measure
+from benchmarks.memories import memory
+from memsheaf.config import Settings
+from memsheaf.memory import compose
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import Commit, Revision, version_of
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.journal import SEGMENT_BYTES, encode, segment_name
+
+MEMORIES = 200
+DAY = 86_400.0
+TIMES = 9
+MOST = 2.0
+RESULTS = Path(__file__).parent / "results" / "history.md"
+
+
+def write(root: str, commits: int, days: float) -> None:
+    """Put memories in a folder, and a journal of so many commits that ends a minute ago."""
+    os.makedirs(os.path.join(root, ".history"))
+    texts: dict[str, bytes | None] = {}
+    lines: list[bytes] = []
+    segment, size, begun = 1, 0, time.time() - 60 - days * DAY
+    for number in range(commits):
+        made = memory(number % MEMORIES)
+        path = f"{made.kind}_memory-{number % MEMORIES}.md"
+        body = f"{made.content}\n\nRevision {number // MEMORIES}.\n"
+        header = {"name": made.name, "description": made.description, "kind": made.kind}
+        new = compose(**header, body=body, created="2026-01-01", updated="2026-01-01", source="user").data
+        old = texts.get(path)
+        step = Revision(path, version_of(old), version_of(new), old, new)
+        at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(begun + number * days * DAY / commits))
+        name = f"{number:012x}"
+        lines += [
+            encode(Commit(name, at, "agent", "update", (step,)), "boot"),
+            b'{"done": "%s", "boot": "boot"}\n' % name.encode(),
+        ]
+        texts[path] = new
+        size += len(lines[-2]) + len(lines[-1])
+        if size >= SEGMENT_BYTES or number == commits - 1:
+            mark = b'{"safe": "%s"}\n' % name.encode()
+            ends = b'{"sealed": true}\n' if number < commits - 1 else b""
+            with open(os.path.join(root, ".history", segment_name(segment)), "wb") as file:
+                file.write(b"".join([*lines, mark, ends]))
+            segment, size, lines = segment + 1, 0, []
+    for path, data in texts.items():
+        with open(os.path.join(root, path), "wb") as file:
+            file.write(data or b"")
+
+
+def rows(commits: int, days: float) -> dict[str, float]:
+    """The median milliseconds of each piece of work."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = os.path.join(folder, "home", "user")
+        write(root, commits, days)
+        FolderStore(root).prune()
+        caches = iter(range(1_000))
+
+        def opened(cache: str = "cache") -> Sheaf:
+            settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, cache), embedder="none")
+            return Sheaf.open("user", settings=settings)
+
+        def first_list(_: int) -> None:
+            with opened(f"cache-{next(caches)}") as sheaf:
+                assert len(sheaf.list()) >= MEMORIES
+
+        def just_open(_: int) -> None:
+            opened().close()
+
+        def first_save(number: int) -> None:
+            Path(root, ".history", "pruned").write_text(f"{time.time() - 1.01 * DAY}\n")
+            with opened() as sheaf:
+                sheaf.remember(
+                    f"Save {number}", f"About save {number}", "user", f"Text {number} {os.urandom(9).hex()}."
+                )
+
+        def undo(_: int) -> None:
+            with opened() as sheaf:
+                sheaf.undo()
+
+        def log(_: int) -> None:
+            with opened() as sheaf:
+                assert len(list(sheaf.log(limit=20))) == 20
+
+        works = {"open": just_open, "first list, no index": first_list, "first save of a day": first_save,
+                 "undo": undo, "log --limit 20": log}  # fmt: skip
+        first_list(0)
+        just_open(0)
+        found = {name: measure(work, TIMES).wall_ms for name, work in works.items()}
+        return found | {"lock, longest held by a fold": _longest_lock(root)}
+
+
+def _longest_lock(root: str) -> float:
+    """How long the lock of a folder is held at most, seen from outside, while a process sees to retention."""
+    later = "import time; from memsheaf.store import Change; from memsheaf.store.folder import FolderStore; "
+    command = f"""{later}store = FolderStore({root!r}, clock=lambda: time.time() + 3 * {DAY})
+store.commit([Change('beside.md', b'x', '')], by='user'); store.close()"""
+    longest, held = 0.0, 0.0
+    with open(os.path.join(root, ".history", "lock"), "rb") as file:
+        folding = subprocess.Popen([sys.executable, "-c", command])
+        while folding.poll() is None:
+            now = time.perf_counter()
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_UN)
+                held = now
+            except BlockingIOError:
+                longest = max(longest, now - held)
+            time.sleep(0.0005)
+    assert not folding.returncode
+    return longest * 1000
+
+
+def main(*sizes: int) -> None:
+    """Measure, print a table, and keep it when it was made for the usual sizes."""
+    few, many = sizes or (1_000, 1_000_000)
+    lines = ["# What a long past costs", ""]
+    for title, days in (("Commits spread over three years", 1_095.0), ("All commits within retention", 20.0)):
+        small, large = rows(few, days), rows(many, days)
+        lines += [f"{title}:", "", f"| ms | {few:,} commits | {many:,} commits | times |", "|---|---:|---:|---:|"]
+        lines += [
+            f"| {name} | {small[name]:.1f} | {large[name]:.1f} | {large[name] / small[name]:.2f} |" for name in small
+        ]
+        lines.append("")
+        print("\n".join(lines), flush=True)
+    if not sizes:
+        RESULTS.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
