@@ -245,8 +245,8 @@ COOKIE = r"(?i:cookie)[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?((?:[\w.!$%-]{1,80}=[^\s;
 PAIR = r"(?i)([\w.!$%-]*(?:sess|sid|auth|tok|csrf|jwt)[\w.!$%-]*|)(?:(?<=[;\s:\"'])[\w.!$%-]+)?=([^\s;\"',]{8,})"
 GROUPED = r"(?<![A-Za-z0-9])(?:(?:[A-Z2-7]{4}[ -]){3,15}+[A-Z2-7]{2,4}|(?:[a-z2-7]{4} ){3,15}+[a-z2-7]{2,4})(?![A-Za-z0-9])"
 PREFIXED = (
-    r"(?<![\w/+=.@-])(?!(?:pk|pub|sha|md5|commit|msg|req|cs|phc|css|sc|chunk|file|img)[0-9]{0,3}[_-])"
-    r"[A-Za-z][A-Za-z0-9]{0,11}(?:[_-][A-Za-z0-9]{1,10}){0,3}[_-]([A-Za-z0-9]{30,200}+)(?![\w/+=.-])"
+    r"(?!(?:pk|pub|sha|md5|commit|msg|req|cs|phc|css|sc|chunk|file|img)[0-9]{0,3}[_-])"
+    r"[A-Za-z][A-Za-z0-9]{0,11}(?:[_-][A-Za-z0-9]{1,10}){0,3}[_-]([A-Za-z0-9]{30,200}+)"
 )
 """A word, a separator and a long run: how most providers make their keys, those of tomorrow, too."""
 

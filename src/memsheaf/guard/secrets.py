@@ -253,10 +253,14 @@ def _formatted(view: _View) -> Iterator[_Found]:
             if not _stands_for(match[1], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
     if max(map(len, long)) >= 32:
-        for match in _compiled(PREFIXED).finditer(view.text):
-            if fits(match[1], "random"):
+        for match in _compiled(_ONE_WORD).finditer(view.text):
+            prefixed = _compiled(PREFIXED).fullmatch(match[0])
+            if prefixed and fits(prefixed[1], "random"):
                 yield _as_found(view, "a key or token", *match.span(), "likely")
         yield from _encoded(view)
+
+
+_ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=.-])"
 
 
 def _stands_for(value: str, needle: str) -> bool:
@@ -264,7 +268,7 @@ def _stands_for(value: str, needle: str) -> bool:
     from memsheaf.guard.opaque import is_example, is_name, wordiness
 
     rest = value.removeprefix(needle)
-    if is_example(rest) or (needle == "sk-" and is_name(rest)):
+    if is_example(rest) or (needle == "sk-" and is_name(rest) and (rest.islower() or wordiness(rest) >= 0.6)):
         return True
     if any(map(str.isdigit, rest)):
         return False
@@ -297,7 +301,7 @@ def _is_private(data: str) -> bool:
     """
     from base64 import b64decode
 
-    head = b64decode(data.replace("-", "+").replace("_", "/")[:32])
+    head = b64decode(data.replace("-", "+").replace("_", "/")[:24])
     long = head[1] & 0x7F if head[1] & 0x80 else 0
     inside = head[2 + long :] if head[0] == 0x30 and long < 4 else b""
     return inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
@@ -311,7 +315,7 @@ _RUN_OF_WORDS = (
     r"(?:[a-z]{3,8}(?![A-Za-z]))?"
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
-_OF_CODES = r"(?i)\b(?:2fa|mfa|[th]?otp|authenticator|one-time|set-?up|seed|secret|backup)\b"
+_OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
 _IN_NO_SEED = frozenset(
     "the and for with from your not are was has have had which been should would were their but our its into who never"
     " because where when what being does did them these those than".split()
@@ -332,7 +336,7 @@ def _marked(view: _View) -> Iterator[_Found]:
             for match in _compiled(pattern).finditer(text):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
-                    start = len(text[:start].rstrip("-")) if text[start - 1 : start] == "-" else start
+                    start -= len(_compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
                 if fits(text[start:end], ask):
                     yield _as_found(view, kind, start, end)
     for match in _compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
@@ -341,11 +345,10 @@ def _marked(view: _View) -> Iterator[_Found]:
                 yield _as_found(view, "a cookie", *pair.span(2))
     if "Secret" in text and "ata" in text:
         yield from _in_manifests(view)
-    if _compiled(_OF_SEEDS).search(text):
+    if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
-    for match in _compiled(GROUPED).finditer(text):
-        before = text[max(0, match.start() - 80) : match.start()]
-        if _compiled(_OF_CODES).search(before) and fits(match[0], "seed"):
+    for match in _compiled(GROUPED).finditer(text) if any(word in lowered for word in _OF_CODES.split("|")) else ():
+        if _compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start()) and fits(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span(), "likely")
 
 
@@ -383,16 +386,15 @@ def _in_manifests(view: _View) -> Iterator[_Found]:
 _PASSWORDS = (
     "password", "passwd", "passwort", "passphrase", "passcode", "passord", "mot de passe", "kennwort", "contrasena",
     "senha", "wachtwoord", "heslo", "haslo", "salasana", "adgangskode", "kata sandi", "parola", "sifre",
-)  # fmt: skip
-_TOKENS = ("token", "secret", "key", "credential")
-_FOREIGN_PASSWORDS = (
     "contraseña", "пароль", "пароля", "паролем", "пароли", "密码", "密碼", "口令", "パスワード", "暗証番号",
     "비밀번호", "암호", "كلمة المرور", "كلمة السر", "पासवर्ड", "şifre", "hasło", "lösenord", "jelszó", "κωδικός",
     "סיסמה", "סיסמא", "mật khẩu", "รหัสผ่าน", "parolă",
 )  # fmt: skip
-_FOREIGN_TOKENS = (
-    "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
+_TOKENS = (
+    "token", "secret", "key", "credential", "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
 )  # fmt: skip
+_SHORT = ("pass", "pwd", "pw")
+_ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
     r"|subscription|storage|shared|session|webhook|admin)[ _-]?|[A-Z0-9]_)$"
@@ -434,11 +436,11 @@ _NEAR = 250  # so far behind its word a value may stand that is not assigned
 
 
 @cache
-def _words(*, foreign: bool) -> re.Pattern[str]:
-    """The words that announce a secret, in small letters: group 1 is a password, 2 a short word for one, 3 a token."""
-    passwords = (*_PASSWORDS, *(_FOREIGN_PASSWORDS if foreign else ()))
-    tokens = (*(_FOREIGN_TOKENS if foreign else ()), *_TOKENS)
-    return re.compile(rf"({'|'.join(passwords)})|(?<![a-z])(pass|pwd|pw)(?![a-z])|({'|'.join(tokens)})")
+def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The words that announce a secret, in small letters: group 1 is a password, 2 short for one, 3 a token."""
+    sorts = [[word for word in words if word in sort] for sort in (_PASSWORDS, _TOKENS, _SHORT)]
+    passwords, tokens, short = ("|".join(sort) or "(?!)" for sort in sorts)
+    return re.compile(f"({passwords})|(?<![a-z])({short})(?![a-z])|({tokens})")
 
 
 def _assigned(view: _View) -> Iterator[_Found]:
@@ -446,7 +448,8 @@ def _assigned(view: _View) -> Iterator[_Found]:
     text, lowered, mixed = view.text, view.text.lower(), -1
     if len(lowered) != len(text):  # a few letters become two
         lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    for word in _words(foreign=not text.isascii()).finditer(lowered):
+    words = tuple(word for word in _ANNOUNCING if word in lowered)
+    for word in _announcing(words).finditer(lowered) if words else ():
         at, end = word.span()
         if word[3] == "key" and not _is_key(text[max(0, at - 16) : at]):
             continue
