@@ -123,7 +123,8 @@ _SHAPES = (
     ),
     Format(
         "a JSON Web Token", "eyJ",
-        r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_.-]{6,}+)",
+        r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(eyJ[A-Za-z0-9_-]{6,}+\."
+        r"(?:[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_.-]{6,}+|eyJ[A-Za-z0-9_-]{6,}+))",
     ),
     Format("an Azure key", "ccountKey=", r"ccountKey=([A-Za-z0-9+/]{40,100}={0,2})"),
     Format("an Azure key", "haredAccessKey=", r"haredAccessKey=([A-Za-z0-9+/]{30,100}={0,2})"),
@@ -171,7 +172,7 @@ _IN_BASE64 = r"[A-Za-z0-9+/=]"
 _BETWEEN = r"(?:\s|\\[nr]|[\"'+,>|#*\\])"
 _BODY = rf"(?:{_BETWEEN}*+{_IN_BASE64}{{16,}}+)+(?:{_BETWEEN}++{_IN_BASE64}{{1,15}}(?=\s|\\[nr]|[\"',\\-]|$))?"
 _ITEM = r"(?=[a-z-]*[0-9])[a-z0-9]{4,6}(?:-[a-z0-9]{4,6}){1,4}|(?=[a-z]*[0-9])[a-z0-9]{8,12}|[0-9]{4} [0-9]{4}"
-_LISTED = r"(?:\s|[,;|•*]|-(?=\s)|[0-9]{1,2}[.)](?=\s))"
+_LISTED = r"(?:\s|[,;|•*>]|-(?=\s)|[0-9]{1,2}[.)](?=\s))"
 PLACES = (
     Place(
         "a private key", "private key",

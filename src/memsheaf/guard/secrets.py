@@ -154,7 +154,7 @@ _INVISIBLE = (
 _CLUSTER = r"(?s).[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,8}"
 _ESCAPE = (
     r"%[2-7][0-9A-Fa-f]|&#[xX]0{0,6}[2-7][0-9A-Fa-f];|\\x[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]"
-    r"|&#0{0,6}[0-9]{2,3};|&(?:amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
+    r"|\\[nrt\"'/]|&#0{0,6}[0-9]{2,3};|&(?:amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
 )
 _NAMED = {
     "amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">", "colon": ":", "equals": "=", "lowbar": "_",
@@ -199,6 +199,8 @@ def _character(escape: str) -> str:
     """The character that an escape stands for; the escape itself where that would not be seen."""
     if escape[0] == "&" and escape[1] != "#":
         return _NAMED[escape[1:-1]]
+    if escape[0] == "\\" and len(escape) == 2:
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(escape[1], escape[1])
     digits = escape.strip("%&#xX\\u;") if escape[0] != "&" else escape[2:-1].strip("xX")
     code = int(digits, 10 if escape[:2] == "&#" and escape[2] not in "xX" else 16)
     return chr(code) if 32 <= code < 127 else escape
@@ -320,9 +322,9 @@ _IN_NO_SEED = frozenset(
     "the and for with from your not are was has have had which been should would were their but our its into who never"
     " because where when what being does did them these those than".split()
 )
-_IS_SECRET = r"(?m)[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret[\"']?[ \t]*(?:[,}\r#]|$)"
-_HELD = r"(?m)^([ \t]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{"
-_ENTRY = r"([\s,]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\n\r]|$)"
+_IS_SECRET = r"(?<![\w-])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret(?![\w-])"
+_HELD = r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"
+_ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
 
 
 def _marked(view: _View) -> Iterator[_Found]:
@@ -357,10 +359,14 @@ def _seeds(view: _View) -> Iterator[_Found]:
     text = view.text
     for match in _compiled(_RUN_OF_WORDS).finditer(text):
         spoken_of = _compiled(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
-        words = re.findall("[a-z]+", text[max(spoken_of.end(), match.start()) : match.end()]) if spoken_of else []
-        words = words[words.index("phrase") + 1 :] if "phrase" in words[:2] else words
-        if len(words) in (12, 15, 18, 21, 24) and _IN_NO_SEED.isdisjoint(words):
-            yield _as_found(view, "a wallet's seed phrase", *match.span(), "likely")
+        first = max(spoken_of.end(), match.start()) if spoken_of else match.end()
+        words: list[str] = []
+        for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
+            words += re.findall("[a-z]+", line[0])
+            words = words[1:] if words[:1] == ["phrase"] else words
+            if len(words) in (12, 15, 18, 21, 24) and _IN_NO_SEED.isdisjoint(words):
+                yield _as_found(view, "a wallet's seed phrase", first, first + line.end(), "likely")
+                break
 
 
 def _in_manifests(view: _View) -> Iterator[_Found]:
