@@ -124,7 +124,7 @@ _SHAPES = (
     Format(
         "a JSON Web Token", "eyJ",
         r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(eyJ[A-Za-z0-9_-]{6,}+\."
-        r"(?:[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_.-]{6,}+|eyJ[A-Za-z0-9_-]{6,}+))",
+        r"(?:[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{6,}+(?:\.[A-Za-z0-9_-]++)*+|eyJ[A-Za-z0-9_-]{6,}+))",
     ),
     Format("an Azure key", "ccountKey=", r"ccountKey=([A-Za-z0-9+/]{40,100}={0,2})"),
     Format("an Azure key", "haredAccessKey=", r"haredAccessKey=([A-Za-z0-9+/]{30,100}={0,2})"),
@@ -181,6 +181,7 @@ PLACES = (
         rf"(?:{_BETWEEN}*+-*[ \t]?END [A-Z0-9 ]{{0,60}}-*)?)",
         "",
     ),
+    Place("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", ""),
     Place("a private key", "kty", r"(?<![\w-])[\"']?(?:d|k|p|q|dp|dq|qi)[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w-]{20,}+)", "any"),
     Place(
         "a private key", "</",

@@ -35,7 +35,7 @@ _STANDS_FOR = re.compile(
 )
 # The same for what has the form of a provider's key: too long a word, or too long a run, to come about by chance.
 _EXAMPLE = re.compile(
-    r"(?i)([x*_.-])\1{7}|\.{3,}|…|placeholder|redacted|changeme|example|(?<![a-z0-9])(?-i:your|YOUR)(?![a-z0-9])|replace[-_](?:me|with)"
+    r"(?i)([x*_.-])\1{7}|\.{3}$|…|placeholder|redacted|changeme|example|(?<![a-z0-9])(?-i:your|YOUR)(?![a-z0-9])|replace[-_](?:me|with)"
 )
 _REFERENCE = re.compile(
     r"[\[({<]|\$[A-Z_][A-Z0-9_]*$|\$\{|\$\(|%[A-Z_]{2,}%|![A-Za-z]+$|(?:os|process|import|env|config|settings|self|this|secrets"

@@ -121,17 +121,18 @@ def _in_view(view: _View) -> Iterator[_Found]:
 
 def _merged(found: list[_Found]) -> list[_Found]:
     """Each secret once, in the order of the text: those that share a place are one, called as the first was."""
-    kept: list[_Found] = []
-    for _, each in sorted(enumerate(found), key=lambda one: (one[1].secret.start, one[0])):
-        if not kept or kept[-1].secret.end <= each.secret.start:
-            kept.append(each)
+    kept: list[tuple[int, _Found]] = []
+    for order, each in sorted(enumerate(found), key=lambda one: one[1].secret.start):
+        if not kept or kept[-1][1].secret.end <= each.secret.start:
+            kept.append((order, each))
             continue
-        last = kept[-1]
-        longest = last if len(last.value) >= len(each.value) else each
-        first = min(last, each, key=found.index) if last in found else last
+        number, last = kept[-1]
+        first = last if number < order else each
+        value = max(last.value, each.value, key=len)
         end = max(last.secret.end, each.secret.end)
-        kept[-1] = _Found(Secret(first.secret.kind, last.secret.start, end, first.secret.sure), longest.value)
-    return kept
+        whole = first.secret._replace(start=last.secret.start, end=end)
+        kept[-1] = min(number, order), _Found(whole, value)
+    return [each for _, each in kept]
 
 
 def _as_found(view: _View, kind: str, start: int, end: int, sure: Surety = "certain") -> _Found:
