@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
+from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
@@ -113,6 +113,7 @@ def refuse_secrets(memory: Memory | None, was: Memory | None, why: str = "") -> 
     """
     from memsheaf.guard.secrets import new_secrets
 
+    refuse_large(why)
     old = _APART.join(_told(was)) if was else ""
     told = [*(_told(memory) if memory else ("", "", "", "")), why]
     for secret in new_secrets(_APART.join(told), old):
@@ -135,9 +136,14 @@ def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
 
 
 def dated(text: str, today: str, *, piece: bool = False) -> str:
-    """The text with the date beside days such as "tomorrow"; a piece of one only where it cannot be code."""
+    """The text with the date beside days such as "tomorrow"; a piece of one only where it cannot be code.
+
+    Raises:
+        TextRefused: it is too large to be stored, so nothing else is done with it.
+    """
     from datetime import date
 
+    refuse_large(text)
     if piece and re.search(r"[`=(){}\[\];<>]", text):
         return text
 
@@ -184,6 +190,7 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
     Raises:
         TextRefused: it may not be stored.
     """
+    refuse_large(text, path)
     if not free:
         return _checked(path, text, was) if was else check(path, text)
     try:
@@ -192,8 +199,7 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
         raise TextRefused(f"{path!r} would hold half of a surrogate pair") from None
     if memory.state == "copy":
         raise TextRefused(f"{path!r} is the name of a conflict copy")
-    if len(memory.data) > LIMIT:
-        raise TextRefused(f"{path!r} would be larger than {LIMIT // 1024} KiB")
+    refuse_large(memory.data, path)
     if "\0" in text or not text.strip():
         raise TextRefused(f"{path!r} would hold no text, or zero bytes")
     return memory
@@ -216,8 +222,9 @@ def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
 
 def _places(text: str, piece: str) -> list[int]:
     """The lines at which a piece of text begins."""
-    lines, at = [], text.find(piece)
+    lines, line, done, at = [], 1, 0, text.find(piece)
     while at >= 0:
-        lines.append(text.count("\n", 0, at) + 1)
+        line, done = line + text.count("\n", done, at), at
+        lines.append(line)
         at = text.find(piece, at + len(piece))
     return lines

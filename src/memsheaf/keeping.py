@@ -136,7 +136,7 @@ class Keeper:
         except PathRefused as error:
             from memsheaf.guard.secrets import without_secrets
 
-            raise PathRefused(without_secrets(error.path), error.why) from None
+            raise PathRefused(without_secrets(error.path[:1000]), error.why) from None
 
     def same_name(self, kind: str, name: str) -> Memory | None:
         """The memory that bears this very name: a correction belongs there."""

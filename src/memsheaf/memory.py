@@ -264,14 +264,14 @@ def compose(
         "supersedes": supersedes,
         "reason": reason,
     }
+    refuse_large(body)
     cleaned: dict[str, str | Sequence[str]] = {}
     for key, value in fields.items():
         if value and (clean := clean_field(key, value) if isinstance(value, str) else _clean_list(key, value)):
             cleaned[key] = clean
     page = written(cleaned, body if body.endswith("\n") else body + "\n")
     data = _encoded("", page.head + page.body)
-    if len(data) > LIMIT:
-        raise _refused("", _TOO_LARGE)
+    refuse_large(data)
     memory = Memory("", data, page)
     _check_storable(memory, KINDS, ("name", "description"))
     return memory
@@ -287,6 +287,7 @@ def check(
     Raises:
         TextRefused: it may not be stored; the message says what to change.
     """
+    refuse_large(text, path)
     memory = parse(path, _encoded(path, text))
     if memory.state == "free":
         raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
@@ -294,6 +295,12 @@ def check(
         raise _refused(path, memory.problem)
     _check_storable(memory, kinds, required)
     return memory
+
+
+def refuse_large(text: str | bytes, path: str = "") -> None:
+    """Raise TextRefused for what is too large to be stored: asked first, before any other work is done with it."""
+    if len(text) > LIMIT:
+        raise _refused(path, _TOO_LARGE)
 
 
 def clean_field(label: str, value: str) -> str:
@@ -306,10 +313,10 @@ def clean_field(label: str, value: str) -> str:
         TextRefused: it holds what a reader cannot see, or is too long for its field.
     """
     value = value.strip(" \t\r\n")
-    _require_visible("", label, value)
     limit = _FIELD_LIMITS.get(label, VALUE_LIMIT)
-    if len(value) * 4 > limit and (size := len(value.encode())) > limit:
+    if len(value) * 4 > limit and (size := len(value.encode("utf-8", "surrogatepass"))) > limit:
         raise TextRefused(f"{label} is {size} bytes long; {limit} is the most, so shorten it")
+    _require_visible("", label, value)
     return value
 
 

@@ -232,6 +232,24 @@ def test_a_secret_is_refused_and_the_user_is_told(chat: Chat, sheaf: Sheaf) -> N
     assert files(sheaf) == []
 
 
+SECRETS = [
+    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
+    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
+    if case["expect"] in ("flag", "flag_best_effort")
+]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Remember that {}", "Remember this: {}", "{}\n\nRemember that.", "Actually, it is {}", "Forget {}", "Search for {}"],
+)
+def test_no_secret_of_the_corpus_is_kept_or_said_again(chat: Chat, sheaf: Sheaf, said: str) -> None:
+    for text, value in SECRETS:
+        assert value not in chat.say(said.replace("{}", text))
+        chat.said.clear()
+    assert files(sheaf) == []
+
+
 def test_what_is_of_the_moment_is_refused_and_the_user_is_told(chat: Chat, sheaf: Sheaf) -> None:
     assert "not worth keeping" in chat.say("Remember that the build is broken right now.")
     assert files(sheaf) == []

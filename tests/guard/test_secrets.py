@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re._parser as parser  # type: ignore[import-not-found]
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsheaf.guard.formats import FORMATS, Format
 from memsheaf.guard.opaque import is_password, is_placeholder, is_striking, is_token
 from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
 
@@ -47,6 +50,64 @@ def test_every_secret_of_the_corpus_is_found_whole(case: dict[str, Any]) -> None
 @pytest.mark.parametrize("case", BENIGN, ids=named)
 def test_nothing_benign_in_the_corpus_is_taken_for_a_secret(case: dict[str, Any]) -> None:
     assert find_secrets(text_of(case)) == []
+
+
+def drawn(pattern: Any, chance: random.Random) -> str:
+    """A text that a parsed pattern matches, as short as it may be, with its characters drawn at random."""
+    text = ""
+    for kind, about in pattern:
+        match str(kind):
+            case "LITERAL":
+                text += chr(about)
+            case "NOT_LITERAL":
+                text += chance.choice("aB3")
+            case "IN":
+                text += chance.choice(_characters(about))
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                least, _, (*_, (inside, choices)) = about
+                if str(inside) == "IN" and len(about[2]) == 1:
+                    text += "".join(chance.choices(_characters(choices), k=least))
+                else:
+                    text += "".join(drawn(about[2], chance) for _ in range(least))
+            case "SUBPATTERN":
+                text += drawn(about[-1], chance)
+            case "BRANCH":
+                text += drawn(chance.choice(about[1]), chance)
+    return text
+
+
+def _characters(choices: Any) -> str:
+    if str(choices[0][0]) == "NEGATE":
+        return "aB3"
+    ranges = [about if str(kind) == "RANGE" else (about, about) for kind, about in choices]
+    return "".join(chr(code) for first, last in ranges for code in range(first, last + 1))
+
+
+def format_named(known: Format) -> str:
+    return f"{known.kind}-{known.needle}"
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=format_named)
+def test_no_random_value_of_a_format_is_missed(known: Format) -> None:
+    chance, pattern = random.Random(16), parser.parse(known.pattern)
+    values = [drawn(pattern, chance).rstrip("\n") for _ in range(1000)]
+
+    shown = without_secrets("".join(f"see {value} there\n" for value in values))
+
+    assert [value for value in values if value in shown] == []
+
+
+TORN = [known for known in FORMATS if "://" not in known.pattern and "PuTTY" not in known.kind]
+
+
+@pytest.mark.parametrize("known", TORN, ids=format_named)
+def test_a_token_that_is_broken_over_two_lines_is_removed_whole(known: Format) -> None:
+    chance, pattern = random.Random(17), parser.parse(known.pattern)
+    for value in [drawn(pattern, chance).rstrip("\n") for _ in range(3)]:
+        place = (len(known.needle) + len(value)) // 2
+        first, second = value[:place], value[place:]
+        for text in (f"{first}\n{second}", f"> {first}\n> {second}\n> and so on", f"'{first}' +\n '{second}'"):
+            assert second not in without_secrets(f"It is {text}\n"), text
 
 
 def test_a_person_s_number_is_a_finding_only_when_that_is_asked_for() -> None:
@@ -253,6 +314,29 @@ def test_a_value_is_judged_by_how_it_looks() -> None:
         "a\n",
         "auth=",
         "１",
+        "token=",
+        "token a1",
+        "pw ",
+        "key_",
+        "secret\\n",
+        "abcdefgh ",
+        "ghp_a\n",
+        "AKIAA\n",
+        "glpat-aaaaaaaaaaaaaaaa\n",
+        "---- BEGIN ",
+        "kind: Secret\ndata:\n",
+        "a: b\n  ",
+        "Cookie: a=b; ",
+        "Authorization: ",
+        "WIFI:S:;",
+        "a:1:b:c:",
+        "JBSW ",
+        "backup code:\n",
+        "MII",
+        "<D>",
+        "密码",
+        "(((",
+        '"',
     ],
 )
 def test_a_text_four_times_as_long_takes_about_four_times_as_long(unit: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 
 from memsheaf.agent.events import Called, Calling, Event, Noted, Text
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.llm.talk import Call, Request, Said, Spoken, Step, Talker
 from memsheaf.tools import Answer
@@ -121,7 +122,10 @@ class Steps:
 
     def _run(self, call: Call) -> Iterator[Event]:
         arguments = _arguments(call)
-        shown = arguments or {}
+        shown = {
+            name: without_secrets(value) if isinstance(value, str) else value
+            for name, value in (arguments or {}).items()
+        }
         yield Calling(call.id, call.tool, self._hands.line(call.tool, shown), shown)
         began = time.monotonic()
         if arguments is None:

@@ -15,12 +15,18 @@ A week is given by its Monday, a month as 2026-11, a quarter as 2026-Q4, a year 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
+from heapq import merge
+from itertools import islice
 
 from memsheaf.guard.spoken import spoken
 from memsheaf.values import NamedTuple
+
+MOST = 1_000
+"""How many relative dates of a text are looked at: no note has as many."""
 
 # No relative date does without one of these, so most texts cost a few substring tests.
 _STEMS = (
@@ -216,6 +222,8 @@ _DATE_BEHIND = (
 _DATE_BEFORE = (
     rf"(?:\d{{4}}-\d\d(?:-\d\d)?|\d{{1,2}}月\d{{1,2}}[日号]|\b(?:{_MONTHS})[a-z]*\.? \d{{1,2}})[\s,(（=:]{{0,3}}$"
 )
+_NAMED_BEFORE = r"(?:\bthe|\bthan|\bof last|[\"'“‘「]) ?$"
+_SENTENCE_END = r"[.!?;\n。！？；]"
 _EVENTS = (
     r"['’]s (?:outage|incident|release|deploy\w*|meeting|demo|stand-?up|deadline|call|review|freeze|launch|budget"
     r"|plan|talk|workshop|migration|maintenance|session)\b"
@@ -255,16 +263,17 @@ def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
     if not any(stem in lowered for stem in stems):
         return
     said = spoken(lowered)
-    found = list(_matches(_SPACED, _STEMS, said))
+    found = _matches(_SPACED, _STEMS, said)
     if not text.isascii():
-        found += _matches(_UNSPACED, _STEMS_UNSPACED, said)
-        found.sort(key=lambda each: each[0].start())
-    for match, rule in found:
-        if _is_meant(text, said, match, rule):
+        found = merge(found, _matches(_UNSPACED, _STEMS_UNSPACED, said), key=lambda each: each[0].start())
+    places: dict[str, list[int]] = {}
+    for match, rule in islice(found, MOST):
+        if _is_meant(text, said, match, rule, places):
             end = match.end()
             yield end + 2 * (said[end : end + 2] in ("'s", "’s")), match[0], rule
 
 
+@cache
 def _brackets(rule: _Rule) -> str:
     return " ({})" if rule in _SPACED else "（{}）"
 
@@ -279,34 +288,47 @@ def _lower(text: str) -> str:
 
 def _matches(rules: tuple[_Rule, ...], stems: tuple[str, ...], said: str) -> Iterator[tuple[re.Match[str], _Rule]]:
     """What the rules find, line by line: most lines have no stem, and cost next to nothing."""
-    start = 0
-    for line in said.split("\n"):
+    start, stems = 0, tuple(stem for stem in stems if stem in said)
+    for line in said.split("\n") if stems else ():
         if any(stem in line for stem in stems):
             for match in _pattern(rules is _SPACED).finditer(said, start, start + len(line)):
                 yield match, rules[(match.lastindex or 1) - 1]
         start += len(line) + 1
 
 
-def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
-    """Whether the words at a place mean one day, and nobody wrote it beside them."""
+def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: dict[str, list[int]]) -> bool:
+    """Whether the words at a place mean one day, and nobody wrote it beside them.
+
+    `places` remembers where in the text words stand that decide this: each is looked for once.
+    """
     start, end = match.span()
-    before, after = said[max(0, start - 200) : start], said[end : end + 200]
-    if _compiled(_DATE_BEHIND).match(after) or _compiled(_DATE_BEFORE).search(before):
+    if _compiled(_DATE_BEHIND).match(said, end) or _compiled(_DATE_BEFORE).search(said[max(0, start - 40) : start]):
         return False
-    if _is_title(text, start, end) or _compiled(r"(?:\bthe|\bthan|\bof last|[\"'“‘「]) ?$").search(before):
+    if _is_title(text, start, end) or _compiled(_NAMED_BEFORE).search(said[max(0, start - 12) : start]):
         return False
-    if _compiled(r"\s+(?:of|des|der|du|de|del)\b").match(after) and rule.unit.startswith(("weekday", "week")):
+    if rule.unit.startswith("week") and _compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
         return False
-    if after[:1] in "'’" and after[1:2] == "s" and not _compiled(_EVENTS).match(after):
+    if said[end : end + 2] in ("'s", "’s") and not _compiled(_EVENTS).match(said, end):
         return False
-    sentence = re.split(r"[.!?;\n。！？；]", before)[-1] + match[0] + re.split(r"[.!?;\n。！？；]", after)[0]
-    if _compiled(_HABIT).search(sentence):
+
+    def holds(pattern: str) -> bool:
+        """Whether the sentence, as far as it is near, has such a word."""
+        first = _next(places, _SENTENCE_END, said, start, -1) + 1
+        last = _next(places, _SENTENCE_END, said, end, 0)
+        return _next(places, pattern, said, max(first, start - 200), 0) < min(last, end + 200)
+
+    if holds(_HABIT):
         return False
     if rule.doubtful:
-        return bool(_compiled(_COMING).search(sentence)) and not _compiled(_SPAN).search(sentence)
-    if "{n}" in rule.words:
-        return not _compiled(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b").search(sentence)
-    return True
+        return holds(_COMING) and not holds(_SPAN)
+    return "{n}" not in rule.words or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
+
+
+def _next(places: dict[str, list[int]], pattern: str, said: str, at: int, step: int) -> int:
+    """Where a pattern is next found from a place on, or with step -1 last before it; else an end of the text."""
+    if pattern not in places:
+        places[pattern] = [-1, *(match.start() for match in _compiled(pattern).finditer(said)), len(said)]
+    return places[pattern][bisect_left(places[pattern], at) + step]
 
 
 def _is_title(text: str, start: int, end: int) -> bool:
@@ -314,13 +336,14 @@ def _is_title(text: str, start: int, end: int) -> bool:
     words = text[start:end]
     if not words[:1].isupper():
         return False
-    before = text[:start].rstrip(" \t*_#->•([")
+    before = text[max(0, start - 80) : start].rstrip(" \t*_#->•([")
     if before and before[-1] not in "\n.!?:;。！？":
         return True
     after = text[end : end + 2]
     return words.isupper() or (" " not in words and (after[1:].isupper() or (words == "Morgen" and after[:1] != " ")))
 
 
+@lru_cache(maxsize=256)
 def _meant(rule: _Rule, words: str, today: date) -> str:
     """What the words mean, as it is written beside them."""
     steps = rule.steps * (_number(words) if "{n}" in rule.words else 1)

@@ -1,7 +1,8 @@
-"""Whether a value is a secret, when all there is to go by is the value and the word it is assigned to.
+"""Whether a value is a secret, when all there is to go by is the value and the word or place where it stands.
 
 A password is what nobody would write for another reason. What stands for one (`<your-key>`, `${TOKEN}`, `xxxx`,
-`config.api_key`), names a technique (`sha256`), a file or a thing (`color-blue-500`) is not one.
+`config.api_key`), names a technique (`sha256`), a file or a thing (`color-blue-500`) is not one. Letters at random
+are told from words by the pairs that they come in.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from functools import lru_cache
 
 # Words with digits in them that are words, longest first where one begins another.
 _TECHNICAL = re.compile(
@@ -31,15 +33,19 @@ _STANDS_FOR = re.compile(
     r"(?i)x{4,}|\*{3,}|•{2,}|\.{3,}|…|_{4,}|-{4,}|(?<![a-z0-9])your(?![a-z0-9])|yourkey|yourtoken|placeholder"
     r"|change[-_]?me|redacted|insert[-_]|replace[-_]?(?:me|with)|(?<![a-z])dummy|example|(?<![a-z])todo(?![a-z])"
 )
+# The same for what has the form of a provider's key: too long a word, or too long a run, to come about by chance.
+_EXAMPLE = re.compile(
+    r"(?i)([x*_.-])\1{7}|\.{3}$|…|placeholder|redacted|changeme|example|(?<![a-z0-9])(?-i:your|YOUR)(?![a-z0-9])|replace[-_](?:me|with)"
+)
 _REFERENCE = re.compile(
     r"[\[({<]|\$[A-Z_][A-Z0-9_]*$|\$\{|\$\(|%[A-Z_]{2,}%|![A-Za-z]+$|(?:os|process|import|env|config|settings|self|this|secrets"
     r"|vars?|local|data|args|options|params|request|req|props|state|ctx|context)(?:\.[A-Za-z_]|\?\.)|[A-Za-z][A-Za-z0-9+.-]{1,20}:/"
-    r"|arn:|vault:|ssm:|op:|file:|enc:|sha(?:1|256|384|512)[:-]|md5:|\$(?:2[abxy]|argon2|pbkdf2|scrypt|apr1|[1567y])\$|~?/|\.{1,2}/|@"
+    r"|arn:|vault:|ssm:|op:|file:|enc:|sha(?:1|256|384|512)[:-]|md5:|\$(?:2[abxy]|argon2|pbkdf2|scrypt|apr1|[1567y])\$|\.{1,2}/|@"
 )
 _CODE = re.compile(r"[A-Za-z_][\w.]*(?:[(\[{]|=(?![=]|$))")  # a call, or an argument by its name
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}")
 _FILE = re.compile(
-    r"(?i).*\.(?:md|txt|py|js|tsx?|go|rs|java|rb|c|h|cc|cpp|json|ya?ml|toml|ini|cfg|conf|env|pem|key|crt|sh|sql|html?|xml"
+    r"(?i)\.(?:md|txt|py|js|tsx?|go|rs|java|rb|c|h|cc|cpp|json|ya?ml|toml|ini|cfg|conf|env|pem|key|crt|sh|sql|html?|xml"
     r"|lock|log|kdbx|gpg|asc|zip|gz|com|org|net|io|dev|local|internal)$"
 )
 _NUMBERED = re.compile(r"v?[0-9]+(?:[.,:/x-][0-9]+)*[A-Za-z%+]{0,3}$")
@@ -48,6 +54,67 @@ _OBJECT = re.compile(r"[a-z]{2,}(?:-[a-z0-9]{1,12})+")  # what runs in a cluster
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _CHUNK = re.compile(r"[A-Za-z]+[0-9]{0,4}|[0-9]{1,6}")
 _SPECIAL = re.compile(r"[!#$%^&*?+~=@]")
+# The letters that follow each other in three of four pairs of English words and names in code; at random it is one in five.
+_PAIRS = frozenset(
+    re.findall(
+        "..",
+        "abacadaialamanaparasatbeblcacechckclcoctdadedidodseaecedeeefelemeneperesetevexfffifogehahehihoicidieigiliminio"
+        "irisitivkelalelilllolymamemimompnancndnengninonsntocodolomonoooporosotouowpapeplpoppprptrarerirmrorsrtsascsesh"
+        "sisospssstsutatethtitotrtsttulunurusutve",
+    )
+)
+_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+@lru_cache(maxsize=512)
+def fits(value: str, ask: str) -> bool:
+    """Whether a value is what is asked for: "any" secret, a "password" (an "exact" one), a "token"; what is "striking",
+    "random", or "held" as base64 or plain text by a place for secrets; or a "pair", base64 of `name:word`.
+
+    >>> fits("<your-token>", "any"), fits("fluffy1987", "password"), fits("color-blue-500", "token")
+    (False, True, False)
+    """
+    if not ask:
+        return True
+    if ask in ("password", "exact"):
+        return is_password(value, exact=ask == "exact")
+    if ask in ("token", "striking"):
+        return is_token(value) if ask == "token" else is_striking(value)
+    if ask in ("example", "held") and is_example(value):
+        return False
+    if ask == "seed":  # in groups, as programs show it
+        bare = re.sub("[ -]", "", value)
+        return len(set(bare)) > 5 and (_has_digit(bare) or wordiness(bare) < 0.4)
+    if ask == "rest":  # of a token that is broken over two lines, in a line of its own
+        return not (re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]+", value) and (len(value) < 4 or wordiness(value) >= 0.4)) and bool(
+            re.search("[A-Za-z0-9]", value) and not is_example(value)
+        )
+    if ask not in ("example", "held") and is_placeholder(value):
+        return False
+    if is_weak(value) or value[:1] in "$<{[%" or (len(value) < 6 and value.islower()):
+        return False
+    if ask == "held":
+        inner = base64_text(value) if len(value) % 4 == 0 else ""
+        return len(value) > 5 and not is_weak(inner) and not (is_name(value) and value.islower())
+    if ask == "random":
+        sorts = (str.islower, str.isupper, str.isdigit)
+        return all(any(map(sort, value)) for sort in sorts) and wordiness(value) < 0.4
+    if ask == "credential":  # in a header that is made for one
+        return is_token(value) or (len(value) >= 32 and not value.isalpha())
+    return ask in ("any", "example") or ":" in base64_text(value)
+
+
+def base64_text(value: str) -> str:
+    """What is written in base64, as far as it is text in ASCII; else ""."""
+    from base64 import b64decode
+    from binascii import Error
+
+    data = value.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        text = b64decode(data + "=" * (-len(data) % 4)).decode("ascii")
+    except (Error, ValueError):
+        return ""
+    return text if text.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
 
 
 def is_placeholder(value: str) -> bool:
@@ -61,6 +128,11 @@ def is_placeholder(value: str) -> bool:
     if "fake" not in value.lower() and _WEAK.fullmatch(value):
         return True
     return value[:1] == "<" or "${" in value or "{{" in value or bool(_STANDS_FOR.search(value))
+
+
+def is_example(rest: str) -> bool:
+    """Whether what follows the beginning of a provider's key only shows how one looks."""
+    return len(set(rest)) <= 3 or bool(_EXAMPLE.search(rest))
 
 
 def is_weak(value: str) -> bool:
@@ -110,11 +182,19 @@ def _may_be_secret(value: str, least: int) -> bool:
     """Whether it is long enough, and neither a placeholder nor a way to something else."""
     if len(value) < least or not value.isascii() or is_placeholder(value):
         return False
-    if _REFERENCE.match(value) or _EMAIL.fullmatch(value) or _FILE.match(value):
+    if _REFERENCE.match(value) or _EMAIL.fullmatch(value) or _FILE.search(value) or _is_path(value):
         return False
     if _CODE.match(value) or "()" in value:
         return False
     return not (_NUMBERED.match(value) and not re.fullmatch("[0-9]{6,}", value))
+
+
+def _is_path(value: str) -> bool:
+    """Whether it leads to a file: most of what stands between its slashes are names."""
+    if not value.startswith(("/", "~/")):
+        return False
+    pieces = [piece for piece in value.lstrip("~").split("/") if piece]
+    return sum(len(piece) for piece in pieces if is_name(piece)) * 2 >= sum(map(len, pieces))
 
 
 def is_name(value: str) -> bool:
@@ -137,13 +217,25 @@ def _has_digit(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether letters follow each other as in no language: many of them, hardly a vowel, or case at random."""
+    """Whether letters follow each other as in no word: many of them, in unusual pairs, hardly a vowel, or odd case."""
     letters = "".join(filter(str.isalpha, value))
     if len(letters) < 12:
         return False
     vowels = sum(letter in "aeiouyAEIOUY" for letter in letters)
     turns = len(re.findall(r"[a-z][A-Z]|[A-Z](?=[a-z])", value))
-    return _entropy(value) >= 3.2 and (vowels * 6 < len(letters) or turns * 5 > len(letters) * 2)
+    odd = vowels * 6 < len(letters) or turns * 5 > len(letters) * 2 or wordiness(value) < 0.3
+    return odd and _entropy(value) >= 3.2
+
+
+def wordiness(value: str) -> float:
+    """The share of pairs of letters that are usual in words, of all pairs.
+
+    >>> wordiness("getUserAuthenticationToken") > 0.5 > wordiness("qXvKpTzGwJhRbYdNcFmL")
+    True
+    """
+    pairs = sum(pair.isalpha() for pair in map("".join, zip(value, value[1:], strict=False)))
+    usual = sum(run[at : at + 2] in _PAIRS for run in map(str.lower, _RUN.findall(value)) for at in range(len(run) - 1))
+    return usual / max(pairs, 1)
 
 
 def _entropy(value: str) -> float:

@@ -1,16 +1,16 @@
 """Secrets in a text: found before it reaches a disk, a log, an index or a model.
 
-Three ways to be found: a known format (`formats.py`), a place where only a secret stands (a private key, the
-password in an address), and a value that is assigned to a word such as *password* and looks like one (`opaque.py`).
-The text is read as people and programs would: without invisible characters, with compatibility forms folded, line
-breaks inside a token and escapes undone. Every step looks at a bounded piece, so hostile texts take no longer.
+Three ways to be found: a known format, a place where only a secret stands (both in `formats.py`), and a value that is
+assigned to a word such as *password* and looks like one (`opaque.py`). The text is read as people and programs would:
+without invisible characters, with compatibility forms folded, escapes undone, and what is broken over two lines put
+together. Every step is one pass, or looks at a bounded piece, so hostile texts take no longer.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from memsheaf.values import NamedTuple
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     Surety = str
 
-SHORTEST = 16  # of what is known by its format
+SHORTEST = 14  # of what is known by its format
 
 
 REMOVED = "[removed: "
@@ -46,7 +46,7 @@ class _View(NamedTuple):
     origins: list[int] | None = None
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        return (start, end) if self.origins is None else (self.origins[start], self.origins[end])
+        return (start, end) if self.origins is None else (self.origins[start], self.origins[end - 1] + 1)
 
 
 class _Found(NamedTuple):
@@ -79,9 +79,11 @@ def without_secrets(text: str) -> str:
 
 def removed(text: str, secrets: list[Secret]) -> str:
     """The text without these secrets."""
-    for secret in reversed(secrets):
-        text = f"{text[: secret.start]}{REMOVED}{secret.kind}]{text[secret.end :]}"
-    return text
+    pieces, done = [], 0
+    for secret in secrets:
+        pieces += text[done : secret.start], f"{REMOVED}{secret.kind}]"
+        done = secret.end
+    return "".join([*pieces, text[done:]])
 
 
 def _scan(text: str, *, pii: bool = False) -> list[_Found]:
@@ -102,35 +104,35 @@ def _in_text(view: _View, pii: bool) -> list[_Found]:
     found = [*_in_view(view)]
     if decoded := _decoded(view):
         found += _in_view(decoded)
-    if seams := _joined(view):
-        found += _formatted(seams, seams.text.split())
+    if closed := _replaced(view, _SEAM, _seam):
+        found += _formatted(closed)
+        found += _assigned(closed)
     if pii:
         found += _personal(view)
-    return _without_overlaps(found) if len(found) > 1 else found
+    return _merged(found) if len(found) > 1 else found
 
 
 def _in_view(view: _View) -> Iterator[_Found]:
-    words, lowered = view.text.split(), view.text.lower()
-    yield from _marked(view, lowered)
-    yield from _formatted(view, words)
-    yield from _assigned(view, lowered)
-    yield from _beside(view, words, lowered)
+    yield from _marked(view)
+    yield from _formatted(view)
+    yield from _assigned(view)
+    yield from _beside(view)
 
 
-def _without_overlaps(found: list[_Found]) -> list[_Found]:
-    """Each secret once: the first that was found of those that share a place, in the order of the text."""
-    from bisect import bisect
-
-    kept: list[_Found] = []
-    starts: list[int] = []
-    for each in found:
-        at = bisect(starts, each.secret.start)
-        before = at > 0 and kept[at - 1].secret.end > each.secret.start
-        behind = at < len(kept) and kept[at].secret.start < each.secret.end
-        if not before and not behind:
-            kept.insert(at, each)
-            starts.insert(at, each.secret.start)
-    return kept
+def _merged(found: list[_Found]) -> list[_Found]:
+    """Each secret once, in the order of the text: those that share a place are one, called as the first was."""
+    kept: list[tuple[int, _Found]] = []
+    for order, each in sorted(enumerate(found), key=lambda one: one[1].secret.start):
+        if not kept or kept[-1][1].secret.end <= each.secret.start:
+            kept.append((order, each))
+            continue
+        number, last = kept[-1]
+        first = last if number < order else each
+        value = max(last.value, each.value, key=len)
+        end = max(last.secret.end, each.secret.end)
+        whole = first.secret._replace(start=last.secret.start, end=end)
+        kept[-1] = min(number, order), _Found(whole, value)
+    return [each for _, each in kept]
 
 
 def _as_found(view: _View, kind: str, start: int, end: int, sure: Surety = "certain") -> _Found:
@@ -152,19 +154,19 @@ _INVISIBLE = (
 # one character with the marks and vowels that it composes with
 _CLUSTER = r"(?s).[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,8}"
 _ESCAPE = (
-    r"%([2-7][0-9A-Fa-f])|&#[xX]0{0,6}([2-7][0-9A-Fa-f]);|\\x([2-7][0-9A-Fa-f])|\\u00([2-7][0-9A-Fa-f])"
-    r"|&#0{0,6}([0-9]{2,3});|&(amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
+    r"%[2-7][0-9A-Fa-f]|&#[xX]0{0,6}[2-7][0-9A-Fa-f];|\\x[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]"
+    r"|\\[nrt\"'/]|&#0{0,6}[0-9]{2,3};|&(?:amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
 )
 _NAMED = {
     "amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">", "colon": ":", "equals": "=", "lowbar": "_",
     "hyphen": "-", "sol": "/", "plus": "+",
 }  # fmt: skip
-# a line break with what indents or quotes the next line, or the seam of two strings, inside a token
+# A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
+# in its line, and whether that is all.
 _SEAM = (
-    r"(?<=[A-Za-z0-9+/_=.-])(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n|[\"'][ \t]{0,4}\+?[ \t\r\n]{0,16}[\"'])"
-    r"(?=[A-Za-z0-9+/_=.-])"
+    r"(?<=[A-Za-z0-9+/_=.~%-]{6})(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n|[\"'][ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
+    r"(?=([A-Za-z0-9+/_=.~%-]{2,200}+)([\"'`,;)\]} \t]{0,4}(?:\\?\r?\n|\\n|$))?)"
 )
-_STRINGS = r"[\"'][ \t]{0,4}\+[ \t\r\n]{0,16}[\"']"
 
 
 def _normal(text: str) -> _View:
@@ -186,29 +188,50 @@ def _normal(text: str) -> _View:
 def _decoded(view: _View) -> _View | None:
     """The text with escapes for ASCII undone: percent, HTML, backslash; None when it has none."""
     text = view.text
-    if "%" not in text and "&" not in text and "\\" not in text:
-        return None
-
-    def meant(escape: re.Match[str]) -> str:
-        if escape[6]:
-            return _NAMED[escape[6]]
-        code = int(escape[5]) if escape[5] else int(next(filter(None, escape.groups())), 16)
-        return chr(code) if 32 <= code < 127 else escape[0]
-
-    return _replaced(view, _ESCAPE, meant)
+    return _replaced(view, _ESCAPE, _meant) if "%" in text or "&" in text or "\\" in text else None
 
 
-def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str] | None) -> _View | None:
-    """The view with each match replaced by what it means, or by nothing; None when there is no match."""
+def _meant(match: re.Match[str]) -> str:
+    return _character(match[0])
+
+
+@cache
+def _character(escape: str) -> str:
+    """The character that an escape stands for; the escape itself where that would not be seen."""
+    if escape[0] == "&" and escape[1] != "#":
+        return _NAMED[escape[1:-1]]
+    if escape[0] == "\\" and len(escape) == 2:
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(escape[1], escape[1])
+    digits = escape.strip("%&#xX\\u;") if escape[0] != "&" else escape[2:-1].strip("xX")
+    code = int(digits, 10 if escape[:2] == "&#" and escape[2] not in "xX" else 16)
+    return chr(code) if 32 <= code < 127 else escape
+
+
+def _seam(match: re.Match[str]) -> str:
+    """Nothing, where what follows belongs to the token before it; else the seam as it is."""
+    from memsheaf.guard.formats import begun
+    from memsheaf.guard.opaque import fits
+
+    if "\n" not in match[0] and "n" not in match[0]:
+        return ""
+    if match[2] is not None:
+        return "" if fits(match[1], "rest") else match[0]
+    before = match.string[max(0, match.start() - 80) : match.start()].split()
+    torn = before and len(match[1]) >= 8 and fits(match[1], "token")
+    return "" if torn and any(len(known.needle) > 3 for known in begun(before[-1])) else match[0]
+
+
+def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str]) -> _View | None:
+    """The view with each match replaced by what it means; None when nothing changes."""
     text, at = view.text, 0
     pieces: list[str] = []
     origins: list[int] = []
     for match in _compiled(pattern).finditer(text):
-        piece = meant(match) if meant else ""
-        pieces += (text[at : match.start()], piece)
-        origins.extend(range(at, match.start()))
-        origins.extend([match.start()] * len(piece))
-        at = match.end()
+        if (piece := meant(match)) != match[0]:
+            pieces += (text[at : match.start()], piece)
+            origins.extend(range(at, match.start()))
+            origins.extend([match.end() - 1] * len(piece))
+            at = match.end()
     if not pieces:
         return None
     pieces.append(text[at:])
@@ -220,153 +243,171 @@ def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str] |
 # known formats
 
 
-def _formatted(view: _View, words: list[str]) -> Iterator[_Found]:
-    """What looks as a provider says that its keys look, and base64 with such a thing in it."""
-    from memsheaf.guard.formats import begun, pattern_of
+def _formatted(view: _View) -> Iterator[_Found]:
+    """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
+    from memsheaf.guard.formats import PREFIXED, begun
+    from memsheaf.guard.opaque import fits
 
-    long = [word for word in words if len(word) >= SHORTEST]
+    long = [word for word in view.text.split() if len(word) >= SHORTEST]
     if not long:
         return
-    text = view.text
     for known in begun(" ".join(long)):
-        for match in _compiled(pattern_of(known)).finditer(text):
+        for match in _compiled(known.pattern).finditer(view.text):
             if not _stands_for(match[1], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
-    if max(map(len, long)) >= 40:
+    if max(map(len, long)) >= 32:
+        for match in _compiled(_ONE_WORD).finditer(view.text):
+            prefixed = _compiled(PREFIXED).fullmatch(match[0])
+            if prefixed and fits(prefixed[1], "random"):
+                yield _as_found(view, "a key or token", *match.span(), "likely")
         yield from _encoded(view)
 
 
+_ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=.-])"
+
+
 def _stands_for(value: str, needle: str) -> bool:
-    """Whether what looks like a key is the example of one, or runs of letters in a name."""
-    from memsheaf.guard.opaque import is_name, is_placeholder
+    """Whether what looks like a key is the example of one, or words in a name."""
+    from memsheaf.guard.opaque import is_example, is_name, wordiness
 
     rest = value.removeprefix(needle)
-    if is_placeholder(rest) or (needle == "sk-" and is_name(rest)):
+    if is_example(rest) or (needle == "sk-" and is_name(rest) and (rest.islower() or wordiness(rest) >= 0.6)):
         return True
-    return not any(map(str.isdigit, rest)) and (rest.islower() or len(rest) < 30)
-
-
-def _joined(view: _View) -> _View | None:
-    """The text with its seams closed, if a line break or the end of a string may tear a known format apart."""
-    from memsheaf.guard.formats import begun
-
-    text = view.text
-    ends = [line.rpartition(" ")[2] for line in text.split("\n")[:-1]]
-    for seam in _compiled(_STRINGS).finditer(text) if "+" in text else ():
-        ends.append(text[max(0, seam.start() - 100) : seam.start()].rpartition(" ")[2])
-    torn = [
-        word
-        for word in ends
-        if len(word) >= 4 and not word[0].isdigit() and (word.isupper() or not word[:-1].isalpha())
-    ]
-    # a short beginning is in too many words to close the seams for it
-    if not torn or not any(known.least and len(known.needle) > 3 for known in begun(" ".join(torn))):
-        return None
-    return _replaced(view, _SEAM, None)
+    if any(map(str.isdigit, rest)):
+        return False
+    is_listed = rest.islower() and ("-" in rest or "_" in rest)
+    return (len(needle) < 5 and wordiness(rest) >= 0.6) or (is_listed and wordiness(rest) >= 0.5)
 
 
 def _encoded(view: _View) -> Iterator[_Found]:
-    """Base64 that holds a text with a secret in it."""
-    from base64 import b64decode
-    from binascii import Error
+    """Base64 of a private key, or of a text with a secret in it."""
+    from memsheaf.guard.opaque import base64_text
 
-    for match in _compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}={0,2}").finditer(view.text):
-        data = match[0].rstrip("=").replace("-", "+").replace("_", "/")
-        try:
-            inner = b64decode(data + "=" * (-len(data) % 4)).decode("ascii")
-        except (Error, ValueError):
+    done = 0
+    for match in _compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}").finditer(view.text):
+        if match.start() < done:
             continue
-        if inner.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() and any(_in_view(_View(inner))):
+        if match[0][0] == "M" and _is_private(match[0]):
+            done = _compiled(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
+            yield _as_found(view, "a private key", match.start(), done)
+        elif (inner := base64_text(match[0])) and any(_in_view(_View(inner))):
             yield _as_found(view, "a secret in base64", *match.span(), "likely")
+
+
+_KEY_LINES = r"(?:(?:\\[rn]|[\s>|\"'+,])++[A-Za-z0-9+/]{16,}+={0,2})*+(?:\s++[A-Za-z0-9+/]{1,15}={1,2})?"
+
+
+def _is_private(data: str) -> bool:
+    """Whether base64 begins as a private key does in DER: a sequence that begins with a small version number.
+
+    Certificates and public keys begin with a sequence inside, or with a long number. One that is encrypted says how.
+    """
+    from base64 import b64decode
+
+    head = b64decode(data.replace("-", "+").replace("_", "/")[:24])
+    long = head[1] & 0x7F if head[1] & 0x80 else 0
+    inside = head[2 + long :] if head[0] == 0x30 and long < 4 else b""
+    return inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
 
 
 # places where only a secret stands
 
 
-_PEM = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_SEED = (
-    r"(?i)(?:seed|mnemonic|recovery|wallet|bip-?39)[^\n:=]{0,40}[:=]?\s{0,4}[\"'`]?"
-    r"((?-i:[a-z]{3,8}[ \t\n,]{1,3}){11,23}(?-i:[a-z]{3,8}))(?![A-Za-z])"
+_RUN_OF_WORDS = (
+    r"(?<![A-Za-z])(?:(?:[0-9]{1,2}[.):]?[ \t]{1,2})?[a-z]{3,8}[ \t\n,;|-]{1,4}){11,}+(?:[0-9]{1,2}[.):]?[ \t]{1,2})?"
+    r"(?:[a-z]{3,8}(?![A-Za-z]))?"
 )
+_OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
+_OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
+_IN_NO_SEED = frozenset(
+    "the and for with from your not are was has have had which been should would were their but our its into who never"
+    " because where when what being does did them these those than".split()
+)
+_IS_SECRET = r"(?<![\w-])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret(?![\w-])"
+_HELD = r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"
+_ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
 
 
-def _marked(view: _View, lowered: str) -> Iterator[_Found]:
+def _marked(view: _View) -> Iterator[_Found]:
     """What stands where only a secret stands."""
-    from memsheaf.guard.formats import PLACES
+    from memsheaf.guard.formats import COOKIE, GROUPED, PAIR, PLACES
+    from memsheaf.guard.opaque import fits
 
-    text = view.text
-    if "-----BEGIN" in text:
-        yield from _private_keys(view)
+    text, lowered = view.text, view.text.lower()
     for kind, needle, pattern, ask in PLACES:
         if needle in lowered:
             for match in _compiled(pattern).finditer(text):
-                if _is_asked(match[1], ask):
-                    yield _as_found(view, kind, *match.span(1))
-    if "wallet" in lowered or "phrase" in lowered or "mnemonic" in lowered or "bip39" in lowered:
-        for match in _compiled(_SEED).finditer(text):
-            yield _as_found(view, "a wallet's seed phrase", *match.span(1), "likely")
+                start, end = match.span(1)
+                if not ask:  # a key block has its dashes before it, as many as were not lost
+                    start -= len(_compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
+                if fits(text[start:end], ask):
+                    yield _as_found(view, kind, start, end)
+    for match in _compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
+        for pair in _compiled(PAIR).finditer(text, *match.span(1)):
+            if fits(pair[2], "any" if pair[1] else "token"):
+                yield _as_found(view, "a cookie", *pair.span(2))
+    if "Secret" in text and "ata" in text:
+        yield from _in_manifests(view)
+    if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
+        yield from _seeds(view)
+    for match in _compiled(GROUPED).finditer(text) if any(word in lowered for word in _OF_CODES.split("|")) else ():
+        if _compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start()) and fits(match[0], "seed"):
+            yield _as_found(view, "a one-time password seed", *match.span(), "likely")
 
 
-def _private_keys(view: _View) -> Iterator[_Found]:
+def _seeds(view: _View) -> Iterator[_Found]:
+    """The words that a wallet is made again from: as many as it takes, and nothing that makes a sentence."""
     text = view.text
-    for match in _compiled(_PEM).finditer(text):
-        stop = text.find("-----", match.end(), match.end() + 20_000)
-        inside = text[match.end() : stop if stop >= 0 else match.end() + 4000]
-        if not _compiled(r"[A-Za-z0-9+/=]{16}").search(inside):
+    for match in _compiled(_RUN_OF_WORDS).finditer(text):
+        spoken_of = _compiled(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
+        first = max(spoken_of.end(), match.start()) if spoken_of else match.end()
+        words: list[str] = []
+        for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
+            words += re.findall("[a-z]+", line[0])
+            words = words[1:] if words[:1] == ["phrase"] else words
+            if len(words) in (12, 15, 18, 21, 24) and _IN_NO_SEED.isdisjoint(words):
+                yield _as_found(view, "a wallet's seed phrase", first, first + line.end(), "likely")
+                break
+
+
+def _in_manifests(view: _View) -> Iterator[_Found]:
+    """The values that a Secret of Kubernetes holds, whatever they are called."""
+    from memsheaf.guard.opaque import fits
+
+    text = view.text
+    starts = [0, *(match.start() for match in _compiled(r"(?m)^---").finditer(text)), len(text)]
+    for first, last in zip(starts, starts[1:], strict=False):
+        if not _compiled(_IS_SECRET).search(text, first, last):
             continue
-        end = match.end() + len(inside)
-        closing = _compiled(r"-----END [A-Z0-9 ]{0,60}-----").match(text, end)
-        yield _as_found(view, "a private key", match.start(), closing.end() if closing else end)
-
-
-def _is_asked(value: str, ask: str) -> bool:
-    from memsheaf.guard.opaque import is_placeholder, is_striking, is_token, is_weak
-
-    if is_placeholder(value) or is_weak(value) or value[:1] in "$<{[%" or (len(value) < 6 and value.islower()):
-        return False
-    if ask == "token":
-        return is_token(value) or (len(value) >= 32 and not value.isalpha())
-    if ask == "striking":
-        return is_striking(value)
-    return ask == "any" or ":" in _base64_text(value)
-
-
-def _base64_text(value: str) -> str:
-    from base64 import b64decode
-    from binascii import Error
-
-    try:
-        text = b64decode(value + "=" * (-len(value) % 4)).decode("ascii")
-    except (Error, ValueError):
-        return ""
-    return text if text.isprintable() else ""
+        for held in _compiled(_HELD).finditer(text, first, last):
+            entry = _compiled(_ENTRY).match(text, held.end(), last)
+            while entry and (held[1] is None or len(entry[1].rpartition("\n")[2]) > len(held[1])):
+                if fits(entry[2], "held"):
+                    yield _as_found(view, "a secret of Kubernetes", *entry.span(2))
+                entry = _compiled(_ENTRY).match(text, entry.end(), last)
 
 
 # values that are assigned to a word
 
 
 _PASSWORDS = (
-    "password", "passwd", "passwort", "passphrase", "passcode", "passord", "mot de passe", "pass",
-    "pwd", "pw", "kennwort", "contrasena", "senha", "wachtwoord", "heslo", "haslo", "salasana", "adgangskode",
-    "kata sandi", "parola", "sifre",
-)  # fmt: skip
-_PASS = _PASSWORDS.index("pwd")  # those before it have "pass" in them
-_TOKENS = ("token", "secret", "key", "credential")
-_FOREIGN_PASSWORDS = (
+    "password", "passwd", "passwort", "passphrase", "passcode", "passord", "mot de passe", "kennwort", "contrasena",
+    "senha", "wachtwoord", "heslo", "haslo", "salasana", "adgangskode", "kata sandi", "parola", "sifre",
     "contraseña", "пароль", "пароля", "паролем", "пароли", "密码", "密碼", "口令", "パスワード", "暗証番号",
     "비밀번호", "암호", "كلمة المرور", "كلمة السر", "पासवर्ड", "şifre", "hasło", "lösenord", "jelszó", "κωδικός",
     "סיסמה", "סיסמא", "mật khẩu", "รหัสผ่าน", "parolă",
 )  # fmt: skip
-_FOREIGN_TOKENS = (
-    "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
+_TOKENS = (
+    "token", "secret", "key", "credential", "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
 )  # fmt: skip
-_ALONE = frozenset({"pass", "pwd", "pw"})
+_SHORT = ("pass", "pwd", "pw")
+_ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
     r"|subscription|storage|shared|session|webhook|admin)[ _-]?|[A-Z0-9]_)$"
 )
 # The rest of a name: `password_staging`, `tokenForCi`, `passwords`; other letters make it another word.
-_TAIL = r"[sS]?(?:[_.-][A-Za-z0-9_.-]{0,40}|(?<=[a-z])[A-Z0-9][A-Za-z0-9_]{0,40})?(?![A-Za-z0-9])"
+_TAIL = r"[sS]?(?:[_.-][A-Za-z0-9_.-]{0,40}+|(?<=[a-z])[A-Z0-9][A-Za-z0-9_]{0,40}+)?(?![A-Za-z0-9])"
 # Words behind it that tell of something other than its value.
 _ABOUT = frozenset(
     {
@@ -386,44 +427,78 @@ _IS = (
 )
 _MARK = r"[ \t]{0,8}(?P<mark>=>|:=|={1,3}|::?)\s{0,8}(?:\\n)?"
 _MARKS = r"(?:'s)?[\"'`*_\])]{0,4}(?:\\[\"'])?"
-_VALUE = r"(?:[*_]{1,2}[ \t]{0,2})?(?P<open>\\?[\"'`]|)(?P<value>[!#-%(-+\--:=?-_a-z{}~]{4,300})"
+# A value is no name with a value of its own: that one is looked at where it stands.
+_VALUE = (
+    r"(?:[*_]{1,2}[ \t]{0,2})?(?P<open>\\?[\"'`]|)(?![A-Za-z_]{1,40}=[A-Za-z_])"
+    r"(?P<value>[!#-%(-+\--:=?-_a-z{}~]{4,300})"
+)
 _DIRECT = rf"(?P<tail>{_TAIL}){_MARKS}(?:{_MARK}|{_IS}){_VALUE}"
 _WORDS = r"(?:[ \t]+[^\s:=|\"'`<>{}();!?,]{1,40}(?<![.]))"
 _LOOSE = (
     rf"(?P<tail>{_TAIL}){_MARKS}(?:(?P<gap>{_WORDS}{{1,5}}?)(?:{_MARK}|{_IS})"
     rf"|[ \t]+-{{1,2}}[ \t]+|>|[ \t]{{0,8}}[|(,][ \t]{{0,8}}|[ \t]{{1,4}}){_VALUE}"
 )
-_MIXED = r"[^\n]{0,250}?(?:[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@])"
+_MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
+_NEAR = 250  # so far behind its word a value may stand that is not assigned
 
 
-def _assigned(view: _View, lowered: str) -> Iterator[_Found]:
+@cache
+def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The words that announce a secret, in small letters: group 1 is a password, 2 short for one, 3 a token."""
+    sorts = [[word for word in words if word in sort] for sort in (_PASSWORDS, _TOKENS, _SHORT)]
+    passwords, tokens, short = ("|".join(sort) or "(?!)" for sort in sorts)
+    return re.compile(f"({passwords})|(?<![a-z])({short})(?![a-z])|({tokens})")
+
+
+def _assigned(view: _View) -> Iterator[_Found]:
     """What is said to be a password, a key or a token, and looks like one."""
-    text = view.text
+    text, lowered, mixed = view.text, view.text.lower(), -1
     if len(lowered) != len(text):  # a few letters become two
         lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    passwords: tuple[str, ...] = _PASSWORDS if "pass" in lowered else _PASSWORDS[_PASS:]
-    tokens: tuple[str, ...] = _TOKENS
-    if not text.isascii():
-        passwords, tokens = passwords + _FOREIGN_PASSWORDS, tokens + _FOREIGN_TOKENS
-    for words, kind in ((passwords, "a password"), (tokens, "a key or token")):
-        for word in words:
-            at = lowered.find(word)
-            while at >= 0:
-                end = at + len(word)
-                if _is_word(text, word, at, end) and (span := _value_behind(text, end, kind, word != "pass")):
-                    yield _as_found(view, kind, *span, "likely")
-                at = lowered.find(word, end)
+    words = tuple(word for word in _ANNOUNCING if word in lowered)
+    for word in _announcing(words).finditer(lowered) if words else ():
+        at, end = word.span()
+        if word[3] == "key" and not _is_key(text[max(0, at - 16) : at]):
+            continue
+        match, direct, loose = _compiled(_DIRECT).match(text, end), True, word[2] != "pass"
+        if match is None and loose:
+            if mixed < end:
+                found = _compiled(_MIXED).search(text, end)
+                mixed = found.start() if found else len(text) + _NEAR
+            if mixed - end <= _NEAR:
+                match, direct = _compiled(_LOOSE).match(text, end), False
+        if match and (loose or match["mark"]) and (span := _value(match, direct, is_token=bool(word[3]))):
+            yield _as_found(view, "a key or token" if word[3] else "a password", *span, "likely")
 
 
-def _beside(view: _View, words: list[str], lowered: str) -> Iterator[_Found]:
+@lru_cache(maxsize=512)
+def _is_key(before: str) -> bool:
+    """Whether a key is one that is kept, by what stands before the word: `api_key`, and not `primary key`."""
+    found = _compiled(_KEY_BEFORE).search(before)
+    return found is not None and found[1] is None
+
+
+def _value(match: re.Match[str], direct: bool, *, is_token: bool) -> tuple[int, int] | None:
+    """Where the secret stands that a word announces, if there is one."""
+    from memsheaf.guard.opaque import fits
+
+    about = f"{match['tail']} {'' if direct else match['gap'] or ''}"
+    if about != " " and not _ABOUT.isdisjoint(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", about)):
+        return None
+    quoted, mark = bool(match["open"]), match["mark"] or ""
+    value = match["value"].rstrip("\\*" if quoted else ".:)]}*_\\")
+    ask = "striking" if not direct else "token" if is_token else "exact" if quoted or "=" in mark else "password"
+    start = match.start("value")
+    return (start, start + len(value)) if fits(value, ask) else None
+
+
+def _beside(view: _View) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
-    if all(len(word) < _LONG_WORD for word in words):
-        return
-    from memsheaf.guard.opaque import is_name, is_token
+    from memsheaf.guard.opaque import fits, is_name
 
     for match in _compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()
-        before = lowered[max(0, start - 100) : start].rpartition("\n")[2]
+        before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()
         if not _compiled(_SPOKEN_OF).search(before) or _compiled(_IN_PUBLIC).search(before):
             continue
         value = match[0]
@@ -431,52 +506,16 @@ def _beside(view: _View, words: list[str], lowered: str) -> Iterator[_Found]:
         plain = (
             named or value.startswith(("pk_", "pub")) or end - start > 300 or not _compiled(_ALL_SORTS).match(value)
         )
-        if not plain and is_token(value):
+        if not plain and fits(value, "token"):
             yield _as_found(view, "a key or token", start, end, "likely")
 
 
-_LONG_WORD = 32
-_LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}={0,2}(?![\w+/=-])"
+_LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}(?![\w+/=-])"
 _ALL_SORTS = r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])"
 _SPOKEN_OF = r"\b(?:keys?|tokens?|secrets?|creds?|credentials?|passwords?)\b|\b(?:akia|asia)[a-z0-9]{16}\b"
 _IN_PUBLIC = (
     r"public|publish|fingerprint|sha|hash|integrity|checksum|digest|commit|ssh|cert|signature|etag|uuid|revision"
 )
-
-
-def _is_word(text: str, word: str, at: int, end: int) -> bool:
-    """Whether a word at a place is that word, and not a piece of another."""
-    if word in _ALONE:
-        return not (text[at - 1 : at].isalpha() or text[end : end + 1].isalpha())
-    if word == "key":
-        before = _compiled(_KEY_BEFORE).search(text[max(0, at - 16) : at])
-        return before is not None and before[1] is None
-    return True
-
-
-def _value_behind(text: str, end: int, kind: str, loose: bool) -> tuple[int, int] | None:
-    """Where the secret stands that the words up to `end` announce; `loose` when there may be words between."""
-    from memsheaf.guard.opaque import is_password, is_striking, is_token
-
-    match = _compiled(_DIRECT).match(text, end)
-    direct = match is not None
-    if match is None and loose and _compiled(_MIXED).match(text, end):
-        match = _compiled(_LOOSE).match(text, end)
-    if match is None or not (loose or match["mark"]):
-        return None
-    about = f"{match['tail']} {match.groupdict().get('gap') or ''}"
-    if about != " " and not _ABOUT.isdisjoint(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", about)):
-        return None
-    quoted = bool(match["open"])
-    value = match["value"].rstrip("\\*" if quoted else ".:)]}*_\\")
-    if not direct:
-        fits = is_striking(value)
-    elif kind == "a password":
-        fits = is_password(value, exact=quoted or "=" in (match["mark"] or ""))
-    else:
-        fits = is_token(value)
-    start = match.start("value")
-    return (start, start + len(value)) if fits else None
 
 
 # what tells who a person is

@@ -12,6 +12,7 @@ from memsheaf.agent.offline.hearing import SAVED, Heard, Outcome, Pending, Talk
 from memsheaf.agent.offline.requests import TYPES, Wanted, requested
 from memsheaf.agent.offline.sayings import is_all
 from memsheaf.agent.offline.telling import LISTED, Telling
+from memsheaf.errors import SecretFound
 from memsheaf.guard.names import file_name
 from memsheaf.guard.text import one_line
 
@@ -33,6 +34,8 @@ class Changing:
         fact = wanted.fact or self._said_before()
         if not fact:
             return Outcome(self._telling.say("what remember"))
+        if refused := self._refused(fact):
+            return Outcome(refused)
         return (yield from self._saved(drafted(fact, wanted.sort, wanted.language, self._today)))
 
     def _said_before(self) -> str:
@@ -40,6 +43,16 @@ class Changing:
         earlier = self._turns[-2].text if len(self._turns) > 1 else ""
         wants = requested(earlier) if earlier else ()
         return earlier.strip() if wants and wants[0].kind == "state" else ""
+
+    def _refused(self, fact: str) -> str:
+        """Why nothing of this is kept, if there is a secret in it; or "".
+
+        The message is judged, too: cut out of it, a fact may have lost what gives the secret away.
+        """
+        from memsheaf.guard.secrets import find_secrets
+
+        found = find_secrets(self._turns[-1].text) or find_secrets(fact)
+        return self._telling.failed(f"{(error := SecretFound(found[0].kind, 'what you said'))}. {error.hint}") if found else ""
 
     def _saved(self, draft: Draft) -> Talk:
         """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
@@ -95,6 +108,8 @@ class Changing:
         """Correct the one memory that is meant; where that is not sure, ask."""
         if not wanted.fact:
             return Outcome(self._telling.say("what update"))
+        if refused := self._refused(wanted.fact):
+            return Outcome(refused)
         draft = drafted(wanted.fact, "", wanted.language, self._today)
         if wanted.also:
             return (yield from self._saved(draft))

@@ -29,9 +29,11 @@ class Telling:
         self._language = language
 
     def say(self, name: str, **told: str) -> str:
-        """A text in the user's language, with what is told in it."""
+        """A text in the user's language, with what is told in it; a secret is not said again."""
+        from memsheaf.guard.secrets import without_secrets
+
         told = {what: turned(self._language, text) if what == "subject" else text for what, text in told.items()}
-        return re.sub(r"\{(\w+)\}", lambda found: told.get(found[1], found[0]), self._says[name])
+        return re.sub(r"\{(\w+)\}", lambda found: without_secrets(told.get(found[1], found[0])), self._says[name])
 
     def failed(self, answer: str) -> str:
         """What went wrong, in the tool's words, without what only a model could do about it."""
