@@ -6,11 +6,13 @@ modern era every request stands alone, and all share one that remembers nothing.
 
 from __future__ import annotations
 
+import asyncio
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from memsheaf.adapters import missing
 from memsheaf.values import NamedTuple
@@ -33,8 +35,12 @@ except ImportError as error:
 
 from memsheaf.adapters.mcp.offer import Change, Offer
 from memsheaf.errors import MemsheafError
+from memsheaf.index.search import asked_at
+
+T = TypeVar("T")
 
 WATCH_SECONDS = 2.0
+MOMENT = 0.25  # seconds
 
 Opened = Callable[[bool], Offer]
 """Gives what is offered: to one conversation (True), or to all clients that nobody can tell apart (False)."""
@@ -49,10 +55,47 @@ class Conversation(NamedTuple):
     subscribed: set[str]
 
 
+class Turns:
+    """Whose turn it is: two work at a time, in the order in which they came, and no two of them write.
+
+    One that takes longer than a moment, such as a write that waits for another process, holds up nobody else.
+    """
+
+    def __init__(self) -> None:
+        self._two = anyio.CapacityLimiter(2)
+        self._writing = anyio.Lock()
+
+    async def run(self, work: Callable[..., T], *arguments: object, writes: bool) -> T:
+        """Do the work in a thread when its turn has come."""
+        arrived, mine = time.monotonic(), object()
+
+        def begun() -> T:
+            with asked_at(arrived):
+                return work(*arguments)
+
+        await self._two.acquire_on_behalf_of(mine)
+        leaving = asyncio.get_running_loop().call_later(MOMENT, self._leave, mine)
+        try:
+            if not writes:
+                return await anyio.to_thread.run_sync(begun)
+            if self._writing.locked():
+                self._leave(mine)
+            async with self._writing:
+                return await anyio.to_thread.run_sync(begun)
+        finally:
+            leaving.cancel()
+            self._leave(mine)
+
+    def _leave(self, one: object) -> None:
+        with suppress(RuntimeError):  # it has left already
+            self._two.release_on_behalf_of(one)
+
+
 class Audience:
     """All who are being served. Nobody is told of what happened before they came."""
 
     def __init__(self, opened: Opened, *, watch: float = WATCH_SECONDS) -> None:
+        self.turns = Turns()
         self._opened = opened
         self._seconds = watch
         self._shared: Offer | None = None

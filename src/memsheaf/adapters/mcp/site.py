@@ -77,7 +77,9 @@ class Site(NamedTuple):
         self.check()
         family, address = self.address
         try:
-            return socket.create_server(address[:2], family=family)
+            made = socket.create_server(address[:2], family=family)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
                 refused = Refused(f"this machine has no address {self.host}")
