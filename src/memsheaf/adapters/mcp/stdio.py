@@ -24,6 +24,7 @@ from memsheaf.adapters.mcp.wire import (
     INVALID_REQUEST,
     LISTEN_KEY,
     LISTENED,
+    MESSAGE_BYTES,
     MODERN,
     NO_METHOD,
     PARSE_ERROR,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-LINE_BYTES = 4 << 20  # of one message
 WAITING = 100  # requests; with so many, no more are read
 WATCH_SECONDS = 2.0
 
@@ -122,13 +122,13 @@ class Server:
         worker.start()
         watcher.start()
         try:
-            while line := self._source.readline(LINE_BYTES + 1):
+            while line := self._source.readline(MESSAGE_BYTES + 1):
                 if self._unheard or (self._work.is_full and _is_closed(self._source)):
                     break
-                if len(line) > LINE_BYTES:
+                if len(line) > MESSAGE_BYTES:
                     while line and not line.endswith(b"\n"):
-                        line = self._source.readline(LINE_BYTES)
-                    self._fail(None, INVALID_REQUEST, f"a message is longer than {LINE_BYTES:,} bytes")
+                        line = self._source.readline(MESSAGE_BYTES)
+                    self._fail(None, INVALID_REQUEST, f"a message is longer than {MESSAGE_BYTES:,} bytes")
                 elif line.strip():
                     self._take(line)
         finally:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
+MESSAGE_BYTES = 4 << 20
+"""What one message may have."""
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions that begin with `initialize`, in order."""
 MODERN = "2026-07-28"
