@@ -19,6 +19,7 @@ from memsheaf.values import NamedTuple
 
 try:
     import anyio
+    import anyio.from_thread
     import anyio.to_thread
     import mcp_types as types
     from mcp.server.connection import Connection
@@ -112,7 +113,7 @@ class Audience:
     async def offer_for(self, context: Context) -> Offer:
         """What the client that asks is offered. Raises MemsheafError."""
         if is_modern(context):
-            return await self._shared_offer()
+            return await self.shared_offer()
         return (await self.conversation(context)).offer
 
     async def conversation(self, context: Context) -> Conversation:
@@ -128,7 +129,8 @@ class Audience:
             await self._attend()
         return self._conversations[number]
 
-    async def _shared_offer(self) -> Offer:
+    async def shared_offer(self) -> Offer:
+        """What all are offered whom nobody can tell apart. Raises MemsheafError."""
         if self._shared is None:
             async with self._opening:
                 if self._shared is None:
@@ -170,7 +172,7 @@ class Audience:
             is_due = anyio.current_time() - looked >= self._seconds
             looked = anyio.current_time() if is_due else looked
             try:
-                offer = await self._shared_offer()
+                offer = await self.shared_offer()
                 changes = partial(offer.changes, self._seen if is_anybody else None, look=is_due)
                 change, seen = await anyio.to_thread.run_sync(changes)
                 self._seen = seen if is_anybody else None
@@ -184,7 +186,7 @@ class Audience:
     async def _attend(self) -> None:
         """Remember where the journal is, now that there is somebody to tell what comes after it."""
         if self._seen is None:
-            store = (await self._shared_offer()).sheaf.store
+            store = (await self.shared_offer()).sheaf.store
             last = await anyio.to_thread.run_sync(store.last_id)
             self._seen = (last or "") if self._seen is None else self._seen
 
@@ -205,6 +207,11 @@ async def _tell(one: Conversation, change: Change) -> None:
             await one.connection.send_resource_updated(uri)
         if change.listed:
             await one.connection.send_resource_list_changed()
+
+
+def unheard(done: int, total: int, doing: str) -> None:
+    """Take a report of progress that nobody asked for, and end what nobody waits for any more."""
+    anyio.from_thread.check_cancelled()
 
 
 def is_modern(context: Context) -> bool:

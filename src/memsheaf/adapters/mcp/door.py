@@ -24,7 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEALTH = "/health"
+    from memsheaf.adapters.mcp.quick import Quick
+
+PATH, HEALTH = "/mcp", "/health"
 BODY_SECONDS = 30.0
 TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
 
@@ -32,7 +34,8 @@ TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
 class Door:
     """What every request passes, in this order: Host, Origin, method, token, type and size of its body.
 
-    `know` is told the address of whoever may come in. When the server ends, streams that would stay open for ever are closed here, and nobody else is let in.
+    `know` is told the address of whoever may come in; plain calls are answered by `quick`. When the server ends,
+    streams that would stay open for ever are closed here, and nobody else is let in.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class Door:
         token: str,
         version: str,
         know: Callable[[tuple[str, int]], None],
+        quick: Quick,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token.encode()
         self._health = json.dumps({"status": "ok", "version": version})
         self._know = know
+        self._quick = quick.answer
         self._ending = anyio.Event()
 
     def close(self) -> None:
@@ -70,6 +75,8 @@ class Door:
             body = await _body(scope, receive)
             if isinstance(body, Response):
                 return await body(scope, receive, send)
+            if scope["path"] == PATH and (answer := await self._quick(scope["headers"], body, receive)) is not None:
+                return await Response(answer, media_type="application/json")(scope, receive, send)
             return await self._app(scope, _again(body, receive), send)
         return await self._app(scope, receive, send)
 

@@ -16,8 +16,9 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
-from memsheaf.adapters.mcp.door import Door
+from memsheaf.adapters.mcp.door import PATH, Door
 from memsheaf.adapters.mcp.official import official
+from memsheaf.adapters.mcp.quick import Quick
 from memsheaf.adapters.mcp.wire import MESSAGE_BYTES
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from memsheaf.adapters.mcp.audience import Opened
     from memsheaf.adapters.mcp.site import Listener, Site
 
-PATH = "/mcp"
 SESSIONS, IDLE_SECONDS = 1_000, 2 * 3_600  # conversations of the handshake: so many, and dropped after so long
 ENDING_SECONDS = 10  # for what runs when the server is told to end
 KEPT_SECONDS = 75  # an open connection that asks nothing
@@ -59,7 +59,8 @@ def serve(
         max_sessions=SESSIONS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door does it
     )
-    door = Door(app, hosts=frozenset(hosts), token=token, version=version, know=listener.know)
+    quick = Quick(server.audience, {"name": server.name, "title": server.title, "version": version})
+    door = Door(app, hosts=frozenset(hosts), token=token, version=version, know=listener.know, quick=quick)
 
     def ending() -> None:
         door.close()

@@ -26,7 +26,7 @@ except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.adapters.mcp.answers import ANSWERED, Params, Result, asking, called, replied
-from memsheaf.adapters.mcp.audience import WATCH_SECONDS, Audience, Context, Opened, is_modern
+from memsheaf.adapters.mcp.audience import WATCH_SECONDS, Audience, Context, Opened, is_modern, unheard
 from memsheaf.adapters.mcp.listed import listed
 from memsheaf.adapters.mcp.offer import Offer, Progress, Question, Reply
 from memsheaf.adapters.mcp.wire import FORM, INTERNAL, can_ask, refusal, text
@@ -163,7 +163,7 @@ async def _worked(audience: Audience, context: Context, work: Work, *, writes: b
     """
     offer, params = await audience.offer_for(context), context.params or {}
     if progress_token_from_params(params) is None:
-        return await audience.turns.run(work, offer, params, _unheard, writes=writes)
+        return await audience.turns.run(work, offer, params, unheard, writes=writes)
     sent, received = anyio.create_memory_object_stream[tuple[int, int, str]](TOLD)
 
     def progress(done: int, total: int, doing: str) -> None:
@@ -211,11 +211,6 @@ async def _called(audience: Audience, context: Context, params: Params) -> types
     finally:
         if writes:
             audience.wake()
-
-
-def _unheard(done: int, total: int, doing: str) -> None:
-    """Take a report of progress that nobody asked for, and end what nobody waits for any more."""
-    anyio.from_thread.check_cancelled()
 
 
 async def _asked(context: Context, question: Question) -> Reply:
