@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -299,9 +299,11 @@ def assert_counted(place: Place, total: int) -> None:
 # the short way and the long one
 
 
-def call(server: Site, tool: str, arguments: object, *, headers: Headers = (), **meta: object) -> bytes:
+def call(
+    server: Site, tool: str, arguments: object, meta: Mapping[str, object] | None = None, *, headers: Headers = ()
+) -> bytes:
     """A whole request of the modern era that calls a tool."""
-    params = {"name": tool, "arguments": arguments, "_meta": envelope() | meta}
+    params = {"name": tool, "arguments": arguments, "_meta": envelope() | dict(meta or {})}
     body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).encode()
     named = [("Host", server.netloc), server.bearer, ACCEPTED, JSON, ("Content-Length", str(len(body)))]
     named += [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool), *headers]
@@ -340,7 +342,7 @@ def connect(server: Site) -> socket.socket:
 )
 async def test_a_plain_call_is_answered_as_the_sdk_answers_it(server: Site, tool: str, arguments: object) -> None:
     plain = answered(server, call(server, tool, arguments))
-    assert plain == answered(server, call(server, tool, arguments, **{"example.com/unusual": 1}))
+    assert plain == answered(server, call(server, tool, arguments, {"example.com/unusual": 1}))
 
 
 @pytest.mark.parametrize(
@@ -359,14 +361,14 @@ async def test_what_waits_for_its_turn_is_not_done_when_its_client_has_gone(
     place.save("Tabs")
     with site(place) as server:
         with locked(place), connect(server) as first:
-            first.sendall(call(server, "memory_write", fact("First"), **meta))
+            first.sendall(call(server, "memory_write", fact("First"), meta))
             assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
             with connect(server) as gone:
-                gone.sendall(call(server, "memory_write", fact("Gone"), **meta))
+                gone.sendall(call(server, "memory_write", fact("Gone"), meta))
                 assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
             for _ in range(5):
                 assert server.ask("GET", "/health").status == 200
-        assert answered(server, call(server, "memory_write", fact("Last"), **meta))[0] == 200
+        assert answered(server, call(server, "memory_write", fact("Last"), meta))[0] == 200
     assert sorted(path.name for path in place.root.glob("user_*.md")) == [
         "user_first.md", "user_last.md", "user_tabs.md",
     ]  # fmt: skip

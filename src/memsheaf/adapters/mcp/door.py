@@ -75,8 +75,8 @@ class Door:
             body = await _body(scope, receive)
             if isinstance(body, Response):
                 return await body(scope, receive, send)
-            if scope["path"] == PATH and (answer := await self._quick(scope["headers"], body, receive)) is not None:
-                return await Response(answer, media_type="application/json")(scope, receive, send)
+            if scope["path"] == PATH and (result := await self._quick(scope["headers"], body, receive)) is not None:
+                return await Response(result, media_type="application/json")(scope, receive, send)
             return await self._app(scope, _again(body, receive), send)
         return await self._app(scope, receive, send)
 
