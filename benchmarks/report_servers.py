@@ -14,7 +14,6 @@ def served_json(found: Served) -> dict[str, object]:
     shape: dict[str, object] = {"version": found.server.version, "memories": found.server.size, "why": found.why}
     if found.why:
         return shape
-    load = found.http
     return shape | {
         "launch": numbers(found.launch),
         "launch_2026_07_28": numbers(found.modern) if found.modern.cpu else None,
@@ -24,18 +23,21 @@ def served_json(found: Served) -> dict[str, object]:
         "proportional_mb": rounded(found.proportional_mb),
         "list_bytes": found.list_bytes,
         "list_tokens": rounded(found.list_tokens),
-        "http": load
-        and {
-            "connections": load.connections,
-            "requests": len(load.waited),
-            "per_second": rounded(load.per_second),
-            "cpu_ms": rounded(load.cpu_ms),
-            "wall_ms": rounded(load.wall_ms),
-            "wall_p95_ms": rounded(load.wall_p95_ms),
-            "errors": load.errors,
-            "resident_mb": rounded(load.memory[0]),
-            "proportional_mb": rounded(load.memory[1]),
-        },
+        "http": [
+            {
+                "connections": load.connections,
+                "requests": len(load.waited),
+                "per_second": rounded(load.per_second),
+                "cpu_ms": rounded(load.cpu_ms),
+                "wall_ms": rounded(load.wall_ms),
+                "wall_p99_ms": rounded(load.wall_p99_ms),
+                "wall_worst_ms": rounded(load.wall_worst_ms),
+                "errors": load.errors,
+                "resident_mb": rounded(load.memory[0]),
+                "proportional_mb": rounded(load.memory[1]),
+            }
+            for load in found.http
+        ],
         "http_why": found.http_why,
     }
 
@@ -47,7 +49,7 @@ def served_tables(servers: Sequence[Served]) -> str:
     notes += [f"- {found.server.name}: not measured: {found.why}." for found in servers if found.why]
     notes += [f"- {found.server.name} over HTTP: not measured: {found.http_why}." for found in good if found.http_why]
     parts = ["From the launch to the first answer:", _launches(good), "Calls of a warm server:", _calls(good)]
-    parts += ["At rest, and over HTTP:", _rests(good), "\n".join(notes)]
+    parts += ["At rest:", _rests(good), "Over HTTP:", _loads(good), "\n".join(notes)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -100,17 +102,23 @@ def _calls(servers: Sequence[Served]) -> str:
 
 
 def _rests(servers: Sequence[Served]) -> str:
-    def megabytes(resident: float, proportional: float) -> str:
-        return f"{short(resident)}, {short(proportional)}"
-
     def row(found: Served) -> Sequence[str]:
-        rest = [f"{found.list_tokens:,.0f}", megabytes(found.resident_mb, found.proportional_mb)]
-        load = found.http
-        if not load:
-            return [_title(found), *rest, *["–"] * 5]
-        waits = f"{short(load.wall_ms)}, {short(load.wall_p95_ms)}"
-        asked = [short(load.per_second), short(load.cpu_ms), waits, str(load.errors), megabytes(*load.memory)]
-        return [_title(found), *rest, *asked]
+        return [
+            _title(found),
+            f"{found.list_tokens:,.0f}",
+            f"{short(found.resident_mb)}, {short(found.proportional_mb)}",
+        ]
 
-    head = ["server", "tools/list, tokens", "RSS, PSS, MB", "HTTP: requests a second", "CPU ms each"]
-    return table([*head, "wall ms: p50, p95", "errors", "RSS, PSS, MB"], map(row, servers))
+    return table(["server", "tools/list, tokens", "RSS, PSS, MB"], map(row, servers))
+
+
+def _loads(servers: Sequence[Served]) -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for found in servers:
+            for load in found.http:
+                waits = [short(load.wall_ms), short(load.wall_p99_ms), short(load.wall_worst_ms)]
+                each = [str(load.connections), short(load.per_second), short(load.cpu_ms), *waits, str(load.errors)]
+                yield [_title(found), *each, ", ".join(map(short, load.memory))]
+
+    head = ["server", "connections", "requests a second", "CPU ms each", "wall ms: p50", "p99", "worst", "errors"]
+    return table([*head, "RSS, PSS, MB"], rows())

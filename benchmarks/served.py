@@ -57,7 +57,7 @@ class Served:
     warm: dict[str, Sample] = field(default_factory=dict)
     memory: list[tuple[float, float]] = field(default_factory=list)
     list_bytes: int = 0
-    http: Load | None = None
+    http: list[Load] = field(default_factory=list)
     http_why: str = ""
     why: str = ""
 

@@ -22,7 +22,7 @@ from dataclasses import astuple
 from importlib.metadata import version
 
 from benchmarks.conversation import LEGACY, MODERN
-from benchmarks.http_load import Load, measure_load
+from benchmarks.http_load import CONNECTIONS, Load, measure_load
 from benchmarks.measure import installed
 from benchmarks.memories import fill, memory, query
 from benchmarks.peers import PEERS, peer_server
@@ -156,30 +156,36 @@ def _yardsticks(environment: dict[str, str]) -> list[Server]:
 
 
 def _measure_http(all_found: Sequence[Served], seconds: float) -> None:
-    """Ours with reads and searches in turn; the SDK's with nothing to do, as the yardstick."""
+    """Ours with reads, searches and writes; the SDK's with nothing to do, as the yardstick."""
     for found in all_found:
         server = found.server
         if found.why or server.name not in (OURS, SDK):
             continue
         try:
-            found.http = _ours_over_http(server, seconds) if server.name == OURS else _sdk_over_http(server, seconds)
+            over_http = _ours_over_http if server.name == OURS else _sdk_over_http
+            found.http += (over_http(server, seconds, connections) for connections in CONNECTIONS)
         except Unmeasured as problem:
             found.http_why = str(problem)
 
 
-def _ours_over_http(server: Server, seconds: float) -> Load:
+def _ours_over_http(server: Server, seconds: float, connections: int) -> Load:
+    """Of ten calls five read, four search, and one writes what nobody has written before."""
+
     def ask(number: int) -> tuple[str, dict[str, object]]:
+        if number % 10 == 9:
+            return server.calls["write"](connections * 10**6 + number)
         return server.calls["search" if number % 2 else "read"](number % server.size)
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command, token = (*server.command, "--http", "--port", str(port)), secrets.token_urlsafe(32)
     environment = {**server.environment, "MEMSHEAF_MCP_TOKEN": token}
-    return measure_load(command, environment, ask, seconds=seconds, token=token)
+    return measure_load(command, environment, ask, seconds=seconds, token=token, connections=connections)
 
 
-def _sdk_over_http(server: Server, seconds: float) -> Load:
-    return measure_load((*server.command, "--http"), server.environment, lambda n: ("nothing", {}), seconds=seconds)
+def _sdk_over_http(server: Server, seconds: float, connections: int) -> Load:
+    command, nothing = (*server.command, "--http"), ("nothing", dict[str, object]())
+    return measure_load(command, server.environment, lambda n: nothing, seconds=seconds, connections=connections)
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.http_load import CONNECTIONS
 from benchmarks.measure import Sample
 from benchmarks.served import BARE, FIRST, OURS, Served
 from benchmarks.sizes import Figures
@@ -23,6 +24,8 @@ RESIDENT_MB = (10_000, 60.0)
 RESIDENT_HYBRID_MB = (10_000, 110.0)
 BULK_PER_SECOND = (10_000, 8_000.0)
 SERVER_BARES = 3.0
+HTTP_PER_SECOND = 500.0  # of reads, searches and writes
+HTTP_TAIL = 10.0
 LIST_TOKENS = 1_000.0
 
 
@@ -86,7 +89,9 @@ def judge_servers(servers: Sequence[Served]) -> list[Verdict]:
         return Verdict(f"MCP server, launch to {what}, CPU", SERVER_BARES, measured, "bare loops", why=why)
 
     with_memories = f"with {ours.server.size:,} memories"
-    load = ours.http
+    loads = {load.connections: load for load in ours.http}
+    few, many = loads.get(CONNECTIONS[0]), loads.get(CONNECTIONS[-1])
+    why_not = why or ours.http_why
     return [
         bares("the first answered tools/list", lambda found: found.launch),
         bares("the first answered tools/list, 2026-07-28", lambda found: found.modern),
@@ -98,9 +103,24 @@ def judge_servers(servers: Sequence[Served]) -> list[Verdict]:
         Verdict(
             "MCP server, errors over HTTP",
             0.0,
-            float(load.errors) if load else None,
+            float(sum(load.errors for load in ours.http)) if ours.http else None,
             "errors",
-            why=why or ours.http_why,
+            why=why_not,
+        ),
+        Verdict(
+            f"MCP server over HTTP, {CONNECTIONS[0]} connections",
+            HTTP_PER_SECOND,
+            few.per_second if few else None,
+            "/s",
+            at_least=True,
+            why=why_not,
+        ),
+        Verdict(
+            f"MCP server over HTTP, {CONNECTIONS[-1]} connections, p99 against p50",
+            HTTP_TAIL,
+            many.wall_p99_ms / many.wall_ms if many else None,
+            "times",
+            why=why_not,
         ),
     ]
 

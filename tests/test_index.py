@@ -17,7 +17,7 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index import caches
 from memsheaf.index.caches import database_for
-from memsheaf.index.search import Index
+from memsheaf.index.search import Index, asked_at
 from memsheaf.index.table import SCHEMA
 from memsheaf.sheaf import Sheaf
 
@@ -246,6 +246,28 @@ def test_an_edit_right_after_our_own_write_is_noticed_and_journalled(sheaf: Shea
 
         assert sheaf.catalog().total == number + 1
         assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
+
+
+def test_a_look_during_our_own_commit_leaves_the_folders_to_the_next_one(later: Sheaf) -> None:
+    fill(later)
+    with later.index.committing():
+        write(later, "new.md")
+        assert not later.index.look()
+    assert later.index.look()
+    assert later.index.rows("path = 'new.md'")
+
+
+def test_those_who_asked_before_a_look_began_share_it(later: Sheaf) -> None:
+    fill(later)
+    before = time.monotonic()
+    later.index.look()
+    write(later, "new.md")
+    with asked_at(before):
+        assert not later.index.look()
+    with asked_at(time.monotonic()):
+        assert later.index.look()
+    write(later, "newer.md")
+    assert later.index.look()
 
 
 def test_a_file_that_was_only_touched_is_no_change(later: Sheaf) -> None:

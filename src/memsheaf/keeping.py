@@ -407,9 +407,10 @@ class Keeper:
         parsed: Mapping[str, Memory] = MappingProxyType({}),
     ) -> Commit:
         """Do what makes a commit that touches these paths, and take it over into the index."""
-        before = self.index.folders_of([CATALOG, *paths])  # the catalog follows, in the root
-        commit = work()
-        self.index.follow(commit, before, parsed)
+        with self.index.committing():
+            before = self.index.folders_of([CATALOG, *paths])  # the catalog follows, in the root
+            commit = work()
+            self.index.follow(commit, before, parsed)
         return commit
 
     def change_many(

@@ -31,7 +31,7 @@ from memsheaf.flow.inject import NOTES
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
-from memsheaf.memory import KINDS, Memory
+from memsheaf.memory import KINDS, LIMIT, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.values import Annotated, NamedTuple
 
@@ -422,6 +422,8 @@ def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
             value = int(value)
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")
+        if isinstance(value, str) and len(value) > LIMIT:  # before anything reads it
+            raise TextRefused(f"{tool.__name__}: '{name}' is longer than {LIMIT >> 10} KiB; shorten it")
         arguments[name] = value
     if missing := [name for name in shape["required"] if name not in arguments]:
         raise TextRefused(f"{tool.__name__} needs {', '.join(missing)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import http.client
 import ipaddress
 import json
 import os
@@ -10,11 +11,16 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from memsheaf.adapters.mcp.site import Site as Listening
+from memsheaf.adapters.mcp.wire import MESSAGE_BYTES
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_peer import PATIENCE, Place
@@ -198,10 +204,8 @@ def test_json_may_name_its_characters(server: Site) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(server: Site) -> None:
-    from memsheaf.adapters.mcp.http import BODY_BYTES
-
     headers = [server.bearer, ACCEPTED, JSON]
-    body = b"[" + b" " * BODY_BYTES
+    body = b"[" + b" " * MESSAGE_BYTES
     assert refused(server.ask(headers=headers, body=body)) == 413
     assert server.ask(headers=headers, body=body[:-1]).status == 400
     announced = [*headers, ("Content-Length", str(10**15))]
@@ -248,6 +252,103 @@ def test_what_is_no_http_is_refused_and_the_server_goes_on(server: Site) -> None
             raw.sendall(junk)
             raw.shutdown(socket.SHUT_WR)
             assert b"200" not in raw.recv(200)[:20]
+
+
+# how many, and for how long
+
+
+def connect(server: Site) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.netloc.rpartition(":")[2])), PATIENCE)
+
+
+def head(server: Site, length: int, *, token: str = "") -> bytes:
+    lines = [f"POST /mcp HTTP/1.1\r\nHost: {server.netloc}\r\nContent-Type: application/json"]
+    lines += [f"Content-Length: {length}", f"Accept: {ACCEPTED[1]}"]
+    return "\r\n".join([*lines, *[f"Authorization: Bearer {token}"] * bool(token), "", ""]).encode()
+
+
+def status(raw: socket.socket) -> int:
+    """The status of the next answer, 0 when there is none any more."""
+    try:
+        answer = http.client.HTTPResponse(raw)
+        answer.begin()
+        answer.read()
+    except (ConnectionError, http.client.RemoteDisconnected):
+        return 0
+    return answer.status
+
+
+@contextmanager
+def limited(place: Place, descriptors: int) -> Iterator[Site]:
+    """A server that may open so many files and connections; the test itself may open more."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+        try:
+            server = stack.enter_context(site(place))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        yield server
+
+
+def test_an_answer_does_not_wait_for_the_network_to_fill_a_packet() -> None:
+    with Listening(port=0).listen() as listener, socket.create_connection(listener.getsockname(), PATIENCE):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+def test_connections_that_say_nothing_keep_nobody_out_and_fill_no_log(tmp_path: Path) -> None:
+    with limited(Place(tmp_path), 256) as server, ExitStack() as stack:
+        known = stack.enter_context(connect(server))
+        known.sendall(head(server, 1, token=server.token) + b"{")
+        assert status(known) == 400
+        for number in range(300):
+            idle = stack.enter_context(connect(server))
+            idle.sendall(head(server, 10)[: number % 3 * 20])  # some say nothing, some begin
+            if number % 50 == 0:
+                assert server.ask("GET", "/health").status == 200
+        assert server.greet().status == 200
+        known.sendall(head(server, 1, token=server.token) + b"{")
+        assert status(known) == 400  # it had its place all the time
+        with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
+            ticks = sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
+        assert ticks / os.sysconf("SC_CLK_TCK") < PATIENCE
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such limit")
+def test_when_all_who_are_there_are_known_the_next_is_turned_away(tmp_path: Path) -> None:
+    with limited(Place(tmp_path), 80) as server, ExitStack() as stack:
+        known = [stack.enter_context(connect(server)) for _ in range(16)]
+        for _ in range(2):
+            for raw in known:
+                raw.sendall(head(server, 1, token=server.token) + b"{")
+                assert status(raw) == 400
+            with connect(server) as late:
+                assert status(late) == 0
+        known[0].close()
+        until = time.monotonic() + PATIENCE
+        came_in = False
+        while not came_in and time.monotonic() < until:
+            with suppress(ConnectionError):
+                came_in = server.greet().status == 200
+        assert came_in
+
+
+def test_who_does_not_show_the_token_in_time_is_dropped(server: Site) -> None:
+    with ExitStack() as stack:
+        known, silent, slow, endless = (stack.enter_context(connect(server)) for _ in range(4))
+        known.sendall(head(server, 1, token=server.token) + b"{")
+        assert status(known) == 400
+        slow.sendall(head(server, 10)[:40])
+        endless.sendall(head(server, 10**6) + b"{")
+        assert status(endless) == 401
+        assert [status(raw) for raw in (silent, slow, endless)] == [0] * 3
+        known.sendall(head(server, 1, token=server.token) + b"{")
+        assert status(known) == 400
 
 
 # where it listens

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from memsheaf.adapters.mcp.stdio import WAITING
 from memsheaf.store import ABSENT
 
 sys.path.append(str(Path(__file__).parent))
@@ -361,11 +364,11 @@ def test_texts_that_are_no_texts_are_refused_everywhere(room: Room) -> None:
 
 
 def test_a_message_that_is_too_long_is_refused_and_a_long_one_answered(room: Room) -> None:
-    room.wire.send(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"x":"' + b"x" * (9 << 20) + b'"}}\n')
+    room.wire.send(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"x":"' + b"x" * (5 << 20) + b'"}}\n')
     answer = room.wire.next(id=None, method=NEVER)
     assert answer["error"]["code"] == INVALID
-    assert "8,388,608 bytes" in answer["error"]["message"]
-    said = room.text("memory_write", name="Long", description="d", type="user", content="x " * (7 << 19))
+    assert "4,194,304 bytes" in answer["error"]["message"]
+    said = room.text("memory_write", name="Long", description="d", type="user", content="tomorrow " * (3 << 17))
     assert said.startswith("Error: ")
 
 
@@ -409,7 +412,7 @@ def test_half_a_line_at_the_end_is_no_call(tmp_path: Path) -> None:
         assert [message["error"]["code"] for message in server.wire.rest()] == [PARSE]
 
 
-def test_a_client_that_stops_listening_loses_no_call(tmp_path: Path) -> None:
+def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with served(place) as server:
         assert server.wire.text("memory_list")
@@ -417,10 +420,69 @@ def test_a_client_that_stops_listening_loses_no_call(tmp_path: Path) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, server.process.stdout.fileno())  # the pipe has no reader now
         os.close(nothing)
-        for number in range(5):
+        for number in range(20):
             server.wire.request("tools/call", new(number))
         assert server.hang_up() == 0
-    assert len(list(place.root.glob("project_order-*.md"))) == 5
+    assert len(list(place.root.glob("project_order-*.md"))) <= 1
+
+
+GONE = """
+import os, subprocess, sys, threading
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+lines = sys.stdin.buffer.read()
+threading.Thread(target=lambda: (server.stdin.write(lines), server.stdin.flush()), daemon=True).start()
+for _ in range(5):
+    server.stdout.readline()
+os._exit(0)
+"""
+"""A client that sends all it has, reads a little, and is gone."""
+
+
+def test_for_a_client_that_is_gone_the_rest_is_not_done(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    asked = [{"id": 0, "method": "initialize", "params": greeting}]
+    asked += [{"id": number, "method": "tools/call", "params": new(number)} for number in range(1, 2001)]
+    lines = b"".join(json.dumps({"jsonrpc": "2.0"} | one).encode() + b"\n" for one in asked)
+    subprocess.run(  # it returns when the server has ended, too, which holds the same stderr
+        [sys.executable, "-c", GONE, *place.words()],
+        input=lines,
+        stderr=subprocess.PIPE,
+        env=os.environ | place.environment,
+        cwd=tmp_path,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert 1 <= len(list(place.root.glob("project_order-*.md"))) < 1000
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks and pipes of POSIX")
+def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Path) -> None:
+    import fcntl
+
+    place = Place(tmp_path)
+    place.save("Kept", "This one stays.")
+    with served(place) as server:
+        assert server.process.stdin
+        pipe, wire = server.process.stdin.fileno(), server.wire
+        assert server.wire.text("memory_list")
+        with open(place.root / ".history" / "lock", "rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # as another process that writes
+            sent = [wire.request("tools/call", new(number)) for number in range(WAITING)]
+            wire.notify("notifications/cancelled", {"requestId": sent[50]})
+            assert wire.ask("ping")["result"] == {}  # all that was read
+            os.set_blocking(pipe, False)
+            more = 0
+            while more < 5000 and select.select([], [pipe], [], 1.0)[1]:
+                call = {"jsonrpc": "2.0", "id": f"more-{more}", "method": "tools/call", "params": new(1000 + more)}
+                with suppress(BlockingIOError):
+                    more += os.write(pipe, json.dumps(call).encode() + b"\n") > 0
+        assert 0 < more < 2000
+        assert server.hang_up() == 0
+    kept = {path.name for path in place.root.glob("project_order-*.md")}
+    assert "project_order-50.md" not in kept
+    assert "project_order-51.md" in kept
+    assert len(kept) <= 2 * WAITING
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import http.client
 import json
 import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_peer import PATIENCE, Place
+from mcp_peer import PATIENCE, Place, envelope
 from mcp_site import ACCEPTED, JSON, Site, said, site
 
 pytestmark = [
@@ -36,6 +37,7 @@ ERAS = ["legacy", "2026-07-28"]
 CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
 CATALOG = "memory://catalog"
 STEPS = 25
+Headers = Sequence[tuple[str, str]]
 COUNTER = "user_counter.md"
 
 
@@ -292,6 +294,84 @@ def assert_counted(place: Place, total: int) -> None:
         assert f"The value is {total}." in sheaf.read(COUNTER).text
         commits = [commit for commit in sheaf.log() if commit.revisions[0].path == COUNTER]
     assert len(commits) == total + 1
+
+
+# the short way and the long one
+
+
+def call(
+    server: Site, tool: str, arguments: object, meta: Mapping[str, object] | None = None, *, headers: Headers = ()
+) -> bytes:
+    """A whole request of the modern era that calls a tool."""
+    params = {"name": tool, "arguments": arguments, "_meta": envelope() | dict(meta or {})}
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).encode()
+    named = [("Host", server.netloc), server.bearer, ACCEPTED, JSON, ("Content-Length", str(len(body)))]
+    named += [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool), *headers]
+    return (
+        "".join(["POST /mcp HTTP/1.1\r\n", *(f"{key}: {value}\r\n" for key, value in named), "\r\n"]).encode() + body
+    )
+
+
+def answered(server: Site, request: bytes) -> tuple[int, Any]:
+    with connect(server) as raw:
+        raw.sendall(request)
+        answer = http.client.HTTPResponse(raw)
+        answer.begin()
+        return answer.status, json.loads(answer.read())
+
+
+def connect(server: Site) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.netloc.rpartition(":")[2])), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_read", {"filename": "user_first-of-all.md"}),
+        ("memory_read", {"filename": "nothing.md"}),
+        ("memory_read", {"filename": 7}),
+        ("memory_read", {}),
+        ("memory_search", {"query": "first of all"}),
+        ("memory_list", {"type": "nothing"}),
+        ("memory_write", {"name": "First of all", "description": "d", "type": "user", "content": "Another."}),
+        ("memory_update", {"filename": "user_first-of-all.md", "old_text": "a" * 300_000, "new_text": ""}),
+        ("nothing", {"a": [None, 1.5, "\ud800"]}),
+        ("memory_read", None),
+        ("memory_read", [1]),
+    ],
+)
+async def test_a_plain_call_is_answered_as_the_sdk_answers_it(server: Site, tool: str, arguments: object) -> None:
+    plain = answered(server, call(server, tool, arguments))
+    assert plain == answered(server, call(server, tool, arguments, {"example.com/unusual": 1}))
+
+
+@pytest.mark.parametrize(
+    "headers", [[("Mcp-Name", "memory_read")], [("MCP-Protocol-Version", "2025-11-25")], [("Mcp-Method", "ping")]]
+)
+async def test_a_call_that_contradicts_itself_is_refused(server: Site, headers: list[tuple[str, str]]) -> None:
+    status, told = answered(server, call(server, "memory_list", {}, headers=headers))
+    assert status == 400
+    assert "error" in told
+
+
+@pytest.mark.parametrize("meta", [{}, {"example.com/unusual": 1}], ids=["plain", "unusual"])
+async def test_what_waits_for_its_turn_is_not_done_when_its_client_has_gone(
+    place: Place, meta: dict[str, object]
+) -> None:
+    place.save("Tabs")
+    with site(place) as server:
+        with locked(place), connect(server) as first:
+            first.sendall(call(server, "memory_write", fact("First"), meta))
+            assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
+            with connect(server) as gone:
+                gone.sendall(call(server, "memory_write", fact("Gone"), meta))
+                assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
+            for _ in range(5):
+                assert server.ask("GET", "/health").status == 200
+        assert answered(server, call(server, "memory_write", fact("Last"), meta))[0] == 200
+    assert sorted(path.name for path in place.root.glob("user_*.md")) == [
+        "user_first.md", "user_last.md", "user_tabs.md",
+    ]  # fmt: skip
 
 
 # how it ends

@@ -86,9 +86,9 @@ def fits(value: str, ask: str) -> bool:
         bare = re.sub("[ -]", "", value)
         return len(set(bare)) > 5 and (_has_digit(bare) or wordiness(bare) < 0.4)
     if ask == "rest":  # of a token that is broken over two lines, in a line of its own
-        return not (re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]+", value) and (len(value) < 4 or wordiness(value) >= 0.4)) and bool(
-            re.search("[A-Za-z0-9]", value) and not is_example(value)
-        )
+        return not (
+            re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]+", value) and (len(value) < 4 or wordiness(value) >= 0.4)
+        ) and bool(re.search("[A-Za-z0-9]", value) and not is_example(value))
     if ask not in ("example", "held") and is_placeholder(value):
         return False
     if is_weak(value) or value[:1] in "$<{[%" or (len(value) < 6 and value.islower()):
@@ -234,7 +234,9 @@ def wordiness(value: str) -> float:
     True
     """
     pairs = sum(pair.isalpha() for pair in map("".join, zip(value, value[1:], strict=False)))
-    usual = sum(run[at : at + 2] in _PAIRS for run in map(str.lower, _RUN.findall(value)) for at in range(len(run) - 1))
+    usual = sum(
+        run[at : at + 2] in _PAIRS for run in map(str.lower, _RUN.findall(value)) for at in range(len(run) - 1)
+    )
     return usual / max(pairs, 1)
 
 

@@ -307,7 +307,7 @@ def _is_private(data: str) -> bool:
     head = b64decode(data.replace("-", "+").replace("_", "/")[:24])
     long = head[1] & 0x7F if head[1] & 0x80 else 0
     inside = head[2 + long :] if head[0] == 0x30 and long < 4 else b""
-    return inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
+    return (inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3)) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
 
 
 # places where only a secret stands
@@ -320,8 +320,43 @@ _RUN_OF_WORDS = (
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
 _OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
 _IN_NO_SEED = frozenset(
-    "the and for with from your not are was has have had which been should would were their but our its into who never"
-    " because where when what being does did them these those than".split()
+    [
+        "the",
+        "and",
+        "for",
+        "with",
+        "from",
+        "your",
+        "not",
+        "are",
+        "was",
+        "has",
+        "have",
+        "had",
+        "which",
+        "been",
+        "should",
+        "would",
+        "were",
+        "their",
+        "but",
+        "our",
+        "its",
+        "into",
+        "who",
+        "never",
+        "because",
+        "where",
+        "when",
+        "what",
+        "being",
+        "does",
+        "did",
+        "them",
+        "these",
+        "those",
+        "than",
+    ]
 )
 _IS_SECRET = r"(?<![\w-])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret(?![\w-])"
 _HELD = r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"

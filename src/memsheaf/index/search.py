@@ -92,6 +92,19 @@ Known = tuple[int, int, int, int, int, str, int]
 _KNOWN = "mtime, ctime, size, inode, id, version, pending"
 
 
+_ASKED = threading.local()
+
+
+@contextmanager
+def asked_at(moment: float) -> Iterator[None]:
+    """In this thread, answer what was asked at that moment (`time.monotonic`): many may share one look since then."""
+    _ASKED.at = moment
+    try:
+        yield
+    finally:
+        del _ASKED.at
+
+
 class Match(NamedTuple):
     """A memory that shares words with a query, or lies near it in meaning.
 
@@ -144,6 +157,8 @@ class Index:
         self._guard = threading.RLock()
         self._reports: dict[int, Callable[[int], None]] = {}
         self.kept = []
+        self._committing = 0
+        self._looked_at = 0.0
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._forget_all()
@@ -154,14 +169,20 @@ class Index:
         A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
         large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
         files), and from time to time: so often that it takes one hundredth of the time. Where somebody else sees to
-        that (`swept_by_others`), in a large scope it is left to a look that is to `sweep`.
+        that (`swept_by_others`), in a large scope it is left to a look that is to `sweep`. Inside `asked_at`, a look
+        that began after that moment is enough.
         """
         with self._guard:
+            began = time.monotonic()
+            if self._looked_at > getattr(_ASKED, "at", began) and self._looked and not (thorough or sweep):
+                return False
             if self._alone_since and abs(self._clock() - self._alone_since) > ALONE:
                 self._alone_since = self._clock()
                 if is_free(self._database):
                     self.close()
-            return self._healing(lambda db: self._look(db, thorough, sweep))
+            changed = self._healing(lambda db: self._look(db, thorough, sweep))
+            self._looked_at = began
+            return changed
 
     @contextmanager
     def reporting(self, report: Callable[[int], None]) -> Iterator[None]:
@@ -171,6 +192,20 @@ class Index:
             yield
         finally:
             del self._reports[threading.get_ident()]
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Meanwhile a commit of ours changes folders: a look takes that for no reason to examine everything.
+
+        If somebody else changed them, too, the first look after it finds out.
+        """
+        with self._guard:
+            self._committing += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._committing -= 1
 
     def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
@@ -522,7 +557,7 @@ class Index:
         """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
         marks = known.marks
         stamps = self._store.stamps(marks)
-        if any(stamps[path] != stamp for path, stamp in marks.items() if path != CATALOG):
+        if not self._committing and any(stamps[path] != marks[path] for path in marks if path != CATALOG):
             return None
         if self._watched is None:
             order = f"AND listed = {LISTED} ORDER BY {RANK}" if known.rows > WATCHED else ""

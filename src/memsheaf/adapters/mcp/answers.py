@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from memsheaf.adapters.mcp.offer import MARKDOWN, PROMPTS, Offer, Progress, Question, Reply, structured
 from memsheaf.adapters.mcp.wire import FORM, STRUCTURED, text
+from memsheaf.errors import NotFound
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     Result = dict[str, Any]
 else:
     Params = Result = dict
+
+
+URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
 
 
 def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:
@@ -59,6 +63,8 @@ def resources(offer: Offer, params: Params, progress: Progress) -> Result:
 def read(offer: Offer, params: Params, progress: Progress) -> Result:
     """The text of a resource."""
     uri = params["uri"]
+    if len(uri) > URI_CHARACTERS:  # before anything reads it
+        raise NotFound(uri[:100] + "…")
     return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": offer.read(uri)}]}
 
 

@@ -6,17 +6,20 @@ modern era every request stands alone, and all share one that remembers nothing.
 
 from __future__ import annotations
 
+import asyncio
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from memsheaf.adapters import missing
 from memsheaf.values import NamedTuple
 
 try:
     import anyio
+    import anyio.from_thread
     import anyio.to_thread
     import mcp_types as types
     from mcp.server.connection import Connection
@@ -33,8 +36,12 @@ except ImportError as error:
 
 from memsheaf.adapters.mcp.offer import Change, Offer
 from memsheaf.errors import MemsheafError
+from memsheaf.index.search import asked_at
+
+T = TypeVar("T")
 
 WATCH_SECONDS = 2.0
+MOMENT = 0.25  # seconds
 
 Opened = Callable[[bool], Offer]
 """Gives what is offered: to one conversation (True), or to all clients that nobody can tell apart (False)."""
@@ -49,10 +56,47 @@ class Conversation(NamedTuple):
     subscribed: set[str]
 
 
+class Turns:
+    """Whose turn it is: two work at a time, in the order in which they came, and no two of them write.
+
+    One that takes longer than a moment, such as a write that waits for another process, holds up nobody else.
+    """
+
+    def __init__(self) -> None:
+        self._two = anyio.CapacityLimiter(2)
+        self._writing = anyio.Lock()
+
+    async def run(self, work: Callable[..., T], *arguments: object, writes: bool) -> T:
+        """Do the work in a thread when its turn has come."""
+        arrived, mine = time.monotonic(), object()
+
+        def begun() -> T:
+            with asked_at(arrived):
+                return work(*arguments)
+
+        await self._two.acquire_on_behalf_of(mine)
+        leaving = asyncio.get_running_loop().call_later(MOMENT, self._leave, mine)
+        try:
+            if not writes:
+                return await anyio.to_thread.run_sync(begun)
+            if self._writing.locked():
+                self._leave(mine)
+            async with self._writing:
+                return await anyio.to_thread.run_sync(begun)
+        finally:
+            leaving.cancel()
+            self._leave(mine)
+
+    def _leave(self, one: object) -> None:
+        with suppress(RuntimeError):  # it has left already
+            self._two.release_on_behalf_of(one)
+
+
 class Audience:
     """All who are being served. Nobody is told of what happened before they came."""
 
     def __init__(self, opened: Opened, *, watch: float = WATCH_SECONDS) -> None:
+        self.turns = Turns()
         self._opened = opened
         self._seconds = watch
         self._shared: Offer | None = None
@@ -69,7 +113,7 @@ class Audience:
     async def offer_for(self, context: Context) -> Offer:
         """What the client that asks is offered. Raises MemsheafError."""
         if is_modern(context):
-            return await self._shared_offer()
+            return await self.shared_offer()
         return (await self.conversation(context)).offer
 
     async def conversation(self, context: Context) -> Conversation:
@@ -85,7 +129,8 @@ class Audience:
             await self._attend()
         return self._conversations[number]
 
-    async def _shared_offer(self) -> Offer:
+    async def shared_offer(self) -> Offer:
+        """What all are offered whom nobody can tell apart. Raises MemsheafError."""
         if self._shared is None:
             async with self._opening:
                 if self._shared is None:
@@ -127,7 +172,7 @@ class Audience:
             is_due = anyio.current_time() - looked >= self._seconds
             looked = anyio.current_time() if is_due else looked
             try:
-                offer = await self._shared_offer()
+                offer = await self.shared_offer()
                 changes = partial(offer.changes, self._seen if is_anybody else None, look=is_due)
                 change, seen = await anyio.to_thread.run_sync(changes)
                 self._seen = seen if is_anybody else None
@@ -141,7 +186,7 @@ class Audience:
     async def _attend(self) -> None:
         """Remember where the journal is, now that there is somebody to tell what comes after it."""
         if self._seen is None:
-            store = (await self._shared_offer()).sheaf.store
+            store = (await self.shared_offer()).sheaf.store
             last = await anyio.to_thread.run_sync(store.last_id)
             self._seen = (last or "") if self._seen is None else self._seen
 
@@ -162,6 +207,11 @@ async def _tell(one: Conversation, change: Change) -> None:
             await one.connection.send_resource_updated(uri)
         if change.listed:
             await one.connection.send_resource_list_changed()
+
+
+def unheard(done: int, total: int, doing: str) -> None:
+    """Take a report of progress that nobody asked for, and end what nobody waits for any more."""
+    anyio.from_thread.check_cancelled()
 
 
 def is_modern(context: Context) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+from collections.abc import Callable
 
 from memsheaf.adapters import missing
 
@@ -16,25 +17,43 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
+from memsheaf.adapters.mcp.wire import MESSAGE_BYTES
+
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEALTH = "/health"
+    from memsheaf.adapters.mcp.quick import Quick
+
+PATH, HEALTH = "/mcp", "/health"
+BODY_SECONDS = 30.0
+TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
 
 
 class Door:
-    """What every request passes, in this order: Host, Origin, method, token, type of its body.
+    """What every request passes, in this order: Host, Origin, method, token, type and size of its body.
 
-    When the server ends, streams that would stay open for ever are closed here, and nobody else is let in.
+    `know` is told the address of whoever may come in; plain calls are answered by `quick`. When the server ends,
+    streams that would stay open for ever are closed here, and nobody else is let in.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], token: str, version: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str],
+        token: str,
+        version: str,
+        know: Callable[[tuple[str, int]], None],
+        quick: Quick,
+    ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token.encode()
         self._health = json.dumps({"status": "ok", "version": version})
+        self._know = know
+        self._quick = quick.answer
         self._ending = anyio.Event()
 
     def close(self) -> None:
@@ -48,8 +67,17 @@ class Door:
         answer = self._answered(scope)
         if answer is not None:
             return await answer(scope, receive, send)
+        if scope.get("client"):
+            self._know(scope["client"])
         if scope["method"] == "GET":
             return await self._streaming(scope, receive, send)
+        if scope["method"] == "POST":
+            body = await _body(scope, receive)
+            if isinstance(body, Response):
+                return await body(scope, receive, send)
+            if scope["path"] == PATH and (result := await self._quick(scope["headers"], body, receive)) is not None:
+                return await Response(result, media_type="application/json")(scope, receive, send)
+            return await self._app(scope, _again(body, receive), send)
         return await self._app(scope, receive, send)
 
     def _answered(self, scope: Scope) -> Response | None:
@@ -108,6 +136,31 @@ class Door:
         await self._app(scope, received, sent)
         if state == "begun":  # ended in the middle: the client sees a whole answer, and asks elsewhere
             await send({"type": "http.response.body", "body": b""})
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | Response:
+    """The whole body; or what is said when it is too large, or too slow."""
+    if int((_values(scope, "content-length") or ["0"])[0]) > MESSAGE_BYTES:
+        return _said(413, TOO_LARGE)
+    body = bytearray()
+    with anyio.move_on_after(BODY_SECONDS):
+        while (message := await receive())["type"] == "http.request":
+            body += message.get("body", b"")
+            if len(body) > MESSAGE_BYTES:
+                return _said(413, TOO_LARGE)
+            if not message.get("more_body", False):
+                return bytes(body)
+    return _said(408, "the body did not come in time", {"connection": "close"})
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What gives a body that was read already, and then what comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return received
 
 
 def _values(scope: Scope, name: str) -> list[str]:

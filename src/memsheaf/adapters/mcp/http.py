@@ -16,17 +16,17 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
-from memsheaf.adapters.mcp.door import Door
+from memsheaf.adapters.mcp.door import PATH, Door
 from memsheaf.adapters.mcp.official import official
+from memsheaf.adapters.mcp.quick import Quick
+from memsheaf.adapters.mcp.wire import MESSAGE_BYTES
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.adapters.mcp.audience import Opened
-    from memsheaf.adapters.mcp.site import Site
+    from memsheaf.adapters.mcp.site import Listener, Site
 
-PATH = "/mcp"
-BODY_BYTES = 8 << 20
 SESSIONS, IDLE_SECONDS = 1_000, 2 * 3_600  # conversations of the handshake: so many, and dropped after so long
 ENDING_SECONDS = 10  # for what runs when the server is told to end
 KEPT_SECONDS = 75  # an open connection that asks nothing
@@ -36,7 +36,7 @@ _SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal
 def serve(
     opened: Opened,
     site: Site,
-    listener: socket.socket,
+    listener: Listener,
     token: str,
     *,
     version: str,
@@ -54,18 +54,19 @@ def serve(
     server = official(opened, version=version, reading=reading, tools=tools)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=BODY_BYTES,
+        max_request_body_size=MESSAGE_BYTES,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=SESSIONS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door does it
     )
-    door = Door(app, hosts=frozenset(hosts), token=token, version=version)
+    quick = Quick(server.audience, {"name": server.name, "title": server.title, "version": version})
+    door = Door(app, hosts=frozenset(hosts), token=token, version=version, know=listener.know, quick=quick)
 
     def ending() -> None:
         door.close()
         server.audience.hang_up()
 
-    web = _Web(_configured(door, site), lambda: ready(url), ending)
+    web = _Web(_configured(door, site), lambda: ready(url), listener.drop_strangers, ending)
     web.run(sockets=[listener])
     return web.signal
 
@@ -74,11 +75,12 @@ def _configured(app: Door, site: Site) -> uvicorn.Config:
     """How uvicorn serves: quietly, with what this needs and no more."""
     return uvicorn.Config(
         app,
+        loop="asyncio",  # which asks the listener for each connection
         http="h11",
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # what strangers send is not worth a line each
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -92,9 +94,16 @@ def _configured(app: Door, site: Site) -> uvicorn.Config:
 class _Web(uvicorn.Server):
     """uvicorn, with signals as we want them: the first ends in order, the second at once."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        tidy: Callable[[], None],
+        ending: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._tidy = tidy
         self._ending = ending
         self.signal = 0
 
@@ -102,6 +111,12 @@ class _Web(uvicorn.Server):
         """Start, and say so."""
         await super().startup(sockets)
         self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tidy once a second."""
+        if counter % 10 == 0:
+            self._tidy()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the door and the streams, then wait for the rest."""

@@ -20,12 +20,13 @@ try:
     from mcp.server.lowlevel.server import NotificationOptions, Server
     from mcp.server.models import InitializationOptions
     from mcp.shared.exceptions import MCPError
+    from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
     from pydantic import ValidationError
 except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.adapters.mcp.answers import ANSWERED, Params, Result, asking, called, replied
-from memsheaf.adapters.mcp.audience import WATCH_SECONDS, Audience, Context, Opened, is_modern
+from memsheaf.adapters.mcp.audience import WATCH_SECONDS, Audience, Context, Opened, is_modern, unheard
 from memsheaf.adapters.mcp.listed import listed
 from memsheaf.adapters.mcp.offer import Offer, Progress, Question, Reply
 from memsheaf.adapters.mcp.wire import FORM, INTERNAL, can_ask, refusal, text
@@ -105,7 +106,7 @@ def _listing(found: types.Result) -> Handler:
 def _working(audience: Audience, made: type[types.Result], work: Work) -> Handler:
     async def handle(context: Context, params: object) -> types.Result:
         with _told(context):
-            return made.model_validate(await _worked(context, work, await audience.offer_for(context)))
+            return made.model_validate(await _worked(audience, context, work))
 
     return handle
 
@@ -154,12 +155,15 @@ def _told(context: Context) -> Iterator[None]:
 # what needs the memories
 
 
-async def _worked(context: Context, work: Work, offer: Offer) -> Result:
-    """Do the work in a thread, and tell the client how far it is, if it wants to know.
+async def _worked(audience: Audience, context: Context, work: Work, *, writes: bool = False) -> Result:
+    """Do the work in a thread, when it is its turn, and tell the client how far it is, if it wants to know.
 
     A thread that has begun is waited for, even when the client has gone: a write is made, or not made. One that
     reports its progress learns there that nobody waits any more.
     """
+    offer, params = await audience.offer_for(context), context.params or {}
+    if progress_token_from_params(params) is None:
+        return await audience.turns.run(work, offer, params, unheard, writes=writes)
     sent, received = anyio.create_memory_object_stream[tuple[int, int, str]](TOLD)
 
     def progress(done: int, total: int, doing: str) -> None:
@@ -177,7 +181,7 @@ async def _worked(context: Context, work: Work, offer: Offer) -> Result:
         group.start_soon(forward)
         try:
             with sent:
-                return await anyio.to_thread.run_sync(work, offer, context.params or {}, progress)
+                return await audience.turns.run(work, offer, params, progress, writes=writes)
         except Exception as error:  # noqa: BLE001  raised below, where no group wraps it
             failure = error
     assert failure is not None
@@ -201,10 +205,11 @@ async def _called(audience: Audience, context: Context, params: Params) -> types
     def call(offer: Offer, params: Params, progress: Progress) -> Result:
         return called(offer, params, reply, progress)
 
+    writes = bool(reply) or name not in READING
     try:
-        return types.CallToolResult.model_validate(await _worked(context, call, offer))
+        return types.CallToolResult.model_validate(await _worked(audience, context, call, writes=writes))
     finally:
-        if reply or name not in READING:
+        if writes:
             audience.wake()
 
 

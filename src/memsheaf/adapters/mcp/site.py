@@ -8,10 +8,15 @@ import os
 import re
 import socket
 import ssl
+import time
+from contextlib import suppress
 from typing import Any
 
 from memsheaf.errors import Refused, hinted
 from memsheaf.values import NamedTuple
+
+MOST, RESERVED = 512, 64  # connections at most; and file descriptors for everything else
+STRANGER_SECONDS = 10.0  # until a connection must have shown the token
 
 _NAME = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+$")
@@ -72,12 +77,12 @@ class Site(NamedTuple):
                 "--tls-cert and --tls-key take PEM files: the certificate with its chain, and its key.",
             ) from None
 
-    def listen(self) -> socket.socket:
+    def listen(self) -> Listener:
         """Open the socket. Raises Refused."""
         self.check()
         family, address = self.address
         try:
-            return socket.create_server(address[:2], family=family)
+            return Listener(socket.create_server(address[:2], family=family), _most_connections())
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
                 refused = Refused(f"this machine has no address {self.host}")
@@ -98,3 +103,66 @@ class Site(NamedTuple):
         for name in self.names:
             found += [name] if _PORT.search(name) else [f"{name}:{port}", name]
         return [host.lower() for host in found]
+
+
+class Listener(socket.socket):
+    """The listening socket, and the connections that came in there: so many at most, and no more.
+
+    Who has shown the token is known. A stranger is dropped after some seconds, and at once when somebody else needs
+    the room, the oldest first; when all are known, who comes next is turned away.
+    """
+
+    def __init__(self, made: socket.socket, most: int) -> None:
+        super().__init__(fileno=made.detach())
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # every connection has it from here
+        self._most = most
+        self._strangers: dict[tuple[str, int], tuple[socket.socket, float]] = {}
+        self._known: dict[tuple[str, int], socket.socket] = {}
+        self._dropped: list[socket.socket] = []
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection; an OSError that an event loop passes over when there is no room for it."""
+        self._forget_closed()
+        if self._dropped:
+            raise BlockingIOError  # the event loop closes them first, and asks again
+        connection, address = super().accept()
+        if len(self._strangers) + len(self._known) >= self._most:
+            if not self._strangers:
+                connection.close()
+                raise ConnectionAbortedError
+            self._drop(next(iter(self._strangers)))
+        self._strangers[address[0], address[1]] = connection, time.monotonic()
+        return connection, address
+
+    def know(self, address: tuple[str, int]) -> None:
+        """Take note that this connection has shown the token."""
+        if found := self._strangers.pop(address, None):
+            self._known[address] = found[0]
+
+    def drop_strangers(self) -> None:
+        """Drop who has not shown the token in time."""
+        self._forget_closed()
+        late = time.monotonic() - STRANGER_SECONDS
+        for address in [address for address, (_, since) in self._strangers.items() if since < late]:
+            self._drop(address)
+
+    def _drop(self, address: tuple[str, int]) -> None:
+        connection, _ = self._strangers.pop(address)
+        self._dropped.append(connection)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)  # who serves it reads the end, and closes it
+
+    def _forget_closed(self) -> None:
+        self._strangers = {key: one for key, one in self._strangers.items() if one[0].fileno() >= 0}
+        self._known = {key: one for key, one in self._known.items() if one.fileno() >= 0}
+        self._dropped = [one for one in self._dropped if one.fileno() >= 0]
+
+
+def _most_connections() -> int:
+    """How many connections leave enough file descriptors for memories."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return MOST
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST if limit < 0 else max(8, min(MOST, limit - RESERVED))

@@ -2,7 +2,8 @@
 
 It speaks both eras of the protocol: the handshake (`initialize`, until 2025-11-25), and requests that each carry who
 asks and what the client can (2026-07-28). The first request decides. What needs the memories is done by one thread,
-in the order in which it was asked, and the memories are opened behind the first answers.
+in the order in which it was asked, and the memories are opened behind the first answers. A client that asks faster
+than it is answered is not read from until some of what waits is done.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from memsheaf.adapters.mcp.wire import (
     INVALID_REQUEST,
     LISTEN_KEY,
     LISTENED,
+    MESSAGE_BYTES,
     MODERN,
     NO_METHOD,
     PARSE_ERROR,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-LINE_BYTES = 8 << 20  # of one message
+WAITING = 100  # requests; with so many, no more are read
 WATCH_SECONDS = 2.0
 
 
@@ -109,21 +111,24 @@ class Server:
         self._seen: str | None = None  # the last commit that the client was told about
         self._looking = threading.Lock()
         self._closing = threading.Event()
+        self._unheard = False  # nobody reads our answers any more
 
     # the loop
 
     def run(self) -> None:
-        """Answer until the client hangs up; then finish what was begun."""
+        """Answer until the client hangs up; then finish what waits, if anybody still reads the answers."""
         worker = threading.Thread(target=self._serve, name="memsheaf-mcp", daemon=True)
         watcher = threading.Thread(target=self._watch, name="memsheaf-watch", daemon=True)
         worker.start()
         watcher.start()
         try:
-            while line := self._source.readline(LINE_BYTES + 1):
-                if len(line) > LINE_BYTES:
+            while line := self._source.readline(MESSAGE_BYTES + 1):
+                if self._unheard or (self._work.is_full and _is_closed(self._source)):
+                    break
+                if len(line) > MESSAGE_BYTES:
                     while line and not line.endswith(b"\n"):
-                        line = self._source.readline(LINE_BYTES)
-                    self._fail(None, INVALID_REQUEST, f"a message is longer than {LINE_BYTES:,} bytes")
+                        line = self._source.readline(MESSAGE_BYTES)
+                    self._fail(None, INVALID_REQUEST, f"a message is longer than {MESSAGE_BYTES:,} bytes")
                 elif line.strip():
                     self._take(line)
         finally:
@@ -193,6 +198,8 @@ class Server:
     def _serve(self) -> None:
         """Do what needs the memories, one thing after the other."""
         while (task := self._work.get()) is not END:
+            if self._unheard:
+                continue
             if isinstance(task, Request):
                 self._do(task)
                 self._tell(look=False)
@@ -439,7 +446,7 @@ class Server:
                 self._sink.write(line)
                 self._sink.flush()
             except (BrokenPipeError, ValueError):
-                return  # nobody listens any more; what was asked is done all the same
+                self._unheard = True  # what was begun is finished, and nothing else is begun
 
 
 @contextmanager
@@ -457,6 +464,18 @@ def _contained() -> Iterator[None]:
         traceback.print_exc()
 
 
+def _is_closed(source: BinaryIO) -> bool:
+    """Whether the other end was closed, though there may be more to read; False where that cannot be known."""
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    closed = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+    asked = select.poll()
+    asked.register(source, closed)
+    return any(event & closed for _, event in asked.poll(0))
+
+
 class _Work:
     """What waits to be done, in order."""
 
@@ -465,19 +484,28 @@ class _Work:
 
         self._tasks: deque[object] = deque()
         self._some = threading.Semaphore(0)
+        self._room = threading.Semaphore(WAITING)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more can be put there now."""
+        return len(self._tasks) >= WAITING
 
     def put(self, task: object) -> None:
-        """Let the working thread do this next; None is to look what changed."""
+        """Let the working thread do this when its turn comes, once there is room; None is to look what changed."""
+        self._room.acquire()
         self._tasks.append(task)
         self._some.release()
 
     def end(self) -> None:
         """Let the working thread end once it is through."""
-        self.put(END)
+        self._tasks.append(END)
+        self._some.release()
 
     def get(self) -> object:
         """Wait for the next thing to do."""
         self._some.acquire()
+        self._room.release()
         return self._tasks.popleft()
 
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
+MESSAGE_BYTES = 4 << 20
+"""What one message may have."""
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions that begin with `initialize`, in order."""
 MODERN = "2026-07-28"
 """The version in which every request says who asks, and what the client can."""
 _META = "io.modelcontextprotocol/"
-VERSION_KEY, CAN_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
+VERSION_KEY, CAN_KEY, CLIENT_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities", f"{_META}clientInfo"
 INFO_KEY, LISTEN_KEY = f"{_META}serverInfo", f"{_META}subscriptionId"
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
