@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 class Proposal(NamedTuple):
     """A memory that somebody proposes, or with `replaces` the new text of one there is.
 
-    `version` is the version of the replaced memory that was seen. `explicit` says that the user asked for it in so
+    `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced memory that was seen. `explicit` says that the user asked for it in so
     many words. `trust` is "unconfirmed" for what came from a tool or a page. `why` says where it comes from.
     """
 
@@ -46,3 +46,4 @@ class Proposal(NamedTuple):
     expires: str = ""
     explicit: bool = False
     why: str = ""
+    doubt: str = ""
