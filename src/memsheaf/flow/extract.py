@@ -15,7 +15,7 @@ from memsheaf.flow.aim import Memories, aimed
 from memsheaf.flow.inject import words as prompt
 from memsheaf.flow.pasted import PASTED, heard
 from memsheaf.flow.phrases import captured
-from memsheaf.flow.turns import ROLES, Message, Proposal, Turn
+from memsheaf.flow.turns import Message, Proposal, Turn
 from memsheaf.guard.dates import absolute
 from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.names import is_fact

@@ -15,6 +15,8 @@ from functools import cache
 from memsheaf.values import NamedTuple
 
 HEAD = TAIL = 2_000
+REQUEST = 160
+"""How many characters of a clause are read for a request that something is not kept."""
 
 # No request does without one of these, so most messages cost a few substring tests, and the file is not opened.
 STEMS = {
@@ -72,6 +74,7 @@ _KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
 _TOKEN = r"\{[^}]+\}|\.\.\.|!?\(|[)\[\]|]|[^\s()\[\]{}|!]+"
 _BRACKETS = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": (r"(?!\s?(?:", "))")}
 _GAP = {True: r"((?:[\w'-]+,?\s){0,4}?)", False: r"([^\n,.:;!?、。]{0,8}?)"}
+_JOINED = r"\b(?:but|and|aber|und|mais|et|pero|y)\s"
 _CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
 
 
@@ -109,23 +112,36 @@ def asks_to_ignore(message: str) -> bool:
 
 
 def is_private(message: str) -> bool:
-    """Whether the user says that this is not to be kept.
+    """Whether the user says, as a clause of its own, that this is not to be kept.
 
     >>> is_private("Off the record: the salary band is 52 to 58 thousand.")
     True
-    >>> is_private("Please record that we ship on Fridays.")
-    False
+    >>> is_private("Do not store it in localStorage."), is_private("The contract between us and Acme ends.")
+    (False, False)
     """
-    return bool(_private().search(message.replace("’", "'")))
+    text = _fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
+    return bool(_private(as_clause=False).search(text)) and any(
+        _private(as_clause=True).fullmatch(part.strip(" .")[:REQUEST])
+        for _, sentence in _sentences(text)
+        for clause in re.split(_CLAUSE, sentence)
+        for part in (clause, *re.split(_JOINED, clause)[1:])
+    )
 
 
 @cache
-def _private() -> re.Pattern[str]:
+def _private(*, as_clause: bool) -> re.Pattern[str]:
+    """A clause that says that something is not for the record, or whatever mentions it."""
     from memsheaf.flow.inject import words
 
-    phrases = [line[2:].strip() for line in words("private").split("\n") if line.startswith("- ")]
-    latin = [phrase for phrase in phrases if phrase.isascii()]
-    return re.compile(rf"(?i)\b(?:{'|'.join(latin)})\b|" + "|".join(p for p in phrases if not p.isascii()))
+    *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(words("private")))]
+    rest = ".*" if as_clause else ""
+    said = "|".join(
+        _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + rest * phrase.endswith("...")
+        for several in phrases
+        for phrase in several
+    )
+    beside = "|".join(_pattern(each, {}, each.isascii()) for each in around)
+    return re.compile(rf"(?:(?:{beside})\s*+)*+(?:{said})(?:\s*+(?:{beside}))*+" if as_clause else said)
 
 
 def _ends(message: str) -> str:

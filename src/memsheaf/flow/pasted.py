@@ -43,6 +43,8 @@ _RECORD = (
     r"|[^\n.!?]{1,60}\bago\b\W*$"
     r"|\S+(?: \S+){0,3}(?:\s{2,}|\s*[—–|·•,]\s*|\s+[\[(])(?:(?:today|yesterday) at )?\d\d?[:h.]\d\d\b"
 )
+_MINE = r"\b(?:i|we) (?:already |just )?(?:said|wrote|told|replied|answered)\b"
+_FIRST = r"(?:i|we|my|our|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
 _SHOUTED = r"\s*(?!FYI|PSA|NOTE|TODO|IMPORTANT|REMINDER|RULE|REMEMBER)[A-Z]{3}[A-Z ]+:"
 _HEADING = r"#+ |[^\n]{1,60}\n?={3,}"
 _DASHED = r"\s*-+\s*[A-Z]\w+(?: [A-Z]\w+){0,2}\s*$"
@@ -118,7 +120,9 @@ def heard(text: str) -> Heard:
     last = max(cut, blotted.rfind("\n\n"))
     if last > cut:
         pieces.append(Piece(last, len(blotted), PASTED, PASTED, behind=True))
-    return Heard(text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:] * (last > cut), tuple(pieces))
+    return Heard(
+        text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:] * (last > cut), tuple(pieces)
+    )
 
 
 def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
@@ -133,7 +137,9 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
             return line.start + greeting.start(), dictated
         for colon in re.finditer(r"[:：](?=\s|$)|：", line.text):
             before = re.split(r"[.!?。！？]\s", line.text[: colon.start()])[-1].strip(" *#-")
-            if _introduces().search(before) or (_points().search(before) and not _dictates().fullmatch(before)):
+            if _introduces(before) or (
+                _points().search(before) and not _dictates().fullmatch(before) and not compiled(_FIRST).match(before)
+            ):
                 return line.start + colon.end(), dictated
         if number + 1 == len(lines) or re.match(_BULLET, line.text):
             continue
@@ -141,7 +147,7 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
             if not _dictates().fullmatch(line.text.strip(" :：*#")):
                 return line.end, dictated
             dictated |= {line.start, *_listed(lines[number + 1 :], line.end)}
-        elif _introduces().search(line.text):
+        elif _introduces(line.text):
             return line.end, dictated
     return end, dictated
 
@@ -178,7 +184,7 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
 def _is_an_order(paragraph: str) -> bool:
     """Whether a paragraph asks for work and points at no text: what follows it is not what it is about."""
     is_asked = re.search(r"[?？]\W*$", paragraph)
-    return not is_asked and not _points().search(paragraph) and not _introduces().search(paragraph)
+    return not is_asked and not _points().search(paragraph) and not _introduces(paragraph)
 
 
 def _pointed(own: str) -> int:
@@ -186,7 +192,7 @@ def _pointed(own: str) -> int:
     for end in re.finditer(r"[.!?。！？](?=\s+\S)", own):
         start = max(own.rfind(mark, 0, end.start()) for mark in ".!?。！？\n") + 1
         sentence = own[start : end.end()]
-        if _introduces().search(sentence) or (sentence[-1] in "?？" and own[end.end()] == "\n" and _points().search(sentence)):
+        if _introduces(sentence) or (sentence[-1] in "?？" and own[end.end()] == "\n" and _points().search(sentence)):
             return end.end()
     return len(own)
 
@@ -213,7 +219,9 @@ def _are_records(first: str, second: str) -> bool:
         return True
     commas = [len(re.findall(r"[,;](?=\S)", line)) for line in (first, second)]
     begins = [line.split()[:2] for line in (first, second)]
-    return commas[0] == commas[1] > 1 or (begins[0] == begins[1] and bool(re.search(r"\w[^\w\s,.]", " ".join(begins[0]))))
+    return commas[0] == commas[1] > 1 or (
+        begins[0] == begins[1] and bool(re.search(r"\w[^\w\s,.]", " ".join(begins[0])))
+    )
 
 
 def _is_pointed_at(own: str) -> bool:
@@ -223,7 +231,7 @@ def _is_pointed_at(own: str) -> bool:
         return False
     is_apart = not before.rpartition("\n")[2].strip()
     is_asked = is_apart and bool(re.search(r"[?？]\W*$", last)) and bool(_points().search(last))
-    return is_asked or bool(_introduces().search(last) and not re.match(_BULLET, last))
+    return is_asked or bool(_introduces(last) and not re.match(_BULLET, last))
 
 
 def _is_a_name(shown: str) -> bool:
@@ -257,9 +265,9 @@ def _lines(text: str) -> Iterator[_Line]:
         start += len(line) + 1
 
 
-@cache
-def _introduces() -> re.Pattern[str]:
-    return compiled(any_of("as text"))
+def _introduces(sentence: str) -> bool:
+    """Whether a sentence speaks of a text, or of what somebody else said."""
+    return bool(compiled(any_of("as text")).search(compiled(_MINE).sub("", sentence)))
 
 
 @cache

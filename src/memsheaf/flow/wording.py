@@ -78,7 +78,9 @@ def languages(sentence: str) -> list[Language]:
 @cache
 def border() -> str:
     """What ends a sentence, or begins another in its midst: *btw* and the like."""
-    return rf"{_SENTENCE}|\ufffb+|(?<![^\s,;，、–—-]){any_of('aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    return (
+        rf"{_SENTENCE}|\ufffb+|(?<![^\s,;，、–—-]){any_of('aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    )
 
 
 @cache
