@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
-from memsheaf.flow.aim import Memories, aimed
+from memsheaf.flow.aim import Memories, aimed, latest
 from memsheaf.flow.inject import words as prompt
 from memsheaf.flow.pasted import PASTED, heard
 from memsheaf.flow.phrases import captured
@@ -91,7 +91,7 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = [proposal for turn in turns for proposal in captured(turn, day_of(turn, today))]
+    ruled = latest(captured(turn, day_of(turn, today)) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)

@@ -42,6 +42,14 @@ STEMS = {
     "Korean": ("기억", "메모리", "나에 대해", "나에대해", "저에 대해", "저에대해"),
 }  # fmt: skip
 
+# The same for what is not to be kept.
+UNKEPT = (
+    "record", "between", "keep", "store", "save", "note", "remember", "memor", "log ", "learn ", "write", "forget",
+    "confiden", "unter uns", "nicht", "speicher", "notier", "schreib", "vertraulich", "behalt", "entre no", "entre tu",
+    "ne ", "garde", "no guard", "no re", "no ap", "no an", "no mem", "no lo", "extraof", "记", "記", "存", "私下", "悄悄",
+    "保密", "外传", "你知我知", "之间", "オフレコ", "ここだけ", "ないで", "内緒", "秘密",
+)  # fmt: skip
+
 # These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the
 # edge of a clause. The last is ASCII, so that it does not make plain text costly.
 _SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
@@ -120,8 +128,8 @@ def is_private(message: str) -> bool:
     (False, False)
     """
     text = _fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
-    return bool(_private(as_clause=False).search(text)) and any(
-        _private(as_clause=True).fullmatch(part.strip(" .")[:REQUEST])
+    return any(stem in text for stem in UNKEPT) and any(
+        _private().fullmatch(part.strip(" .")[:REQUEST])
         for _, sentence in _sentences(text)
         for clause in re.split(_CLAUSE, sentence)
         for part in (clause, *re.split(_JOINED, clause)[1:])
@@ -129,19 +137,18 @@ def is_private(message: str) -> bool:
 
 
 @cache
-def _private(*, as_clause: bool) -> re.Pattern[str]:
-    """A clause that says that something is not for the record, or whatever mentions it."""
+def _private() -> re.Pattern[str]:
+    """A clause that says that something is not for the record."""
     from memsheaf.flow.inject import words
 
     *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(words("private")))]
-    rest = ".*" if as_clause else ""
     said = "|".join(
-        _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + rest * phrase.endswith("...")
+        _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + ".*" * phrase.endswith("...")
         for several in phrases
         for phrase in several
     )
     beside = "|".join(_pattern(each, {}, each.isascii()) for each in around)
-    return re.compile(rf"(?:(?:{beside})\s*+)*+(?:{said})(?:\s*+(?:{beside}))*+" if as_clause else said)
+    return re.compile(rf"(?:(?:{beside})\s*+)*+(?:{said})(?:\s*+(?:{beside}))*+")
 
 
 def _ends(message: str) -> str:
