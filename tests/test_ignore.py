@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.flow.ignore import HEAD, STEMS, TAIL, asks_to_ignore, phrases
+from memsheaf.flow.ignore import HEAD, STEMS, TAIL, asks_to_ignore, is_private, phrases
 from memsheaf.flow.inject import words
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "ignore.json")
@@ -227,3 +227,101 @@ def test_every_list_is_known_or_used(language: str) -> None:
     assert used <= set(lists) | {"surely"}
     assert set(lists) <= known | used
     assert all(phrase for found in lists.values() for phrase in found)
+
+
+# off the record
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "this is off the record",
+        "Off the record: Kim leaves in May.",
+        "between you and me, the CEO quits",
+        "Between you and me the CEO quits",
+        "don't remember this",
+        "Please don't remember this.",
+        "Don't store that anywhere.",
+        "Our releases go out on Fridays. Don't store that anywhere.",
+        "Remember that the freeze begins in week 50, but off the record: Kim leaves in May.",
+        "Between us: we decided to sell the company.",
+        "just between us, he is leaving",
+        "Wir haben entschieden, zu verkaufen. Das bleibt unter uns.",
+        "我们决定使用 Postgres，不要记录这个",
+        "ここだけの話、リリースは金曜日に決定しました",
+        "do not record this please",
+        "Keep this to yourself.",
+        "keep that between us",
+        "forget what I just said",
+        "Forget that I said that.",
+        "This is strictly confidential: we merge.",
+        "Das bitte nicht speichern: ich kündige.",
+        "Merk dir das nicht.",
+        "Entre nous, il part.",
+        "Ça reste entre nous.",
+        "Ne retiens pas ça.",
+        "Esto queda entre nosotros.",
+        "No guardes esto, por favor.",
+        "别记住这个",
+        "请不要保存这些",
+        "これは覚えないでください",
+        "オフレコですが、社長が辞めます",
+        "Kim earns 90k and that is off the record.",
+        "I quit in May (off the record).",
+        "Don’t write that down.",
+        "don't save this",
+        "Please keep this off the record, ok?",
+        "Unter uns gesagt: er geht.",
+        "please do not log this",
+        "off the record, we sell",
+        "私下说，他要走了",
+        "Keep it out of your memory.",
+        "don't keep a record of this",
+    ],
+)
+def test_a_clause_that_says_so_is_off_the_record(text: str) -> None:
+    assert is_private(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the contract between us and Acme",
+        "The contract between us and Acme ends in May.",
+        "do not store it in localStorage",
+        "Do not store it in localStorage, use a cookie.",
+        "don't save it to disk",
+        "Never log this header in production.",
+        "don't keep this function private",
+        "keep it private",
+        "Make it private and keep it out of the API.",
+        "Is this off the record?",
+        "What does off the record mean?",
+        "> off the record",
+        "She said “off the record” twice.",
+        "`off the record`",
+        "The latency between us and the CDN is 30 ms.",
+        "Set the gap between us-east and us-west.",
+        "Don't note that in the changelog.",
+        "Do not save that file.",
+        "don't record this metric",
+        "Please record that we ship on Fridays.",
+        "这个文件不要保存到磁盘",
+        "不要保存日志文件",
+        "ログは保存しないでください",
+        "La diferencia entre nosotros y ellos",
+        "Die Datei nicht speichern, nur anzeigen.",
+        "ne garde pas ce fichier",
+        "don't remember this API, can you look it up?",
+        "Do not store this in the database.",
+        "forget about that bug",
+        "I don't remember this function",
+        "We don't keep that in the repo.",
+        "Don't save this as JSON.",
+        "entre nous et le client il y a un contrat",
+        "The off the record feature flag is broken.",
+        "Nothing stands between you and me finishing this",
+    ],
+)
+def test_words_that_stand_for_something_else_keep_nothing_off_the_record(text: str) -> None:
+    assert not is_private(text)

@@ -186,12 +186,20 @@ def test_what_a_resumed_conversation_tells_again_is_not_read_again(inbox: Inbox)
     assert texts(*drained(inbox)) == ["new"]
 
 
-def test_a_short_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox) -> None:
+@pytest.mark.parametrize("text", ["Yes.", LONG])
+def test_a_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox, text: str) -> None:
     for conversation in ("one", "two"):
-        assert inbox.append(Turn(conversation, (Message("user", "Yes.", "1"),)))
-        assert not inbox.append(Turn(conversation, (Message("user", "Yes.", "1"),)))
-    assert inbox.append(Turn("one", (Message("user", LONG, "2"),)))
-    assert not inbox.append(Turn("two", (Message("user", LONG, "2"),)))
+        assert inbox.append(Turn(conversation, (Message("user", text, "1"),)))
+        assert not inbox.append(Turn(conversation, (Message("user", text, "1"),)))
+
+
+def test_without_ids_the_same_said_again_after_something_else_is_new(inbox: Inbox) -> None:
+    for text in (LONG + "a", LONG + "b", LONG + "a"):
+        assert inbox.append(turn(text, "Noted.", ids=False))
+        assert not inbox.append(turn(text, "Noted.", ids=False))
+
+    told = [text for text in texts(*drained(inbox)) if text != "Noted."]
+    assert told == [LONG + "a", LONG + "b", LONG + "a"]
 
 
 def test_one_id_with_another_text_is_another_message(inbox: Inbox) -> None:

@@ -163,6 +163,29 @@ def test_the_same_fact_again_piles_up_nothing(sheaf: Sheaf) -> None:
     assert len(sheaf.list()) == 1
 
 
+@pytest.mark.parametrize("id", ["", "0"])
+def test_what_the_user_asks_for_again_after_a_forget_is_learned_again(id: str, sheaf: Sheaf) -> None:
+    asked = Message("user", "Remember that our releases go out on Fridays after the nightly tests.", id)
+    for conversation in ("c1", "c2"):
+        assert sheaf.learn(Turn(conversation, (asked, Message("assistant", "Noted.", id and "1"))))
+        (verdict,) = sheaf.distil().verdicts
+        assert verdict.outcome == "saved"
+        sheaf.forget(verdict.path)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("ids", [True, False])
+def test_of_a_value_that_goes_and_comes_back_the_last_word_counts(ids: bool, at_once: bool, sheaf: Sheaf) -> None:
+    for number, port in enumerate((8080, 9090, 8080)):
+        said = Message("user", f"Remember that the preview server listens on port {port}.", str(number) if ids else "")
+        assert sheaf.learn(Turn("c1", (said, Message("assistant", "Noted.", f"{number}a" if ids else ""))))
+        if not at_once:
+            sheaf.distil()
+    sheaf.distil()
+
+    assert [sheaf.read(row.path).body for row in sheaf.list()] == ["The preview server listens on port 8080.\n"]
+
+
 # policies
 
 

@@ -9,6 +9,7 @@ from memsheaf.agent.fitting import size
 from memsheaf.agent.steps import Bill, Steps
 from memsheaf.errors import MemsheafError, Refused, StoreFailed
 from memsheaf.flow.recall import Recall
+from memsheaf.flow.ignore import is_private
 from memsheaf.flow.turns import Message, Turn
 from memsheaf.llm.talk import Said
 from memsheaf.tools import READING
@@ -39,6 +40,8 @@ class Exchange:
         agent = self._agent
         agent.heed_erasures()
         self._begin = len(agent.conversation)
+        if is_private(message):
+            yield Noted("this turn is off the record: neither what you said nor the answer is kept or learned from")
         self.steps.add(Said("user", message))
         yield from self._fit()
         late = agent.mind.begin(message, ignore=ignore, tools=agent.used)

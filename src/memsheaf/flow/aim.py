@@ -8,7 +8,7 @@ the old text says besides stays below the new one, with its day.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from memsheaf.errors import MemsheafError
@@ -24,6 +24,7 @@ from memsheaf.values import Protocol
 RIVALS = 8  # memories that may be the one that is corrected
 SAME = 0.6  # from here on two sentences are one, but for their numbers
 COMMON, SHARE, HALF = 2, 4, 2  # words of the subject in common: two, and a quarter or half of the shorter one
+COMMON_WORDS = 0.5  # that two sentences which differ in a number have at least
 COVERED = 0.7  # of the old subject; less, and the old text stays below
 LONG = 15  # words of a subject that a shorter text does not replace without keeping it
 
@@ -73,6 +74,25 @@ def aimed(target: Memories, proposal: Proposal) -> Proposal:
     return proposal
 
 
+def latest(told: Iterable[Sequence[Proposal]]) -> list[Proposal]:
+    """What is proposed turn by turn, without what a later turn says again or takes back: the last word counts.
+
+    Within one turn two sentences that differ in a number are two facts. What may be pasted takes nothing back.
+    """
+    kept: list[tuple[Proposal, frozenset[str]]] = []
+    for several in told:
+        new = [(one, frozenset(word for word in words(one.content) if word.isalpha())) for one in several]
+        kept = [old for old in kept if not any(_takes_back(one, old) for one in new)] + new
+    return [one for one, _ in kept]
+
+
+def _takes_back(new: tuple[Proposal, frozenset[str]], old: tuple[Proposal, frozenset[str]]) -> bool:
+    (one, said), (other, known) = new, old
+    if one.kind != other.kind or likeness(said, known) < COMMON_WORDS or (one.doubt and not other.doubt):
+        return False
+    return one.content == other.content or _differ_in_numbers(one.content, other.content)
+
+
 def subject(text: str) -> list[str]:
     """What a text is about: its words, as far as they tell, without numbers and days."""
     found = indexed.words(text)
@@ -81,12 +101,16 @@ def subject(text: str) -> list[str]:
 
 def _is_renumbered(text: str, old: Memory) -> bool:
     """Whether it is the same sentence with other numbers or days, and not one about something else."""
-    first, second = set(subject(text)), set(subject(old.body))
+    return _differ_in_numbers(text, old.body, fact(old))
+
+
+def _differ_in_numbers(text: str, old: str, known: Sequence[str] = ()) -> bool:
+    first, second = set(subject(text)), set(subject(old))
     if first - second and second - first:
         return False
-    said, theirs = words(text), fact(old)
-    plain, known = ([one for one in found if not _is_value(stem(one))] for found in (said, theirs))
-    return len(plain) > 2 and likeness(plain, known) >= SAME and not alike(said, theirs)
+    said, theirs = words(text), known or words(old)
+    plain, others = ([one for one in found if not _is_value(stem(one))] for found in (said, theirs))
+    return len(plain) > 2 and likeness(plain, others) >= SAME and not alike(said, theirs)
 
 
 def _is_about(text: str, old: Memory, share: int) -> bool:

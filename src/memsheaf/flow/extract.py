@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
-from memsheaf.flow.aim import Memories, aimed
+from memsheaf.flow.aim import Memories, aimed, latest
 from memsheaf.flow.inject import words as prompt
+from memsheaf.flow.pasted import PASTED, heard
 from memsheaf.flow.phrases import captured
-from memsheaf.flow.turns import ROLES, Message, Proposal, Turn
+from memsheaf.flow.turns import Message, Proposal, Turn
 from memsheaf.guard.dates import absolute
 from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.names import is_fact
@@ -32,7 +33,8 @@ NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of 
 ASKED = 20  # messages of the user that memories are looked for with
 ANSWER_TOKENS = 2_000
 SUPPORT = 0.34  # so much of a fact's telling words must have been said
-FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # so much of them that a tool, or not the user, said makes it unconfirmed
+OWN = 0.6  # so much of them must the user have said, else it is unconfirmed
+FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # so much of what was said that a tool, or not the user, said makes it so, too
 SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in other words
 COVERED = 0.8  # of the words of what the user asked for; with less, a model has said something else
 
@@ -89,13 +91,13 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = [proposal for turn in turns for proposal in captured(turn, day_of(turn, today))]
+    ruled = latest(captured(turn, day_of(turn, today)) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
     found = [
         one._replace(content=absolute(one.content, day), description=absolute(one.description, day))
-        for one in _asked(target, turns, model, day, deadline)
+        for one in _trusted(_asked(target, turns, model, day, deadline), turns, target)
     ]
     return [*found, *(one for one in ruled if one.explicit)]
 
@@ -123,7 +125,7 @@ def decide(
         if proposal.explicit and any(_covers(other, proposal) for other in others):
             continue  # a model has said it, and it was taken
         try:
-            proposal = aimed(target, _trusted(proposal, turns))
+            proposal = aimed(target, proposal)
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces="", version="")
             if REMOVED in proposal.content:
@@ -318,25 +320,41 @@ def _place(turns: Sequence[Turn], numbers: object) -> str:
 # judging
 
 
-def _trusted(proposal: Proposal, turns: Sequence[Turn]) -> Proposal:
-    """The proposal, unconfirmed when it comes from others than the user.
+def _trusted(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> list[Proposal]:
+    """What a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
-    Name and description count like the content: they stand in the catalog. A number that only a tool gave is enough,
-    and so is half of the words from whoever else spoke: an assistant repeats what it read.
+    Most of the content must be in the user's own words; what nobody said counts for nobody. Where those may be pasted,
+    a person is asked. Name and description count, too, as they stand in the catalog: a number that only a tool gave, or
+    many words of others, make it unconfirmed. What a message holds besides the user's words is as good as a tool's.
     """
-    claimed = telling(f"{proposal.name}\n{proposal.description}\n{proposal.content}")
-    user, assistant, tools = (_said(turns, role) for role in ("user", "assistant", "tool"))
-    of_tools = (claimed & tools) - user
-    of_others = (claimed & (tools | assistant)) - user
-    if numbers(of_tools) or len(of_tools) > FROM_TOOLS * len(claimed) or len(of_others) > FROM_OTHERS * len(claimed):
-        return proposal._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
-    return proposal
+    listened = [heard(text) for text in _texts(turns, "user")]
+    sure, perhaps = (_stems(*(each.own(sure=sure) for each in listened)) for sure in (True, False))
+    tools = _stems(*_texts(turns, "tool"), *(each.text for each in listened)) - perhaps
+    others = tools | _stems(*_texts(turns, "assistant")) - perhaps
+    judged = []
+    for one in proposals:
+        content = _stems(one.content) - {"user"}
+        if one.replaces:
+            content -= _stems(target.read(one.replaces).body)
+        claimed = content | _stems(one.name, one.description)
+        said = len(claimed & (perhaps | others))
+        is_of_tools = numbers(claimed & tools) or len(claimed & tools) > FROM_TOOLS * said
+        if is_of_tools or len(claimed & others) > FROM_OTHERS * said or len(content & perhaps) < OWN * len(content):
+            one = one._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
+        elif len(content & sure) < OWN * len(content):
+            one = one._replace(doubt=PASTED)
+        judged.append(one)
+    return judged
+
+
+def _stems(*texts: str) -> set[str]:
+    return {stem(word) for text in texts for word in telling(text)}
 
 
 def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> str:
     """Why a proposal is not borne out by the conversation; "" when it is, or when the user asked for it."""
     claimed = telling(proposal.content)
-    known = frozenset[str]().union(*(_said(turns, role) for role in ROLES))
+    known = frozenset(word for message in _messages(turns) for word in words(message.text))
     if proposal.replaces:
         known |= telling(target.read(proposal.replaces).body)
     if not claimed:
@@ -348,9 +366,8 @@ def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) ->
     return "nothing in the conversation says it" if len(said & heard) < SUPPORT * len(said) else ""
 
 
-def _said(turns: Sequence[Turn], role: str) -> frozenset[str]:
-    texts = (message.text for turn in turns for message in turn.messages if message.role == role)
-    return frozenset(word for text in texts for word in words(text))
+def _texts(turns: Sequence[Turn], role: str) -> list[str]:
+    return [message.text for message in _messages(turns) if message.role == role]
 
 
 def _refuse_twice(
@@ -375,6 +392,8 @@ def _refuse_twice(
 def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
     if policy != "auto":
         return "the policy of this scope is to ask"
+    if proposal.doubt:
+        return proposal.doubt
     if was is None:
         return ""
     if proposal.trust == "unconfirmed":

@@ -15,6 +15,8 @@ from functools import cache
 from memsheaf.values import NamedTuple
 
 HEAD = TAIL = 2_000
+REQUEST = 160
+"""How many characters of a clause are read for a request that something is not kept."""
 
 # No request does without one of these, so most messages cost a few substring tests, and the file is not opened.
 STEMS = {
@@ -39,6 +41,14 @@ STEMS = {
     "Russian": ("памят", "помни", "воспоминани", "обо мне"),
     "Korean": ("기억", "메모리", "나에 대해", "나에대해", "저에 대해", "저에대해"),
 }  # fmt: skip
+
+# The same for what is not to be kept.
+UNKEPT = (
+    "record", "between", "keep", "store", "save", "note", "remember", "memor", "log ", "learn ", "write", "forget",
+    "confiden", "unter uns", "nicht", "speicher", "notier", "schreib", "vertraulich", "behalt", "entre no", "entre tu",
+    "ne ", "garde", "no guard", "no re", "no ap", "no an", "no mem", "no lo", "extraof", "记", "記", "存", "私下", "悄悄",
+    "保密", "外传", "你知我知", "之间", "オフレコ", "ここだけ", "ないで", "内緒", "秘密",
+)  # fmt: skip
 
 # These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the
 # edge of a clause. The last is ASCII, so that it does not make plain text costly.
@@ -72,6 +82,7 @@ _KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
 _TOKEN = r"\{[^}]+\}|\.\.\.|!?\(|[)\[\]|]|[^\s()\[\]{}|!]+"
 _BRACKETS = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": (r"(?!\s?(?:", "))")}
 _GAP = {True: r"((?:[\w'-]+,?\s){0,4}?)", False: r"([^\n,.:;!?、。]{0,8}?)"}
+_JOINED = r"\b(?:but|and|aber|und|mais|et|pero|y)\s"
 _CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
 
 
@@ -109,23 +120,35 @@ def asks_to_ignore(message: str) -> bool:
 
 
 def is_private(message: str) -> bool:
-    """Whether the user says that this is not to be kept.
+    """Whether the user says, as a clause of its own, that this is not to be kept.
 
     >>> is_private("Off the record: the salary band is 52 to 58 thousand.")
     True
-    >>> is_private("Please record that we ship on Fridays.")
-    False
+    >>> is_private("Do not store it in localStorage."), is_private("The contract between us and Acme ends.")
+    (False, False)
     """
-    return bool(_private().search(message.replace("’", "'")))
+    text = _fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
+    return any(stem in text for stem in UNKEPT) and any(
+        _private().fullmatch(part.strip(" .")[:REQUEST])
+        for _, sentence in _sentences(text)
+        for clause in re.split(_CLAUSE, sentence)
+        for part in (clause, *re.split(_JOINED, clause)[1:])
+    )
 
 
 @cache
 def _private() -> re.Pattern[str]:
+    """A clause that says that something is not for the record."""
     from memsheaf.flow.inject import words
 
-    phrases = [line[2:].strip() for line in words("private").split("\n") if line.startswith("- ")]
-    latin = [phrase for phrase in phrases if phrase.isascii()]
-    return re.compile(rf"(?i)\b(?:{'|'.join(latin)})\b|" + "|".join(p for p in phrases if not p.isascii()))
+    *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(words("private")))]
+    said = "|".join(
+        _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + ".*" * phrase.endswith("...")
+        for several in phrases
+        for phrase in several
+    )
+    beside = "|".join(_pattern(each, {}, each.isascii()) for each in around)
+    return re.compile(rf"(?:(?:{beside})\s*+)*+(?:{said})(?:\s*+(?:{beside}))*+")
 
 
 def _ends(message: str) -> str:

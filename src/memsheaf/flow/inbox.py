@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
@@ -29,7 +29,6 @@ from memsheaf.values import NamedTuple
 MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}
 BATCH_BYTES = 24_000
 CONVERSATIONS = 1_024  # how many of the latest count once, however often they go on
-SHORT = 40  # bytes; who says "yes, do that" again means something new by it
 LOOK_AHEAD = 64  # turns among which those of one conversation are brought together
 PATIENCE = 10.0  # seconds for the lock; it is held for a few flushes
 OWN_ID = 16  # characters; a shorter id may be a number that other conversations use, too
@@ -90,7 +89,7 @@ class Inbox:
 
         Secrets, what programs put around a message and what is too long are left out before it reaches the disk. A
         turn in which the user asks to do without memory is not kept at all. A message without an id is known by its
-        conversation, its role and its text; but a short one of the user stands again beside what is new.
+        conversation, its role and its text; but the user may say the same again in a later turn.
         """
         return self._take([turn], live=True) > 0
 
@@ -236,8 +235,7 @@ class Inbox:
                 continue
             text = _kept(said, MESSAGE_BYTES[role])
             if name:
-                is_own = len(name) >= OWN_ID or len(text) > SHORT
-                key = digest("id", "" if is_own else conversation, name, role, text, str(len(said)))
+                key = digest("id", "" if len(name) >= OWN_ID else conversation, name, role, text, str(len(said)))
             else:
                 same = digest("text", conversation, role, text, str(len(said)))
                 counts[same] = counts.get(same, 0) + 1
@@ -252,21 +250,24 @@ class Inbox:
     def _placed(self, entry: _Entry, live: bool, keep: Callable[[Turn], bool] | None) -> bool:
         """Put what is new of a turn in place, or let `keep` do it; whether anything is. The caller holds the lock."""
         noted, last = self._mended()
+        name = entry.turn.conversation
         known = noted.among(entry.keys)
         new = [key for key in entry.keys if key not in known]
-        if not new:
+        is_said_again = live and bool(_said_last(entry.turn.messages)) and not noted.is_latest(name, entry.keys)
+        if not new and not is_said_again:
             return False
         if not entry.turn.messages:  # the user wants it forgotten, and so it is when it is told again
-            noted.note(new, last)
+            noted.note(name, entry.keys, last, new)
             return False
-        pairs = zip(entry.turn.messages, entry.keys, strict=True)
-        fresh = [(one, key) for one, key in pairs if key not in known or (live and _is_short(one))]
+        said = _said_last(entry.turn.messages) if live else ()
+        pairs = list(zip(entry.turn.messages, entry.keys, strict=True))
+        fresh = [(one, key) for one, key in pairs if key not in known or one in said or not new]
         kept = keep is None or keep(entry.turn._replace(messages=tuple(message for message, _ in fresh)))
         for piece in _pieces(fresh) if keep is None else ():
             messages, keys = zip(*piece, strict=True)
             last += 1
             self._write(last, _Entry(entry.turn._replace(messages=messages), keys))
-        noted.note(new, last)
+        noted.note(name, entry.keys, last, new)
         return kept
 
     def _mended(self) -> tuple[Known, int]:
@@ -275,11 +276,11 @@ class Inbox:
         last = known.last
         if last is None:  # it was lost, or is not there yet
             for number, entry in self._entries():
-                known.note(entry.keys, number)
+                known.note(entry.turn.conversation, entry.keys, number)
             last = max([self._cursor().last, *self._numbers()])
         while unnoted := self._entry(last + 1):
             last += 1
-            known.note(unnoted.keys, last)
+            known.note(unnoted.turn.conversation, unnoted.keys, last)
         return known, last
 
     # handing out
@@ -401,5 +402,7 @@ def _size(messages: Iterable[Message]) -> int:
     return sum(len(message.text.encode()) for message in messages)
 
 
-def _is_short(message: Message) -> bool:
-    return message.role == "user" and not message.id and len(message.text.encode()) <= SHORT
+def _said_last(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The last message of the user, if it has no name: who says the same again means something by it."""
+    said = [message for message in messages if message.role == "user"][-1:]
+    return tuple(message for message in said if not message.id)

@@ -1,7 +1,7 @@
 """Which messages the inbox has had: a file of digests, so that what a host tells again is not read again.
 
-A line holds the digest of a message, or `#` and the number of the last turn that was put in place before it was
-written. Lines are added without a flush: what a power cut takes of them can be told from the turns that wait.
+A line holds the digest of a message, or `@` and the digests of a conversation and of its latest turn, or `#` and the
+number of the last turn that was put in place before it was written. Lines are added without a flush: what a power cut takes of them can be told from the turns that wait.
 """
 
 from __future__ import annotations
@@ -39,9 +39,19 @@ class Known:
             return {key for key in keys if f"\n{key}\n".encode() in self._data}
         return set(keys) & set(self._data.decode("ascii", "replace").split("\n"))
 
-    def note(self, keys: Sequence[str], last: int) -> None:
-        """Write down that these are known, and the number of the last turn that is in place. Raises StoreFailed."""
-        lines = "\n".join(["", *keys, f"#{last:012}", ""]).encode()
+    def is_latest(self, conversation: str, keys: Sequence[str]) -> bool:
+        """Whether the turn of these messages is the latest that was noted of its conversation."""
+        name, turn = _latest(conversation, keys)
+        at = self._data.rfind(f"\n@{name}".encode())
+        return at < 0 or self._data.startswith(f"\n@{name}{turn}\n".encode(), at)
+
+    def note(self, conversation: str, keys: Sequence[str], last: int, new: Sequence[str] | None = None) -> None:
+        """Write down a turn of a conversation, of which these messages, or the `new` ones, were not known.
+
+        `last` is the number of the last turn that is in place. Raises StoreFailed.
+        """
+        name, turn = _latest(conversation, keys)
+        lines = "\n".join(["", *(keys if new is None else new), f"@{name}{turn}", f"#{last:012}", ""]).encode()
         self._data += lines
         if len(self._data) <= 2 * KNOWN * _LINE:
             self._state.add(NAME, lines, durably=False)
@@ -49,6 +59,10 @@ class Known:
         digests = [line for line in self._data.split(b"\n") if len(line) == _LINE - 1]
         self._data = b"\n".join([b"", *digests[-KNOWN:], b"#%012d" % last, b""])
         self._state.write(NAME, self._data)
+
+
+def _latest(conversation: str, keys: Sequence[str]) -> tuple[str, str]:
+    return digest("conversation", conversation), digest("turn", *keys)
 
 
 def settle(state: State) -> None:

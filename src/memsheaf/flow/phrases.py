@@ -9,14 +9,14 @@ said: the sentence is kept as it stands, with days beside its dates.
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import date
 
 from memsheaf.flow.ignore import asks_to_ignore, is_private
+from memsheaf.flow.pasted import OTHERS, Heard, heard
 from memsheaf.flow.turns import Proposal, Turn
 from memsheaf.flow.wording import Language, border, compiled, languages
 from memsheaf.guard.dates import absolute, has_relative
-from memsheaf.guard.spoken import SHOWN, spoken
+from memsheaf.guard.spoken import SHOWN
 from memsheaf.guard.worth import ephemeral
 from memsheaf.values import NamedTuple
 
@@ -56,11 +56,6 @@ LONGEST = 400
 MOST = 100
 """How many sentences are read at the beginning of a message, and at its end."""
 
-_PASTED = (
-    r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d"
-    r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:])[^\n]*"
-)
-_ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
 _OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
 _FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
@@ -85,10 +80,11 @@ _DAY = (
 
 
 class Said(NamedTuple):
-    """One sentence of the user, and the same with what is only shown in it blotted out; both are as long."""
+    """One sentence of the user, as long the same with what is only shown in it blotted out, and where it stands."""
 
     text: str
     spoken: str
+    at: int = 0
 
 
 class Found(NamedTuple):
@@ -113,14 +109,15 @@ def captured(turn: Turn, today: date) -> list[Proposal]:
         if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
             continue
         earlier = Said("", "")
-        for said in _sentences(message.text):
-            if _is_followed_by_a_text(said.spoken):
-                break
+        listened = heard(message.text)
+        for said in _sentences(listened):
             proposal = _asked(said, earlier, today)
             if proposal is None and len(message.text) <= SHORT:
                 proposal = _stated(said, today)
-            if proposal:
-                proposal = proposal._replace(conversation=turn.conversation)
+            piece = listened.piece(said.at)
+            if proposal and (proposal.explicit or not piece.behind):
+                doubt = piece.asked if proposal.explicit else piece.said
+                proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
                 known = found.get(proposal.content)
                 found[proposal.content] = proposal if known is None or proposal.explicit else known
             earlier = said
@@ -135,50 +132,31 @@ def corrects(text: str) -> bool:
     """
     return any(
         compiled(language.corrects).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
-        for said in _sentences(text)
+        for said in _sentences(heard(text))
         if not re.search(_ASKED, said.spoken)
         for language in languages(said.spoken)
     )
 
 
-def _sentences(text: str) -> list[Said]:
+def _sentences(heard: Heard) -> list[Said]:
     """The user's own sentences, one after the other; of very many the first and the last."""
-    text = unicodedata.normalize("NFC", text).replace("’", "'")
-    blotted = compiled(_PASTED).sub(lambda line: SHOWN * len(line[0]), _spoken(text))
     found, start = [], 0
-    for end in [*(match.span() for match in compiled(border()).finditer(blotted)), (len(blotted), len(blotted))]:
-        sentence, original = blotted[start : end[0]], text[start : end[0]]
+    borders = (match.span() for match in compiled(border()).finditer(heard.spoken))
+    for end in [*borders, (len(heard.spoken), len(heard.spoken))]:
+        sentence, original, at = heard.spoken[start : end[0]], heard.text[start : end[0]], start
         start = end[1]
-        if len(sentence) > LONGEST or not re.search(r"\w", sentence):
+        is_cut = OTHERS in (heard.spoken[at - 1 : at], heard.spoken[end[0] : end[0] + 1])
+        if is_cut or len(sentence) > LONGEST or not re.search(r"\w", sentence):
             continue
         bullet = re.match(rf"\s*(?:{_BULLET})?", sentence)
         cut = bullet.end() if bullet else 0
-        found.append(Said(original[cut:].rstrip(), sentence[cut:].rstrip()))
+        found.append(Said(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut))
     return found if len(found) <= 2 * MOST else found[:MOST] + found[-MOST:]
-
-
-def _spoken(text: str) -> str:
-    """What is said in a text; the stop behind an address ends the sentence, and is no part of the address."""
-    parts, done = [], 0
-    blotted = spoken(text)
-    for address in compiled(_ADDRESS).finditer(text):
-        stop = address.start() + len(address[0].rstrip(".,;:!?"))
-        parts += [blotted[done:stop], text[stop : address.end()]]
-        done = address.end()
-    return "".join(parts) + blotted[done:]
-
-
-def _is_followed_by_a_text(sentence: str) -> bool:
-    return sentence.endswith((":", "：")) and any(
-        compiled(language.text).fullmatch(sentence, start)
-        for language in languages(sentence)
-        for start in _starts(language, sentence, len(sentence))
-    )
 
 
 def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
     """The memory that a sentence asks for, if it asks for one."""
-    if ephemeral(said.text):
+    if ephemeral(said.text) or said.spoken.endswith((":", "：")):
         return None
     for language in languages(said.spoken):
         starts = _starts(language, said.spoken, len(said.spoken))
@@ -207,9 +185,9 @@ def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
 
 def _meant(said: Said, found: Found, start: int, earlier: Said) -> Said:
     """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
-    kept = Said(*(each[found.start : found.end] for each in said))
+    kept = Said(*(each[found.start : found.end] for each in said[:2]))
     if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
-        return Said(*(each[start:] for each in said))
+        return Said(*(each[start:] for each in said[:2]))
     return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
 
 

@@ -51,7 +51,6 @@ class Language(NamedTuple):
     turned: str
     clause: str
     spoils: str
-    text: str
     corrects: str
     signs: list[str]
     passing: str
@@ -79,8 +78,15 @@ def languages(sentence: str) -> list[Language]:
 @cache
 def border() -> str:
     """What ends a sentence, or begins another in its midst: *btw* and the like."""
-    asides = "|".join(_one_of("aside", name) for name in LANGUAGES)
-    return rf"{_SENTENCE}|(?<![^\s,;，、–—-])(?:{asides})[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    return (
+        rf"{_SENTENCE}|\ufffb+|(?<![^\s,;，、–—-]){any_of('aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    )
+
+
+@cache
+def any_of(title: str) -> str:
+    """A pattern for any phrase of a list, in any language."""
+    return f"(?:{'|'.join(_one_of(title, name) for name in LANGUAGES)})"
 
 
 @cache
@@ -96,7 +102,6 @@ def _language(name: str) -> Language:
         turned=rf"{_one_of('turned round', name)}.*",
         clause=rf"{joint}|\s+(?={_one_of('joined', name)})",
         spoils=_one_of("spoils", name),
-        text=_one_of("as text", name),
         corrects=_one_of("corrects", name),
         signs=[_pattern(f"({each})", name) for each in lists.get("signs", [])],
         passing=_one_of("passing", name),
