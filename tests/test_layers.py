@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 ROWS = [
     {"values"},
     {"caps", "errors", "patience"},
+    {"repositories"},
     {"scope", "frontmatter"},
     {"memory"},
     {"guard"},
