@@ -123,6 +123,11 @@ def project_root(places: Places) -> str:
     return os.path.join(places.home, "projects", _project_name(identity))
 
 
+def home_project(places: Places) -> str:
+    """The folder in home for the project around the working directory, whether or not its repository has one."""
+    return os.path.join(places.home, "projects", _project_name(find_repository(places.cwd)[1]))
+
+
 def find_repository(cwd: str) -> tuple[str, str]:
     """The main checkout of the repository around `cwd` ("" if none), and what identifies the project.
 

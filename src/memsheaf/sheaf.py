@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from memsheaf import config
 from memsheaf.editing import (
     checked,
-    checked_import,
     dated,
     inserted,
     merged,
     placed,
     redated,
-    refuse_secrets,
     revised,
 )
 from memsheaf.errors import (
@@ -27,23 +25,18 @@ from memsheaf.errors import (
     CreateOnly,
     EmbedderFailed,
     Exists,
-    MemsheafError,
     NotFound,
-    SecretFound,
-    TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, stable
 from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import Page, listing
 from memsheaf.index.search import Index, Match, database_for
-from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.index.table import Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.scope import Scope, resolve
 from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.placing import READ_LIMIT
-from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
@@ -59,25 +52,10 @@ if TYPE_CHECKING:
     from memsheaf.llm import Model
     from memsheaf.proof import Proof
     from memsheaf.store.state import State
+    from memsheaf.transfer import Exported, Imported
 
 PAGE = 150
 ROUNDS = 5  # searches until all that is found is as the files are
-
-
-class Imported(NamedTuple):
-    """What an import did: paths that came in, that were the same already, and that were refused, with why."""
-
-    added: tuple[str, ...]
-    replaced: tuple[str, ...]
-    same: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
-
-
-class Exported(NamedTuple):
-    """What an export did: how many files were written, and which were left out, with why."""
-
-    written: int
-    left_out: tuple[tuple[str, str], ...]
 
 
 class Sheaf:
@@ -756,16 +734,15 @@ class Sheaf:
 
     # moving
 
-    def export(self, target: str) -> Exported:
-        """Write every file to a new zip, tar or folder. What cannot be read whole is left out and named."""
-        from memsheaf import archive
+    def export(self, target: str, *, history: bool = False) -> Exported:
+        """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.
 
-        rows = self.list()
-        unfit = [row for row in rows if row.version == UNUSABLE or row.size > READ_LIMIT]
-        fit = (row.path for row in rows if row not in unfit)
-        count = archive.write(target, ((path, self.store.read(path).data) for path in fit))
-        events = [(path, "events are not memories; copy the file") for path in self.store.events()]
-        return Exported(count, (*((row.path, row.problem) for row in unfit), *events))
+        What cannot be read whole is left out and named.
+        """
+        from memsheaf import transfer
+
+        self.index.look(thorough=True)
+        return transfer.export(self.root, target, history=history)
 
     def take_in(
         self,
@@ -775,68 +752,27 @@ class Sheaf:
         dry_run: bool = False,
         allow_secret: bool = False,
         anyway: bool = False,
+        history: bool = False,
     ) -> Imported:
-        """Import a folder or an archive as one commit. What is refused stays out and is named.
+        """Import a folder or an archive, one commit a layer. What is refused stays out and is named.
 
         What a memory here says already is refused, too, unless it shall come in `anyway`; whether it is worth
-        keeping was decided where it comes from.
+        keeping was decided where it comes from. With `history`, the past of what comes in comes along.
 
         Raises:
             ArchiveRefused: it reaches outside, or is too large; nothing was imported.
         """
-        from memsheaf import archive
+        from memsheaf import transfer
 
-        why = f"import {os.path.basename(os.path.abspath(source))}"
-        if not allow_secret:
-            refuse_secrets(None, None, why)
-        outcome: dict[str, list[str]] = {"added": [], "replaced": [], "same": []}
-        refused: list[tuple[str, str]] = []
-        changes: list[Change] = []
-        parsed: dict[str, Memory] = {}
-        facts: list[Memory] | None = None
-        self.index.ready()
-        has_some = bool(self.index.total() or self.index.rows("trust = 'unconfirmed'"))
-        for member in archive.read(source):
-            path, data = member.path, member.data
-            try:
-                if member.why:
-                    raise TextRefused(member.why)
-                found = self._keeper.find(path)
-                memory = checked_import(found.path if found else path, data, found)
-                if found and found.data != data:
-                    if not replace:
-                        raise Exists(found.path)
-                    self._keeper.refuse_other_spelling(path, found)
-                    self._keeper.refuse_rewriting(memory, found)
-                if is_fact(memory.path) and found is None:
-                    facts = self._keeper.facts() if facts is None else facts
-                    here = [one for one in facts if one.path not in memory.supersedes]
-                    self._keeper.refuse_superseded(memory, here)
-                retired = self._keeper.superseded_by(memory) if found is None else []
-                if retired and not replace:
-                    raise Exists(retired[0], f"{memory.path!r} would retire it")
-                if not allow_secret:
-                    refuse_secrets(memory, found)
-                if has_some and not (found or anyway) and memory.state == "ok":
-                    self._keeper.refuse_duplicate(memory)
-            except (TextRefused, Exists, CreateOnly) as error:
-                refused.append((_named(path, error), str(error)))
-                continue
-            outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
-            outcome["replaced"] += retired
-            changes.append(Change(memory.path, data, found.version if found else ABSENT))
-            parsed[memory.path] = memory
-        superseded = _superseded(parsed.values())
-        for change in [one for one in changes if one.path in superseded]:
-            changes.remove(change)
-            for paths in outcome.values():
-                paths[:] = [path for path in paths if path != change.path]
-            refused.append((change.path, "another fact of this import supersedes it"))
-        if changes and not dry_run:
-            # each was looked at
-            self._keeper.commit(changes, why, by="import", parsed=parsed, allow_secret=True, anyway=True)
-        added, replaced, same = map(tuple, outcome.values())
-        return Imported(added, replaced, same, tuple(refused))
+        return transfer.take_in(
+            self._keeper,
+            source,
+            replace=replace,
+            dry_run=dry_run,
+            allow_secret=allow_secret,
+            anyway=anyway,
+            history=history,
+        )
 
     def _text_at(self, path: str, version: Version) -> str:
         """The text a memory had at a version; without one, the text it has now."""
@@ -844,20 +780,6 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
-
-
-def _superseded(memories: Iterable[Memory]) -> set[str]:
-    """The facts that others among these supersede."""
-    return {path for one in memories if is_fact(one.path) for path in one.supersedes if is_fact(path)}
-
-
-def _named(path: str, error: MemsheafError) -> str:
-    """The name of a file that was refused; when that is for a secret, without one."""
-    if not isinstance(error, SecretFound):
-        return path
-    from memsheaf.guard.secrets import without_secrets
-
-    return without_secrets(path)
 
 
 def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None] | None:

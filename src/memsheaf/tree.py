@@ -196,6 +196,13 @@ class WorkingTree:
         return found, True
 
 
+def tracked(checkout: str, folder: str, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    """The files below a folder of a checkout that git tracks, as they are called in that folder; None without git."""
+    git = _Git.at(os.path.realpath(checkout), environment)
+    found = git.tracked(folder) if git else None
+    return None if found is None else [path.removeprefix(f"{folder}/") for path in found]
+
+
 class _Git:
     """Git, asked about one working tree, and kept from running anything it finds there."""
 
@@ -239,6 +246,15 @@ class _Git:
                 found[path] = "folder" if path[-1] == "/" else _KINDS.get(mode[:6], "file")
         files = [path for path, kind in found.items() if kind == "file" and path not in deleted]
         return files, [path.rstrip("/") for path, kind in found.items() if kind == "folder"]
+
+    def tracked(self, folder: str) -> list[str] | None:
+        """The files below a folder that are in the index; None without an answer."""
+        try:
+            with self._running("ls-files", "-z", "--cached", "--", f":(top,literal){folder}") as (output, ended):
+                answer = output.read(SCAN_LIMIT)
+                return list(filter(None, os.fsdecode(answer).split("\0"))) if ended() == 0 else None
+        except OSError:
+            return None
 
     def left(self, words: Collection[str], apart: Sequence[str]) -> set[str] | None:
         """Those of the words that are in no file outside the folders `apart`; None without an answer."""

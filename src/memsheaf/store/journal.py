@@ -39,6 +39,7 @@ _VERSION = re.compile(r"([0-9a-f]{64})?")
 _CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
 _COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
+_SEALED = b'{"sealed": true}'
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
@@ -187,7 +188,22 @@ class Journal:
 
     def seal(self) -> None:
         """Begin the next segment."""
-        self.append(b'{"sealed": true}\n', durable=True)
+        self.append(_SEALED + b"\n", durable=True)
+        self._advance()
+        self._open()
+        self._folder.sync()
+
+    def graft(self, commits: Iterable[Commit]) -> None:
+        """Add finished commits that another journal had, oldest first: a segment of their own, there whole or not.
+
+        Nothing in it is ever carried out again: the files are somebody else's to place.
+        """
+        draft = draft_name()
+        lines = [line for commit in commits for line in (encode(commit, "")[:-1], _done(commit.id))]
+        self._write(draft, [*lines, b'{"safe": ""}', _SEALED])
+        self.append(_SEALED + b"\n", durable=True)
+        self._advance()
+        self._folder.rename(draft, self._folder, _name(self.segment))
         self._advance()
         self._open()
         self._folder.sync()
@@ -273,14 +289,17 @@ class Journal:
 
     def _replace(self, segment: int, lines: Iterable[bytes]) -> None:
         draft = draft_name()
+        self._write(draft, lines)
+        self._folder.rename(draft, self._folder, _name(segment))
+        self._folder.sync()
+
+    def _write(self, draft: str, lines: Iterable[bytes]) -> None:
         fd = self._folder.open_file(draft, CREATE)
         try:
             write_all(fd, b"".join(line + b"\n" for line in lines))
             flush(fd)
         finally:
             os.close(fd)
-        self._folder.rename(draft, self._folder, _name(segment))
-        self._folder.sync()
 
     def _lines(self, segment: int) -> list[bytes]:
         try:
@@ -329,6 +348,10 @@ class Journal:
 def draft_name() -> str:
     """A name no two writers share."""
     return f"draft-{os.urandom(8).hex()}"
+
+
+def _done(commit_id: str) -> bytes:
+    return f'{{"done": "{commit_id}", "boot": ""}}'.encode()
 
 
 def _name(segment: int) -> str:

@@ -49,7 +49,15 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
 
 def read(history: Folder) -> Iterator[Tombstone]:
     """All that stand, oldest first; a line that cannot be understood is left out."""
-    for line in _lines(history):
+    try:
+        return from_lines(read_file(history, NAME, LIMIT))
+    except FileNotFoundError:
+        return iter(())
+
+
+def from_lines(data: bytes) -> Iterator[Tombstone]:
+    """The tombstones that are written in these lines; one that cannot be understood is left out."""
+    for line in filter(bytes.strip, data.split(b"\n")):
         try:
             found = json.loads(line)
             all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
@@ -57,6 +65,11 @@ def read(history: Folder) -> Iterator[Tombstone]:
             yield Tombstone(at, why, path, all_words, numbered, int(found["denials"]))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
+
+
+def to_lines(stones: Iterable[Tombstone]) -> bytes:
+    """Tombstones as they are written."""
+    return b"".join(map(_line, stones))
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
@@ -81,16 +94,9 @@ def take_away(history: Folder, paths: Collection[str]) -> None:
     if len(kept) == len(stones):
         return
     draft = f"draft-{os.urandom(8).hex()}"
-    stage(history, draft, b"".join(map(_line, kept)))
+    stage(history, draft, to_lines(kept))
     history.rename(draft, history, NAME)
 
 
 def _line(stone: Tombstone) -> bytes:
     return json.dumps(stone._asdict(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
-
-
-def _lines(history: Folder) -> list[bytes]:
-    try:
-        return [line for line in read_file(history, NAME, LIMIT).split(b"\n") if line.strip()]
-    except FileNotFoundError:
-        return []
