@@ -13,7 +13,7 @@ from itertools import count
 
 from memsheaf import archive
 from memsheaf.archive import HISTORY, INNER, LOGS, Member, apart, inside
-from memsheaf.editing import checked, checked_import, refuse_secrets
+from memsheaf.editing import checked, checked_import, refuse_secrets, vouched
 from memsheaf.errors import (
     CreateOnly,
     Exists,
@@ -27,10 +27,12 @@ from memsheaf.guard.names import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, parse
-from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.scope import in_repository
+from memsheaf.store import ABSENT, Change, Commit, Version, version_of
 from memsheaf.store.confined import Folder, walk
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import decode, encode
+from memsheaf.store.ledger import Ledger
 from memsheaf.store.placing import READ_LIMIT
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
@@ -235,6 +237,9 @@ class _Import:
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
+                if not found or found.data != data:  # the header does not say who vouches for it here
+                    memory = vouched(memory, None, "import")
+                    data = memory.data
                 if found and found.data != data:
                     if not self._replace:
                         raise Exists(found.path)
@@ -357,50 +362,38 @@ def _named(path: str, error: MemsheafError) -> str:
 # from one place to another
 
 
-def move(
-    source: str,
-    target: str,
-    *,
-    state: str,
-    cache: str,
-    switch: Callable[[], None],
-    keep: Collection[str] | None = None,
-) -> Moved:
-    """Move a project's folder with all its roots, journals, and what is kept about them in the `state` directory.
+class Places(NamedTuple):
+    """Where a project's folder is and shall be, and the directories beside it."""
+
+    source: str
+    target: str
+    home: str
+    state: str
+    cache: str
+
+
+def move(places: Places, switch: Callable[[], None], *, keep: Collection[str] | None = None) -> Moved:
+    """Move a project's folder with all its roots, journals, and what is kept about them in the state directory.
 
     `switch` makes the target the project's memory. A target that is not there yet is made by one rename. Into one
     that is, everything is copied without touching a text of it; then comes the switch, then the source is removed,
     except what is in `keep`: until the switch the old place is complete, and from there on the new one. After a
-    crash, the same call completes it.
+    crash, the same call completes it. What others committed to a repository does not leave it.
 
     Raises:
         StoreFailed, Busy: it could not be done; the source is as it was.
     """
+    source, target = places.source, places.target
     moved = Moved(())
     if os.path.isdir(source):
-        moved = (_renamed(source, target, switch) if keep is None else None) or _merged(source, target, switch, keep)
+        moved = (_renamed(places, switch) if keep is None else None) or _merged(places, switch, keep or ())
     else:
         switch()
     for root in roots(target):
         old, new = os.path.join(source, root), os.path.join(target, root)
-        State.of(new, state).absorb(State.of(old, state))
-        _forget_index(old, cache)
+        State.of(new, places.state).absorb(State.of(old, places.state))
+        _forget_index(old, places.cache)
     return moved
-
-
-def _renamed(source: str, target: str, switch: Callable[[], None]) -> Moved | None:
-    """Move the folder in one step; None when the target is there, or on another file system."""
-    try:
-        if os.path.lexists(target) or os.stat(source).st_dev != os.stat(os.path.dirname(target)).st_dev:
-            return None
-        switch()  # first: as long as the target is not there, the source counts
-        os.rename(source, target)
-        for folder in {os.path.dirname(source), os.path.dirname(target)}:
-            with Folder.open(folder) as opened:
-                opened.sync()
-    except OSError as error:
-        raise StoreFailed(f"{source!r} cannot be moved: {error.strerror or error}") from error
-    return Moved(tuple(contents(target)))
 
 
 def contents(folder: str) -> list[str]:
@@ -412,32 +405,69 @@ def _store(folder: str, root: str) -> FolderStore:
     return FolderStore(os.path.join(folder, root))
 
 
-def _merged(source: str, target: str, switch: Callable[[], None], keep: Collection[str] | None) -> Moved:
+def _ledger(folder: str, root: str, places: Places) -> Ledger | None:
+    """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
+    if not in_repository(folder, places.home):
+        return None
+    is_log = root == LOGS or root.count("/") == 2
+    owner = root.removesuffix(LOGS).rstrip("/") if is_log else root
+    ledger = Ledger(State.of(os.path.join(folder, owner), places.state))
+    return ledger.below(f"{LOGS}/") if is_log else ledger
+
+
+def _renamed(places: Places, switch: Callable[[], None]) -> Moved | None:
+    """Move the folder in one step; None when the target is there, or on another file system."""
+    source, target = places.source, places.target
+    try:
+        if os.path.lexists(target) or os.stat(source).st_dev != os.stat(os.path.dirname(target)).st_dev:
+            return None
+        files: list[str] = []
+        for root in roots(source):
+            found = _look(_store(source, root)).files
+            files += (inside(root, path) for path in found)
+            if ledger := _ledger(target, root, places):
+                ledger.add([(path, version_of(data)) for path, data in found.items()], "user")
+        switch()  # before the rename: as long as the target is not there, the source counts
+        os.rename(source, target)
+        for folder in {os.path.dirname(source), os.path.dirname(target)}:
+            with Folder.open(folder) as opened:
+                opened.sync()
+    except OSError as error:
+        raise StoreFailed(f"{source!r} cannot be moved: {error.strerror or error}") from error
+    return Moved(tuple(files))
+
+
+def _merged(places: Places, switch: Callable[[], None], keep: Collection[str]) -> Moved:
     files: list[str] = []
     renamed: list[tuple[str, str]] = []
     left: list[tuple[str, str]] = []
     with ExitStack() as held:
         copied: dict[str, dict[str, str]] = {}
-        for root in roots(source):
-            store = _store(source, root)
+        for root in roots(places.source):
+            store = _store(places.source, root)
             store.adopt(None)
             held.enter_context(store.still())
-            names = copied[root] = _copied(store, _store(target, root), source)
+            names = copied[root] = _copied(root, places)
             files += [inside(root, name) for name in names.values()]
             renamed += [(inside(root, path), inside(root, name)) for path, name in names.items() if path != name]
         switch()
         for root, names in reversed(copied.items()):
-            left += _cleared(source, target, root, names, keep or ())
+            left += _cleared(places.source, places.target, root, names, keep)
     return Moved(tuple(files), tuple(renamed), tuple(left))
 
 
-def _copied(store: FolderStore, target: FolderStore, source: str) -> dict[str, str]:
+def _copied(root: str, places: Places) -> dict[str, str]:
     """Bring the files of a root and their past into another, as one commit; gives the name of each there."""
+    store, target = _store(places.source, root), _store(places.target, root)
+    ours, theirs = _ledger(places.source, root, places), _ledger(places.target, root, places)
     present = _look(target).files
     taken = {fold(path): path for path in present}
     names: dict[str, str] = {}
-    changes = []
+    changes: list[Change] = []
+    written: list[tuple[str, Version]] = []
     for path, data in _look(store).files.items():
+        if ours and not ours.knows(path, version_of(data)):
+            continue
         for name in _alternatives(path):
             if (other := taken.get(fold(name))) is None:
                 taken[fold(name)] = name
@@ -445,11 +475,14 @@ def _copied(store: FolderStore, target: FolderStore, source: str) -> dict[str, s
             elif other != name or present.get(name) != data:
                 continue
             names[path] = name
+            written.append((name, version_of(data)))
             break
     past = reversed(list(store.history()))
     target.graft(_of_these(past, names.keys(), names), store.tombstones())
     if changes:
-        target.commit(changes, by="user", why=f"move from {source}")
+        target.commit(changes, by="user", why=f"move from {places.source}")
+    if theirs:
+        theirs.add(written, "user")
     for path, day in store.uses_noted()[0].items():
         target.add_uses(day, [names.get(path, path)])
     target.close()
@@ -473,18 +506,20 @@ def _cleared(
 ) -> Iterator[tuple[str, str]]:
     """Remove what was copied from a root, with its journal; gives what stays, and why."""
     place, store, arrived = os.path.join(source, root), _store(source, root), _store(target, root)
+    found = _look(store)
     try:
         with Folder.open(place) as folder:
-            for path, name in names.items():
+            for path, data in found.files.items():
                 if inside(root, path) in keep:
                     continue
-                if store.read(path).data != arrived.read(name).data:
+                if path not in names:
+                    yield inside(root, path), "it was not written here; `memsheaf trust` accepts it"
+                elif data != arrived.read(names[path]).data:
                     yield inside(root, path), "it was changed meanwhile; do it again to bring that, too"
-                    continue
-                with walk(folder, path) as (within, base):
-                    within.unlink(base)
-            for path, why in _look(store).unfit:
-                yield inside(root, path), why
+                else:
+                    with walk(folder, path) as (within, base):
+                        within.unlink(base)
+            yield from ((inside(root, path), why) for path, why in found.unfit)
             if inside(root, CATALOG) not in keep:
                 with suppress(FileNotFoundError):
                     folder.unlink(CATALOG)

@@ -61,6 +61,15 @@ class Call:
         read_only = read_only or not os.access(root, os.W_OK)
         return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only)
 
+    def unused_folder(self) -> str:
+        """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
+        from memsheaf.scope import unused_folder
+
+        layers = ("project", "task", "session")
+        if not any(scope.partition("/")[0] in layers for scope in self.scopes()):
+            return ""
+        return unused_folder(self.settings().places(here()))
+
     def changing(self) -> Sheaf:
         """Open the memory to change it."""
         from memsheaf.sheaf import Sheaf

@@ -235,8 +235,10 @@ def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
     console = call.console
     if not isinstance(one, Waiting):
         console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
-        console.say("unconfirmed: it came from a tool or a page", style="dim")
-        console.say(sheaf.read(one.path).body.strip())
+        memory = sheaf.read(one.path)
+        for said in sheaf.caveats(memory):
+            console.say(said, style="dim")
+        console.say(memory.body.strip())
         return one.path
     proposal = one.proposal
     console.say(f"{one.id} [{proposal.kind}] {proposal.name}", style="bold")

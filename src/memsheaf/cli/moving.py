@@ -69,8 +69,8 @@ def import_(call: Call) -> int:
     """Bring in the memories of a folder or an archive, as one commit for each scope in it.
 
     It may be what `export` wrote, any folder of Markdown files, or a whole project's folder with its tasks, sessions
-    and log, which come into a project. What is refused stays out and is named, and the exit code is 1; so does a file with a password or a key in it, and
-    one that says what a memory here says already.
+    and log, which come into a project. What is refused stays out and is named, and the exit code is 1; so does a file
+    with a password or a key in it, and one that says what a memory here says already.
     An archive that reaches outside, or is too large, is refused as a whole.
 
     examples:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from memsheaf.transfer import Moved
 
 IGNORED = ".history/\nsessions/\nlogs/\nMEMORY.md\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said, and
-the catalog, which is made anew on each machine."""
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
+and the catalog, which each machine makes itself."""
 
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
@@ -49,11 +49,16 @@ def scopes(call: Call) -> int:
     found = list(known(settings, here()))
     if call.console.json:
         values = [pick(each, ("scope", "root", "memories")) for each in found]
-        return call.console.answer({"home": settings.home, "scope": call.scope(), "scopes": values})
+        unused = call.unused_folder()
+        return call.console.answer(
+            {"home": settings.home, "scope": call.scope(), "scopes": values, **({"notice": unused} if unused else {})}
+        )
     if call.options.names:
         return call.console.answer(None, [each.scope for each in found if each.scope])
     rows = [(each.scope or "(project)", plural(each.memories, "memory", "memories"), each.root) for each in found]
     call.console.table(rows, ("bold",))
+    if unused := call.unused_folder():
+        call.console.note(unused, style="yellow")
     return 0
 
 
@@ -77,13 +82,13 @@ def init(call: Call) -> int:
       memsheaf init --undo
     """
     from memsheaf import repositories
-    from memsheaf.scope import FOLDER, find_repository, home_project, project_root
+    from memsheaf.scope import FOLDER, find_repository, private_root, project_root
 
     settings, options = call.settings(), call.options
-    checkout, _ = find_repository(here())
+    checkout, identity = find_repository(here(), settings.home)
     if not checkout:
         raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
-    root, home = os.path.join(checkout, FOLDER), home_project(settings.places(here()))
+    root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
     if options.undo:
         return _undo_init(call, settings, checkout, home)
     was_there = os.path.lexists(root)
@@ -142,12 +147,13 @@ def _moved(
     settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
 ) -> Moved:
     from memsheaf.sheaf import Sheaf
-    from memsheaf.transfer import move
+    from memsheaf.transfer import Places, move
 
     if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
         with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
             sheaf.list()
-    return move(source, target, state=settings.state, cache=settings.cache, switch=switch, keep=keep)
+    places = Places(source, target, settings.home, settings.state, settings.cache)
+    return move(places, switch, keep=keep)
 
 
 def _say_move(call: Call, value: dict[str, object], source: str, moved: Moved, said: Sequence[str] = ()) -> int:
@@ -188,10 +194,13 @@ def doctor(call: Call) -> int:
       memsheaf doctor
       memsheaf doctor --scope user --prune
     """
-    from memsheaf.doctor import examine
+    from memsheaf.doctor import Finding, examine
+    from memsheaf.scope import FOLDER
 
     with call.reading() as sheaf:
         findings = examine(sheaf)
+    if unused := call.unused_folder():
+        findings.insert(0, Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     dropped = _prune(call) if call.options.prune else 0
     value = {
         "scope": str(sheaf.scope),

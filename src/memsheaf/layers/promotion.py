@@ -151,7 +151,7 @@ def _from_entry(scope: str, path: str, entry: _Entry) -> Item:
 
 def _from_memory(scope: str, memory: Memory) -> Item:
     doubt = ""
-    if memory.trust == "unconfirmed":
+    if memory.trust != "confirmed":
         doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
     elif memory.expires:
         doubt = f"it holds until {memory.expires} only"

@@ -385,11 +385,14 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
-    def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
-        """The tombstone of what says the same as these words; None when nobody wants it gone."""
+    def buried(self, words: Sequence[str], *, why: str = "", path: str = "") -> tombstones.Tombstone | None:
+        """The tombstone of what says the same as these words, or had this path; None when nobody wants it gone.
+
+        With `why`, only tombstones for that reason count.
+        """
         try:
             with self._open_root() as root, root.folder(HISTORY) as history:
-                return tombstones.match(tombstones.read(history), words)
+                return tombstones.match(tombstones.read(history, why), words, path)
         except OSError:
             return None
 

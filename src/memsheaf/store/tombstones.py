@@ -47,17 +47,20 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
         os.close(fd)
 
 
-def read(history: Folder) -> Iterator[Tombstone]:
-    """All that stand, oldest first; a line that cannot be understood is left out."""
+def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
+    """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
     try:
-        return from_lines(read_file(history, NAME, LIMIT))
+        return from_lines(read_file(history, NAME, LIMIT), why)
     except FileNotFoundError:
         return iter(())
 
 
-def from_lines(data: bytes) -> Iterator[Tombstone]:
+def from_lines(data: bytes, why: str = "") -> Iterator[Tombstone]:
     """The tombstones that are written in these lines; one that cannot be understood is left out."""
-    for line in filter(bytes.strip, data.split(b"\n")):
+    mark = f'"why":"{why}"'.encode() if why else b""
+    for line in data.split(b"\n"):
+        if not line.strip() or mark not in line:
+            continue
         try:
             found = json.loads(line)
             all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
@@ -72,12 +75,13 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
     return b"".join(map(_line, stones))
 
 
-def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
-    """The newest tombstone of something that says what these words say."""
+def match(stones: Iterable[Tombstone], words: Sequence[str], path: str = "") -> Tombstone | None:
+    """The newest tombstone of something that says what these words say, or had this path."""
     wanted, *others = _marks(words)
     found = None
     for stone in stones:
-        if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
+        says_the_same = [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE
+        if says_the_same or (path and stone.path == path):
             found = stone
     return found
 
