@@ -213,6 +213,8 @@ class _Import:
         self.refused: list[tuple[str, str]] = []
         self._keeper = keeper
         self._store = FolderStore(os.path.join(keeper.store.root, root)) if root else keeper.store
+        if root and not keeper.read_only:
+            self._store.recover()
         self._is_layer = bool(root) or keeper.scope.layer in ("task", "session")
         self._replace, self._allow_secret, self._anyway = replace, allow_secret, anyway
         self._changes: list[Change] = []
@@ -460,6 +462,7 @@ def _copied(root: str, places: Places) -> dict[str, str]:
     """Bring the files of a root and their past into another, as one commit; gives the name of each there."""
     store, target = _store(places.source, root), _store(places.target, root)
     ours, theirs = _ledger(places.source, root, places), _ledger(places.target, root, places)
+    target.recover()
     present = _look(target).files
     taken = {fold(path): path for path in present}
     names: dict[str, str] = {}
@@ -481,12 +484,23 @@ def _copied(root: str, places: Places) -> dict[str, str]:
     target.graft(_of_these(past, names.keys(), names), store.tombstones())
     if changes:
         target.commit(changes, by="user", why=f"move from {places.source}")
+        _keep_times(store, target, names)
     if theirs:
         theirs.add(written, "user")
     for path, day in store.uses_noted()[0].items():
         target.add_uses(day, [names.get(path, path)])
     target.close()
     return names
+
+
+def _keep_times(store: FolderStore, target: FolderStore, names: Mapping[str, str]) -> None:
+    """Let files say that they were last changed when they were."""
+    stamps = store.stamps(names)
+    with suppress(OSError, PathRefused), Folder.open(target.root) as folder:
+        for path, name in names.items():
+            if stamp := stamps[path]:
+                with walk(folder, name) as (within, base):
+                    os.utime(os.path.join(within.path, base), ns=(stamp[0], stamp[0]), follow_symlinks=False)
 
 
 def _alternatives(path: str) -> Iterator[str]:
