@@ -16,7 +16,7 @@ from functools import partial
 from typing import BinaryIO
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
-from memsheaf.guard.names import RESERVED_FILES, check_stored, fold
+from memsheaf.guard.names import check_stored, fold, is_reserved
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
 from memsheaf.store.confined import Folder, read_file, walk
@@ -202,7 +202,7 @@ def _is_passed_over(name: str) -> bool:
     """Whether a member is nothing for us: hidden, neither Markdown nor events, or made by machines."""
     *folders, base = name.split("/")
     hidden = any(part.startswith(".") for part in (*folders, base))
-    return hidden or not base.lower().endswith((".md", ".ndjson")) or base.casefold() in RESERVED_FILES
+    return hidden or not base.lower().endswith((".md", ".ndjson")) or is_reserved(base)
 
 
 def _is_past(name: str) -> bool:

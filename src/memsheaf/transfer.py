@@ -13,7 +13,7 @@ from itertools import count
 
 from memsheaf import archive
 from memsheaf.archive import HISTORY, INNER, LOGS, Member, apart, inside
-from memsheaf.editing import checked, checked_import, refuse_secrets, vouched
+from memsheaf.editing import checked_import, refuse_secrets, vouched
 from memsheaf.errors import (
     CreateOnly,
     Exists,
@@ -239,6 +239,7 @@ class _Import:
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
+                data = memory.data if found is None or found.data != data else data
                 if not found or found.data != data:  # the header does not say who vouches for it here
                     memory = vouched(memory, None, "import")
                     data = memory.data
@@ -292,15 +293,8 @@ class _Import:
 
     def _admitted(self, path: str, data: bytes, found: Memory | None) -> Memory:
         """The memory, or the file of a layer, that these bytes are. Raises TextRefused."""
-        if not self._is_layer and path.endswith(".md"):
-            return checked_import(path, data, found)
-        try:
-            memory = checked(path, data.decode(), found, free=True)
-        except UnicodeDecodeError:
-            raise TextRefused(f"{path!r} is not UTF-8") from None
-        if memory.state not in ("ok", "free"):
-            raise TextRefused(f"{path!r} cannot be stored: {memory.problem}")
-        return memory
+        own = self._is_layer or not path.endswith(".md")  # what a layer's file lacks, it lacked where it was made
+        return checked_import(path, data, found or parse(path, data) if own else found)
 
     def _take_past(self, member: Member) -> None:
         if member.path == STONES:
