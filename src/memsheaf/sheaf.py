@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memsheaf.embed import Embedder
     from memsheaf.flow.consolidate import Report
     from memsheaf.flow.dream import Gate
+    from memsheaf.flow.groups import Group
     from memsheaf.flow.learn import Distilled, Learner
     from memsheaf.flow.recall import Recall
     from memsheaf.flow.session import Session
@@ -584,8 +585,11 @@ class Sheaf:
         *,
         apply: bool = False,
         progress: Callable[[int, int], None] | None = None,
+        mine: Callable[[Group], bool] | None = None,
     ) -> Report:
         """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
+
+        What a person wrote takes part only with `mine`, which is asked before each such group is done.
 
         Raises:
             Busy: another process is at it.
@@ -601,6 +605,7 @@ class Sheaf:
             learned=self.learning.inbox.learned(),
             embedder=self._quick_embedder(),
             progress=progress,
+            mine=mine,
         )
 
     def dream(
