@@ -412,7 +412,7 @@ def test_an_export_leaves_out_what_is_not_a_memory_of_this_scope(sheaf: Sheaf, t
 
     assert {path.name for path in (tmp_path / "out").rglob("*")} == {"user_kept.md", "broken.md"}
     assert result.written == 2
-    assert [path for path, _ in result.left_out] == ["\\xff.md", "folder.md", "link.md"]
+    assert [path for path, _ in result.left_out] == ["\\xff.md", "folder.md", "link.md", "note.txt"]
     assert (tmp_path / "out" / "broken.md").read_bytes() == b"---\nname: [\n---\ncaf\xe9\n"
 
 

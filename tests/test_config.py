@@ -55,6 +55,17 @@ def test_the_cache_is_where_the_platform_keeps_caches(platform: str, cache: str,
     assert load({"HOME": str(tmp_path)}, platform=platform).cache == os.path.join(str(tmp_path), *cache.split("/"))
 
 
+def test_cache_and_state_are_in_a_home_that_is_named_unless_they_are_named_themselves(tmp_path: Path) -> None:
+    beside = {"XDG_CACHE_HOME": "/elsewhere", "XDG_STATE_HOME": "/elsewhere"}
+
+    settings = loaded(tmp_path, **beside)
+    named = loaded(tmp_path, **beside, MEMSHEAF_CACHE="/c", MEMSHEAF_STATE="/s")
+
+    home = str(tmp_path / "home")
+    assert (settings.cache, settings.state) == (os.path.join(home, "cache"), os.path.join(home, "state"))
+    assert (named.cache, named.state) == ("/c", "/s")
+
+
 @pytest.mark.parametrize(
     "toml",
     [

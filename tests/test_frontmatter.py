@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import HEADER_LIMIT, Page, conflicted, edited, join, quoted, split, written
+from memsheaf.frontmatter import HEADER_LIMIT, Page, conflicted, edited, join, quoted, split, with_quotes, written
 
 # Pieces that a header is made of, thrown together at random, find more than random characters do.
 PIECES = st.sampled_from(
@@ -216,7 +216,7 @@ def test_one_level_of_nesting_is_read() -> None:
         "key: &a x", "key: *a", "key: !t x", "key: @home", "key: `x`", "key: %x", "key: |", "key: >-",
         "key: {a: b}", "key: [a, [b]]", "key: [[a]]", "key: [a", "key: [a, b", "key: [a,, b]", "key: [, a]",
         "key: [a: b]", "key: [a #b]", "key: [a] b", "key: [a]#b", "key: ['a' b]", "key: [*a]", "key: ]",
-        "key: , x", "key: a: b", "key: a:", "key: - a", "key: ? a", "key: -", "key: 'a", 'key: "a',
+        "key: , x", "key: - a", "key: ? a", "key: -", "key: 'a", 'key: "a',
         'key: "a" b', 'key: "a"#b', "key: 'a' b", r'key: "\q"', r'key: "\ud800"', r'key: "\x4"',
         r'key: "\UFFFFFFFF"', 'key: "a\\"', "key:x", "1: a", "? a", ": a", "~", "text", "- a", "'key': a",
         "key: a\n  more", " key: a", "key:\n\t- a", "key:\n  a:\n    b: c", "key:\n  - a\n  b: c",
@@ -404,3 +404,28 @@ def test_many_false_fences_take_time_in_proportion(count: int) -> None:
     few, many = "---\n" + "---x\n" * 10000, "---\n" + "---x\n" * (count * 10000)
     assert split(many).body == many
     assert quickest(many) < 5 * count * quickest(few)
+
+
+def test_a_colon_in_a_plain_value_belongs_to_it_and_our_writer_quotes_it() -> None:
+    text = "---\nname: fix: the parser  # mine\nwhen: noon:\nlist: [a]\nmetadata:\n  type: a: b\n---\nx: y\n"
+    page = split(text)
+
+    assert (page.get("name"), page.get("when"), page.nested("metadata", "type")) == (
+        "fix: the parser",
+        "noon:",
+        "a: b",
+    )
+    assert not page.problem
+    assert not page.warnings
+    quotes = text.replace("fix: the parser", '"fix: the parser"').replace("noon:", '"noon:"')
+    assert with_quotes(text) == quotes
+    assert with_quotes(quotes) == quotes
+
+
+def test_a_header_with_carriage_returns_alone_is_read_and_edited_as_it_is() -> None:
+    text = "---\rname: n\rtags:\r  - a\r---\rbody\rmore"
+    page = split(text)
+
+    assert (page.get("name"), page.items("tags"), page.body) == ("n", ("a",), "body\rmore")
+    assert page.head + page.body == text
+    assert edited(text, fields={"name": "m", "new": "v"}) == "---\rname: m\rtags:\r  - a\rnew: v\r---\rbody\rmore"

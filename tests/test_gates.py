@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from memsheaf import ABSENT, Settings, Sheaf, Tools
+from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.cli import main
-from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth
+from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
 from memsheaf.store import Change
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
@@ -267,3 +268,112 @@ def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
 
     sheaf.forget(memory.path)
     assert sheaf.store.buried(words) is not None
+
+
+# with or without a header
+
+
+def as_put(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
+    try:
+        return sheaf.put("other.md", content, free=True).path
+    except MemsheafError as error:
+        return f"refused: {error}"
+
+
+def as_tool(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
+    answer = Tools(sheaf).call("memory_write", {"filename": "other.md", "content": content})
+    return f"refused: {answer}" if answer.startswith("Error:") else answer
+
+
+def as_file(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
+    try:
+        return MemoryFiles(sheaf).call({"command": "create", "path": "/memories/other.md", "file_text": content})
+    except MemsheafError as error:
+        return f"refused: {error}"
+
+
+def as_import(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "other.md").write_bytes(content.encode())
+    done = sheaf.take_in(str(tmp_path / "in"))
+    return f"refused: {done.refused}" if done.refused else str(done.added)
+
+
+@pytest.mark.parametrize("channel", [as_put, as_tool, as_file, as_import])
+@pytest.mark.parametrize(
+    ("content", "state", "stored"),
+    [
+        ("----\nname: n\ndescription: d\ntype: user\n----\nbody\n", "free", ""),
+        ("-----\nA rule, and no header.\n", "free", ""),
+        ("\ufeffA text.\n", "free", ""),
+        ("---\nname: fix: the parser\ndescription: d\ntype: user\n---\nbody\n", "ok",
+         '---\nname: "fix: the parser"\ndescription: d\ntype: user\n---\nbody\n'),
+        ("---\rname: n\rdescription: d\rtype: user\r---\rbody\r", "ok", ""),
+        ("\ufeff", "", ""),
+        ("\u200b\u2060\u3164\n", "", ""),
+        ("---\nname: n\ndescription: d\ntype: user\n---\n\u200b\n", "", ""),
+        ("---\nA rule, and no header.\n", "", ""),
+        ("---\nname: [\n---\nbody\n", "", ""),
+    ],
+)  # fmt: skip
+def test_a_header_is_told_from_a_text_in_the_same_way_by_every_door(
+    channel: Callable[[Sheaf, str, Path], str], content: str, state: str, stored: str, sheaf: Sheaf, tmp_path: Path
+) -> None:
+    said = channel(sheaf, content, tmp_path)
+
+    assert said.startswith("refused:") is not bool(state), said
+    if state:
+        memory = sheaf.read("other.md")
+        assert (memory.state, memory.text) == (state, stored or content)
+
+
+@pytest.mark.parametrize("name", ["Memory.MD", "memory.md", "MEMORY.MD", "ＭＥＭＯＲＹ.md", "Claude.MD", "agents.MD"])
+def test_no_other_spelling_of_a_reserved_name_is_read(name: str, sheaf: Sheaf) -> None:
+    sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+
+    assert Tools(sheaf).call("memory_read", {"filename": "MEMORY.md"}) == sheaf.catalog().text
+    with pytest.raises(PathRefused):
+        sheaf.read(name)
+    assert Tools(sheaf).call("memory_read", {"filename": name}).startswith("Error: the path ")
+    for command in ({"command": "view"}, {"command": "create", "file_text": "x"}):
+        with pytest.raises(PathRefused):
+            MemoryFiles(sheaf).call({**command, "path": f"/memories/{name}"})
+
+
+# what a model may insist on
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_a_model_that_insists_keeps_what_is_not_worth_keeping(remember: bool, sheaf: Sheaf) -> None:
+    tools = Tools(sheaf, remember=remember)
+    call = {"name": "Cache", "description": "Which one", "type": "project", "content": "Right now we use Redis."}
+
+    first = tools.call("memory_write", call)
+    other = tools.call("memory_write", {**call, "content": "Right now we use Valkey."})
+    second = tools.call("memory_write", call)
+
+    assert "Call again with the same arguments to keep it" in first
+    assert other.startswith("Error:")
+    assert second.startswith("Memory saved: project_cache.md")
+    assert Tools(sheaf).call("memory_update", {"filename": "project_cache.md", "old_text": "Redis", "new_text": "it"})
+
+
+def test_a_model_with_the_memory_tool_may_insist_too(sheaf: Sheaf) -> None:
+    files = MemoryFiles(sheaf)
+    command = {"command": "create", "path": "/memories/cache.md", "file_text": text("Right now we use Redis.")}
+
+    with pytest.raises(NotWorth):
+        files.call(command)
+
+    assert "created" in files.call(command)
+
+
+def test_nothing_is_raised_at_a_model(settings: Settings) -> None:
+    def clock() -> float:
+        raise OSError(5, "the clock cannot be read")
+
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        call = {"name": "Tabs", "description": "d", "type": "user", "content": "Use tabs."}
+        answer = Tools(sheaf).call("memory_write", call)
+
+    assert answer == "Error: the memory could not be used: the clock cannot be read (OSError); tell the user."

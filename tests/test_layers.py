@@ -23,6 +23,7 @@ ROWS = [
     {"proof"},
     {"flow"},
     {"keeping"},
+    {"transfer"},
     {"sheaf"},
     {"layers"},
     {"tools", "doctor"},

@@ -168,7 +168,7 @@ def test_a_saved_memory_is_viewed_listed_found_and_read(tools: Tools, sheaf: She
         ),
         ("memory_insert", {"filename": "n.md", "line": 9, "text": ""}, "Error: Line 9 is beyond end of file (3 "),
         ("memory_delete", {"filename": "MEMORY.md"}, "Error: MEMORY.md is the catalog"),
-        ("memory_delete", {"filename": "memory.md"}, "Error: MEMORY.md is the catalog"),
+        ("memory_delete", {"filename": "memory.md"}, "Error: the path 'memory.md' is not allowed"),
         ("memory_write", {"filename": "MEMORY.md", "content": "x"}, "Error: "),
         ("memory_read", {}, "Error: memory_read needs filename"),
         ("memory_read", {"filename": 3}, "Error: memory_read: 'filename' must be a text"),

@@ -45,9 +45,9 @@ _HOME = {
     "Blamed": "history",
     "Commit": "store",
     "Distilled": "flow.learn",
-    "Exported": "sheaf",
+    "Exported": "transfer",
     "Finding": "doctor",
-    "Imported": "sheaf",
+    "Imported": "transfer",
     "Layers": "layers",
     "Memory": "memory",
     "MemsheafError": "errors",
@@ -84,9 +84,10 @@ if TYPE_CHECKING:
     from memsheaf.memory import Memory
     from memsheaf.proof import Proof
     from memsheaf.scope import Scope
-    from memsheaf.sheaf import Exported, Imported, Sheaf
+    from memsheaf.sheaf import Sheaf
     from memsheaf.store import ABSENT, Commit, Revision
     from memsheaf.tools import Tools
+    from memsheaf.transfer import Exported, Imported
 
 
 def __getattr__(name: str) -> object:

@@ -1,21 +1,24 @@
 """Memories as a folder or an archive: what goes out comes back the same, and nothing comes in sideways.
 
 Names in an archive are hostile until checked, sizes are capped before a byte is unpacked, modes and links
-are not taken over.
+are not taken over. The layout is that of a project's folder: its own files, `tasks/SLUG/`, `sessions/ID/`, and in
+each of these `logs/` and `.history/`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
-from memsheaf.errors import ArchiveRefused, PathRefused, StoreFailed
-from memsheaf.guard.names import RESERVED_FILES, check_path, fold
+from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
+from memsheaf.guard.names import check_stored, fold, is_reserved
 from memsheaf.memory import LIMIT
+from memsheaf.scope import check_label
 from memsheaf.store.confined import Folder, read_file, walk
 from memsheaf.values import NamedTuple
 
@@ -23,18 +26,66 @@ MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30
 MAX_RATIO = 200  # unpacked to packed, past the first megabyte
 MAX_DIRECTORY = 32 << 20
+MAX_JOURNAL = 256 << 20  # bytes of one segment of a journal
+INNER = ("tasks", "sessions")
+"""The folders of a project in which each folder is a scope of its own."""
+LOGS = "logs"
+HISTORY = ".history"
+_PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
+
+
+Load = Callable[[int], bytes]
+"""Gives the bytes of a member, so many at most."""
 
 
 class Member(NamedTuple):
-    """One Markdown file of a folder or an archive; with `why` it may not come in."""
+    """One file of a folder or an archive; with `why` it may not come in. `root` is the folder of its layer, "" for
+    the project's own, and `path` is where it is in that."""
 
     path: str
     data: bytes = b""
     why: str = ""
+    root: str = ""
+
+    @property
+    def name(self) -> str:
+        """Where it is in the archive."""
+        return inside(self.root, self.path)
 
 
-def read(source: str) -> Iterator[Member]:
-    """Go through the Markdown files of a folder, a zip or a tar archive; the catalog and hidden ones are passed over.
+def inside(root: str, path: str) -> str:
+    """A path of a layer, as it is called from the project's folder.
+
+    >>> inside("tasks/login", "TASK.md"), inside("", "a.md")
+    ('tasks/login/TASK.md', 'a.md')
+    """
+    return f"{root}/{path}" if root else path
+
+
+def apart(name: str) -> tuple[str, str]:
+    """The folder of the layer that a file is in, and where it is in that. Raises PathRefused.
+
+    >>> apart("tasks/login/facts/a.md"), apart("logs/2026/11/2026-11-15.md"), apart("facts/a.md")
+    (('tasks/login', 'facts/a.md'), ('logs', '2026/11/2026-11-15.md'), ('', 'facts/a.md'))
+    """
+    root, path = "", name
+    first, _, rest = path.partition("/")
+    label, _, below = rest.partition("/")
+    if first in INNER and below:
+        try:
+            check_label(label, first)
+        except ScopeRefused as error:
+            raise PathRefused(name, str(error)) from None
+        root, path = f"{first}/{label}", below
+    if path.startswith(f"{LOGS}/"):
+        root, path = inside(root, LOGS), path.removeprefix(f"{LOGS}/")
+    return root, path
+
+
+def read(source: str, *, history: bool = False) -> Iterator[Member]:
+    """Go through the memories and events of a folder, a zip or a tar archive, and with `history` the journals.
+
+    The catalog and what is hidden or of another kind is passed over.
 
     Raises:
         ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
@@ -51,24 +102,27 @@ def read(source: str) -> Iterator[Member]:
         if number >= MAX_MEMBERS:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         name = _inside(name)
-        if _is_passed_over(name):
+        is_past = _is_past(name)
+        if _is_passed_over(name) and not (history and is_past):
             continue
         try:
-            path = check_path(name)
+            root, path = apart(name)
+            path = path if is_past else check_stored(path)
         except PathRefused as error:
             yield Member(name, why=str(error))
             continue
-        if other := seen.get(fold(path)):
-            raise ArchiveRefused(f"{other!r} and {path!r} are one file on some file systems")
-        seen[fold(path)] = path
+        stored = inside(root, path)
+        if other := seen.get(fold(stored)):
+            raise ArchiveRefused(f"{other!r} and {stored!r} are one file on some file systems")
+        seen[fold(stored)] = stored
         try:
-            data = load()
+            data = load(MAX_JOURNAL if is_past else LIMIT + 1)
         except _broken() as error:
             raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
         if total > MAX_TOTAL:
             raise ArchiveRefused(f"more than {MAX_TOTAL >> 20} MiB of text")
-        yield Member(path, data)
+        yield Member(path, data, root=root)
 
 
 def _missing(source: str) -> ArchiveRefused:
@@ -124,12 +178,13 @@ def _remove(part: str) -> None:
 def _broken() -> tuple[type[Exception], ...]:
     """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
     import lzma
+    import struct
     import tarfile
     import zipfile
     import zlib
 
-    damaged = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
-    return *damaged, RuntimeError, NotImplementedError, PathRefused
+    damaged = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError)
+    return *damaged, ValueError, LookupError, RuntimeError, NotImplementedError, PathRefused
 
 
 def _inside(name: str) -> str:
@@ -144,13 +199,19 @@ def _inside(name: str) -> str:
 
 
 def _is_passed_over(name: str) -> bool:
-    """Whether a member is nothing for us: hidden, not Markdown, or made by machines."""
+    """Whether a member is nothing for us: hidden, neither Markdown nor events, or made by machines."""
     *folders, base = name.split("/")
     hidden = any(part.startswith(".") for part in (*folders, base))
-    return hidden or not base.lower().endswith(".md") or base.casefold() in RESERVED_FILES
+    return hidden or not base.lower().endswith((".md", ".ndjson")) or is_reserved(base)
 
 
-def _from_folder(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _is_past(name: str) -> bool:
+    """Whether a member is a segment of a journal, or a file of tombstones."""
+    folder, _, base = name.rpartition("/")
+    return (folder == HISTORY or folder.endswith(f"/{HISTORY}")) and bool(_PAST.fullmatch(base))
+
+
+def _from_folder(source: str) -> Iterator[tuple[str, Load]]:
     """The files of a folder, each read while the folder it is in is held open: no link on the way is followed."""
     try:
         with Folder.open(source) as root:
@@ -161,16 +222,17 @@ def _from_folder(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
                     found = sorted(folder.scan(), key=lambda entry: entry.name)
                     for entry in found:
                         if entry.is_file(follow_symlinks=False):
-                            yield prefix + entry.name, partial(read_file, folder, entry.name, LIMIT + 1)
+                            yield prefix + entry.name, partial(read_file, folder, entry.name)
                 inner = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
-                waiting += [f"{prefix}{name}/" for name in reversed(inner) if not name.startswith(".")]
+                shown = (name for name in reversed(inner) if name == HISTORY or not name.startswith("."))
+                waiting += [f"{prefix}{name}/" for name in shown]
     except PathRefused as error:
         raise ArchiveRefused(f"{error.path!r} cannot be read: {error.why}") from None
     except OSError as error:
         raise ArchiveRefused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
 
 
-def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _from_file(source: str) -> Iterator[tuple[str, Load]]:
     import zipfile
 
     try:
@@ -179,7 +241,7 @@ def _from_file(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
         raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
 
 
-def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _from_zip(source: str) -> Iterator[tuple[str, Load]]:
     from zipfile import ZipFile
 
     if _size_of_directory(source) > MAX_DIRECTORY:
@@ -199,9 +261,9 @@ def _from_zip(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise ArchiveRefused(f"{member.filename!r} is a link")
 
-            def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
+            def load(limit: int, member=member) -> bytes:  # type: ignore[no-untyped-def]
                 with archive.open(member) as file:
-                    return file.read(LIMIT + 1)
+                    return file.read(limit)
 
             yield member.orig_filename, load
 
@@ -262,7 +324,7 @@ def _unpacked(source: str) -> BinaryIO:
     return open(source, "rb")
 
 
-def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _from_tar(source: str) -> Iterator[tuple[str, Load]]:
     import tarfile
 
     with _unpacked(source) as file:
@@ -277,12 +339,13 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
             if not member.isreg():
                 raise ArchiveRefused(f"{member.name!r} is a link or a device")
 
-            def load(member=member) -> bytes:  # type: ignore[no-untyped-def]
-                file = archive.extractfile(member)
-                data = file.read(LIMIT + 1) if file else b""
-                if len(data) < min(member.size, LIMIT + 1):
+            def load(limit: int, member=member) -> bytes:  # type: ignore[no-untyped-def]
+                file, data = archive.extractfile(member), bytearray()
+                while file and len(data) < limit and (piece := file.read(min(limit - len(data), LIMIT + 1))):
+                    data += piece
+                if len(data) < min(member.size, limit):
                     raise EOFError("it was cut short")
-                return data
+                return bytes(data)
 
             yield member.name, load
         while archive.fileobj and archive.fileobj.read(LIMIT):
@@ -290,12 +353,12 @@ def _from_tar(source: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
-    from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
     with ZipFile(target, "x", ZIP_DEFLATED) as archive:
         for path, data in files:
             info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            info.compress_type = ZIP_DEFLATED
+            info.compress_type = ZIP_STORED if _packs_too_well(data) else ZIP_DEFLATED
             info.external_attr = 0o600 << 16
             archive.writestr(info, data)
 
@@ -312,4 +375,13 @@ def _write_tar(target: str, files: list[tuple[str, bytes]], *, packed: bool) -> 
             info.size, info.mode = len(data), 0o600
             archive.addfile(info, BytesIO(data))
     with open(target, "xb") as file:
-        file.write(gzip.compress(content.getvalue(), mtime=0) if packed else content.getvalue())
+        data = content.getvalue()
+        level = 0 if _packs_too_well(data) else 9
+        file.write(gzip.compress(data, level, mtime=0) if packed else data)
+
+
+def _packs_too_well(data: bytes) -> bool:
+    """Whether it would look like a bomb when it is read again, as a journal of one text over and over does."""
+    from zlib import compress
+
+    return len(data) > 1 << 20 and len(compress(data, 1)) * MAX_RATIO // 2 < len(data)

@@ -49,7 +49,8 @@
 Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project's root), MEMSHEAF_SCOPE,
 MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
 MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY, MEMSHEAF_MODEL, MEMSHEAF_MODEL_URL, MEMSHEAF_MODEL_KEY, MEMSHEAF_POLICY,
-MEMSHEAF_STATE, MEMSHEAF_TASK and MEMSHEAF_SESSION (which task and which session is meant, when none is named).
+MEMSHEAF_STATE, MEMSHEAF_TASK and MEMSHEAF_SESSION (which task and which session is meant, when none is named). With
+MEMSHEAF_HOME, cache and state are the folders `cache` and `state` in it, unless they are named, too.
 """
 
 from __future__ import annotations
@@ -150,8 +151,8 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
     policy, policies = _learning(environment, file.get("learning", {}))
     return Settings(
         home=home,
-        cache=os.path.abspath(environment.get("MEMSHEAF_CACHE") or _cache(environment, platform)),
-        state=os.path.abspath(environment.get("MEMSHEAF_STATE") or _state(environment, platform)),
+        cache=_beside_home("cache", home, environment, platform),
+        state=_beside_home("state", home, environment, platform),
         scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project")),
         retention_days=_days(environment.get("MEMSHEAF_RETENTION_DAYS") or file.get("retention_days", 30)),
         tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
@@ -176,6 +177,15 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
 
 def _user_home(environment: Mapping[str, str]) -> str:
     return environment.get("HOME") or os.path.expanduser("~")
+
+
+def _beside_home(what: str, home: str, environment: Mapping[str, str], platform: str) -> str:
+    """The folder of the cache or of the state: the one that is named, else below a home that is named, else the
+    platform's."""
+    named = environment.get(f"MEMSHEAF_{what.upper()}")
+    if not named and environment.get("MEMSHEAF_HOME"):
+        return os.path.join(home, what)
+    return os.path.abspath(named or (_cache if what == "cache" else _state)(environment, platform))
 
 
 def _cache(environment: Mapping[str, str], platform: str) -> str:

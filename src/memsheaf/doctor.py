@@ -15,7 +15,7 @@ from memsheaf.index.caches import abandoned
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
-from memsheaf.tree import tracked
+from memsheaf.tree import tracked_private
 from memsheaf.values import NamedTuple
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
@@ -88,7 +88,7 @@ def _caches(cache: str) -> Iterator[Finding]:
 
 
 def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
-    for path in tracked(sheaf.store.checkout, sheaf.root):
+    for path in tracked_private(sheaf.store.checkout, sheaf.root):
         yield Finding(
             "error",
             path,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
+from memsheaf.memory import KINDS, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
@@ -185,14 +185,12 @@ def _place(told: Sequence[str], at: int) -> str:
 
 
 def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
-    """The memory, or with `free` the free file, that a text makes; a type it had already may stay.
+    """The memory that a text makes, or with `free` a file without a header; a type it had already may stay.
 
     Raises:
         TextRefused: it may not be stored.
     """
     refuse_large(text, path)
-    if not free:
-        return _checked(path, text, was) if was else check(path, text)
     try:
         memory = parse(path, text.encode())
     except UnicodeEncodeError:
@@ -200,7 +198,9 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
     if memory.state == "copy":
         raise TextRefused(f"{path!r} is the name of a conflict copy")
     refuse_large(memory.data, path)
-    if "\0" in text or not text.strip():
+    if not free or memory.state != "free":
+        return _checked(path, text, was) if was else check(path, text)
+    if "\0" in text or is_blank(text):
         raise TextRefused(f"{path!r} would hold no text, or zero bytes")
     return memory
 
@@ -217,7 +217,7 @@ def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
         text = data.decode()
     except UnicodeDecodeError:
         raise TextRefused(f"{path!r} is not UTF-8") from None
-    return checked(path, text, found, free=parse(path, data).state == "free")
+    return checked(path, text, found, free=True)
 
 
 def _places(text: str, piece: str) -> list[int]:

@@ -30,6 +30,7 @@ _NEST = re.compile(r":(?:[ \t]|$)")
 
 # The rest is needed rarely, so it stays text until it is: compiling it costs every start some milliseconds.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]|\r(?!\n)"
+_OLD_FENCE, _OLD_END = r"---[ \t]*\r(?!\n)", r"\r(?!\n)"
 _SET_APART = r"[ \t]{2,}#[ \t]"
 _DOUBLE = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 _SINGLE = r"'([^']*+(?:''[^']*+)*+)'"
@@ -122,6 +123,10 @@ def split(text: str) -> Page:
     start = 1 if text.startswith(BOM) else 0
     if not text.startswith("---", start):
         return Page("", text, (), "", _conflict_warning(text))
+    if "\r" in text and re.compile(_OLD_FENCE).match(text, start):  # the line ends of another age; as many bytes
+        page = split(re.sub(_OLD_END, "\n", text))
+        end = len(page.head)
+        return Page(text[:end], text[end:], *page[2:])
     opened = text.find("\n", start)
     if _stripped(text[start:] if opened < 0 else text[start:opened]) != "---":
         return Page("", text, (), "", _conflict_warning(text))
@@ -197,6 +202,24 @@ def edited(
     if head != page.head and (problem := split(head).problem):
         raise TextRefused(f"the edit would leave a header that cannot be read: {problem}")
     return head + body
+
+
+def with_quotes(text: str) -> str:
+    """The same text with quotes around plain values that hold ': ', as every YAML reader wants them.
+
+    >>> with_quotes("---\\nname: fix: the parser\\nx: y\\n---\\nb")
+    '---\\nname: "fix: the parser"\\nx: y\\n---\\nb'
+    """
+    page = split(text)
+    named = [field for field in page.fields if isinstance(field.value, str) and _NEST.search(field.value)]
+    if not named:
+        return text
+    lines = _lines_of(page.head)
+    for field in named:
+        line = lines[field.first - 1]
+        if field.first == field.last and line[_key(line, 0, field.first)[1]] not in "\"'":
+            lines[field.first - 1 : field.last] = _rewritten(field, [line], str(field.value), "")
+    return _joined(page.head, lines) + page.body
 
 
 def quoted(value: str) -> str:
@@ -336,6 +359,10 @@ def _require_plain(value: str, number: int) -> None:
         raise TextRefused(f"line {number}: {reason}")
     if value[0] in "-?:" and (len(value) == 1 or value[1] in " \t"):
         raise TextRefused(f"line {number}: a value may not begin with {value[0]!r}; quote it")
+
+
+def _refuse_pair(value: str, number: int) -> None:
+    """Refuse in a list what YAML reads as a key with its value; after a key it can only be a text."""
     if _NEST.search(value):
         raise TextRefused(f"line {number}: a value with ': ' in it must be quoted")
 
@@ -391,6 +418,7 @@ def _flow_item(line: str, at: int, number: int) -> tuple[str, int]:
     if not item:
         raise TextRefused(f"line {number}: {_LEADING.get(line[at : at + 1], 'a list is not closed')}")
     _require_plain(item, number)
+    _refuse_pair(item, number)
     if _COMMENT.search(item):
         raise TextRefused(f"line {number}: a comment inside a list is not allowed")
     return item, at + len(item)
@@ -429,7 +457,10 @@ def _block(lines: list[str], at: int, warnings: list[str]) -> tuple[Value, int]:
         elif depth != indent or dash == bool(pairs):
             raise TextRefused(f"line {number}: a header has one level of nesting, indented alike")
         if dash:
-            items.append(_scalar(line, _skip_blanks(line, depth + 1), number, warnings)[0])
+            start = _skip_blanks(line, depth + 1)
+            items.append(_scalar(line, start, number, warnings)[0])
+            if line[start : start + 1] not in ("", '"', "'"):
+                _refuse_pair(items[-1], number)
         else:
             key, start = _key(line, depth, number)
             if key in pairs:
@@ -491,13 +522,25 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}"
 
 
+def _lines_of(head: str) -> list[str]:
+    """The lines of a header, each with what stands before its line feed."""
+    return (head if "\n" in head else head.replace("\r", "\n")).split("\n")
+
+
+def _joined(head: str, lines: Sequence[str]) -> str:
+    """These lines as a header with the line ends of that one."""
+    return ("\n" if "\n" in head or "\r" not in head else "\r").join(lines)
+
+
 def _line_end(head: str) -> str:
     """The line end that most lines of this header have."""
+    if "\n" not in head and "\r" in head:
+        return "\r"
     return "\r\n" if head.count("\r\n") * 2 > head.count("\n") else "\n"
 
 
 def _edited_head(page: Page, fields: Mapping[str, str | Sequence[str] | None]) -> str:
-    lines = page.head.split("\n")
+    lines = _lines_of(page.head)
     carriage = _line_end(page.head)[:-1]
     closing = len(lines) - (1 if lines[-1] else 2)
     present = {field.key: field for field in page.fields}
@@ -516,7 +559,7 @@ def _edited_head(page: Page, fields: Mapping[str, str | Sequence[str] | None]) -
     lines[closing:closing] = added
     for first, last, new in sorted(changes, reverse=True):
         lines[first - 1 : last] = new
-    return "\n".join(lines)
+    return _joined(page.head, lines)
 
 
 def _rewritten(field: Field, old: list[str], value: str | tuple[str, ...], carriage: str) -> list[str]:

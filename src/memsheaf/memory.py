@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import BOM, Page, conflicted, split, written
+from memsheaf.frontmatter import BOM, Page, conflicted, split, with_quotes, written
 from memsheaf.values import NamedTuple, sha256
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -55,6 +55,7 @@ _UNSEEN = (
     r"|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
     r"|(?<![^\x00-\x7f])[\u200c\u200d]+(?![^\x00-\x7f])"
 )
+_DRAWS_NOTHING = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 _BREAKS = r"[\x7f-\x9f\u2028\u2029]"
 _ISO_DATE = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -208,7 +209,7 @@ def parse(path: str, data: bytes) -> Memory:
         return Memory(path, data, _BLANK_PAGE, "held", _TOO_LARGE)
     if 0 in data and data.count(0) * 2 > len(data):
         return Memory(path, data, _BLANK_PAGE, "held", "mostly zero bytes, as a power cut leaves them")
-    if not data:
+    if data in (b"", BOM.encode()):
         return Memory(path, data, _BLANK_PAGE, "bad", "the file is empty")
     try:
         text = data.decode()
@@ -288,7 +289,7 @@ def check(
         TextRefused: it may not be stored; the message says what to change.
     """
     refuse_large(text, path)
-    memory = parse(path, _encoded(path, text))
+    memory = parse(path, _encoded(path, with_quotes(text)))
     if memory.state == "free":
         raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
     if memory.state != "ok":
@@ -318,6 +319,18 @@ def clean_field(label: str, value: str) -> str:
         raise TextRefused(f"{label} is {size} bytes long; {limit} is the most, so shorten it")
     _require_visible("", label, value)
     return value
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to see in a text.
+
+    >>> is_blank(" \\n"), is_blank("\\ufeff\\u200b\\u3164"), is_blank("a")
+    (True, True, False)
+    """
+    return all(
+        character.isspace() or not character.isprintable() or re.match(_DRAWS_NOTHING, character)
+        for character in text
+    )
 
 
 def is_conflict_copy(path: str) -> bool:
@@ -369,7 +382,7 @@ def _name_from(path: str) -> str:
 
 
 def _first_line(body: str) -> str:
-    line = body.removeprefix(BOM).lstrip("# \t\r\n").partition("\n")[0]
+    line = body.removeprefix(BOM).lstrip("# \t\r\n").replace("\r", "\n").partition("\n")[0]
     return _one_line(line[:DESCRIPTION_LIMIT].strip())
 
 
@@ -419,7 +432,7 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
 
 def _check_body(memory: Memory) -> None:
     body = memory.body
-    if not body.strip():
+    if is_blank(body):
         raise _refused(memory.path, "there is no text below the header; say the fact")
     if len(memory.data) > LINE_LIMIT and max(map(len, body.encode().split(b"\n"))) > LINE_LIMIT:
         raise _refused(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")

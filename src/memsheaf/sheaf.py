@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from memsheaf import config
 from memsheaf.editing import (
     checked,
-    checked_import,
     dated,
     inserted,
     merged,
     placed,
     redated,
-    refuse_secrets,
     revised,
-    vouched,
 )
 from memsheaf.errors import (
     BadHeader,
@@ -28,24 +25,19 @@ from memsheaf.errors import (
     CreateOnly,
     EmbedderFailed,
     Exists,
-    MemsheafError,
     NotFound,
-    SecretFound,
-    TextRefused,
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.caches import database_for
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing
 from memsheaf.index.search import Index, Match
-from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.index.table import Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.placing import READ_LIMIT
-from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
@@ -53,6 +45,7 @@ if TYPE_CHECKING:
     from memsheaf.embed import Embedder
     from memsheaf.flow.consolidate import Report
     from memsheaf.flow.dream import Gate
+    from memsheaf.flow.groups import Group
     from memsheaf.flow.learn import Distilled, Learner
     from memsheaf.flow.recall import Recall
     from memsheaf.flow.session import Session
@@ -62,25 +55,10 @@ if TYPE_CHECKING:
     from memsheaf.proof import Proof
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
+    from memsheaf.transfer import Exported, Imported
 
 PAGE = 150
 ROUNDS = 5  # searches until all that is found is as the files are
-
-
-class Imported(NamedTuple):
-    """What an import did: paths that came in, that were the same already, and that were refused, with why."""
-
-    added: tuple[str, ...]
-    replaced: tuple[str, ...]
-    same: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
-
-
-class Exported(NamedTuple):
-    """What an export did: how many files were written, and which were left out, with why."""
-
-    written: int
-    left_out: tuple[tuple[str, str], ...]
 
 
 class Sheaf:
@@ -638,8 +616,11 @@ class Sheaf:
         *,
         apply: bool = False,
         progress: Callable[[int, int], None] | None = None,
+        mine: Callable[[Group], bool] | None = None,
     ) -> Report:
         """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
+
+        What a person wrote takes part only with `mine`, which is asked before each such group is done.
 
         Raises:
             Busy: another process is at it.
@@ -655,6 +636,7 @@ class Sheaf:
             learned=self.learning.inbox.learned(),
             embedder=self._quick_embedder(),
             progress=progress,
+            mine=mine,
         )
 
     def dream(
@@ -850,16 +832,15 @@ class Sheaf:
 
     # moving
 
-    def export(self, target: str) -> Exported:
-        """Write every file to a new zip, tar or folder. What cannot be read whole is left out and named."""
-        from memsheaf import archive
+    def export(self, target: str, *, history: bool = False) -> Exported:
+        """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.
 
-        rows = self.list()
-        unfit = [row for row in rows if row.version == UNUSABLE or row.size > READ_LIMIT]
-        fit = (row.path for row in rows if row not in unfit)
-        count = archive.write(target, ((path, self.store.read(path).data) for path in fit))
-        events = [(path, "events are not memories; copy the file") for path in self.store.events()]
-        return Exported(count, (*((row.path, row.problem) for row in unfit), *events))
+        What cannot be read whole is left out and named.
+        """
+        from memsheaf import transfer
+
+        self.index.look(thorough=True)
+        return transfer.export(self.root, target, history=history)
 
     def take_in(
         self,
@@ -869,72 +850,27 @@ class Sheaf:
         dry_run: bool = False,
         allow_secret: bool = False,
         anyway: bool = False,
+        history: bool = False,
     ) -> Imported:
-        """Import a folder or an archive as one commit. What is refused stays out and is named.
+        """Import a folder or an archive, one commit a layer. What is refused stays out and is named.
 
         What a memory here says already is refused, too, unless it shall come in `anyway`; whether it is worth
-        keeping was decided where it comes from.
+        keeping was decided where it comes from. With `history`, the past of what comes in comes along.
 
         Raises:
             ArchiveRefused: it reaches outside, or is too large; nothing was imported.
         """
-        from memsheaf import archive
+        from memsheaf import transfer
 
-        why = f"import {os.path.basename(os.path.abspath(source))}"
-        if not allow_secret:
-            refuse_secrets(None, None, why)
-        outcome: dict[str, list[str]] = {"added": [], "replaced": [], "same": []}
-        refused: list[tuple[str, str]] = []
-        changes: list[Change] = []
-        parsed: dict[str, Memory] = {}
-        facts: list[Memory] | None = None
-        self.index.ready()
-        has_some = bool(self.index.total() or self.index.rows("trust = 'unconfirmed'"))
-        for member in archive.read(source):
-            path, data = member.path, member.data
-            try:
-                if member.why:
-                    raise TextRefused(member.why)
-                found = self._keeper.find(path)
-                memory = checked_import(found.path if found else path, data, found)
-                self._keeper.refuse_context(memory.path, "import")
-                if memory.source == "user" and not (found and found.data == data):  # nobody can say that for you
-                    memory = vouched(memory, None, "import")
-                    data = memory.data
-                if found and found.data != data:
-                    if not replace:
-                        raise Exists(found.path)
-                    self._keeper.refuse_other_spelling(path, found)
-                    self._keeper.refuse_rewriting(memory, found)
-                if is_fact(memory.path) and found is None:
-                    facts = self._keeper.facts() if facts is None else facts
-                    here = [one for one in facts if one.path not in memory.supersedes]
-                    self._keeper.refuse_superseded(memory, here)
-                retired = self._keeper.superseded_by(memory) if found is None else []
-                if retired and not replace:
-                    raise Exists(retired[0], f"{memory.path!r} would retire it")
-                if not allow_secret:
-                    refuse_secrets(memory, found)
-                if has_some and not (found or anyway) and memory.state == "ok":
-                    self._keeper.refuse_duplicate(memory)
-            except (TextRefused, Exists, CreateOnly) as error:
-                refused.append((_named(path, error), str(error)))
-                continue
-            outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
-            outcome["replaced"] += retired
-            changes.append(Change(memory.path, data, found.version if found else ABSENT))
-            parsed[memory.path] = memory
-        superseded = _superseded(parsed.values())
-        for change in [one for one in changes if one.path in superseded]:
-            changes.remove(change)
-            for paths in outcome.values():
-                paths[:] = [path for path in paths if path != change.path]
-            refused.append((change.path, "another fact of this import supersedes it"))
-        if changes and not dry_run:
-            # each was looked at
-            self._keeper.commit(changes, why, by="import", parsed=parsed, allow_secret=True, anyway=True)
-        added, replaced, same = map(tuple, outcome.values())
-        return Imported(added, replaced, same, tuple(refused))
+        return transfer.take_in(
+            self._keeper,
+            source,
+            replace=replace,
+            dry_run=dry_run,
+            allow_secret=allow_secret,
+            anyway=anyway,
+            history=history,
+        )
 
     def _text_at(self, path: str, version: Version) -> str:
         """The text a memory had at a version; without one, the text it has now."""
@@ -946,20 +882,6 @@ class Sheaf:
 
 def _said(row: Row) -> str:
     return row.problem or row.description
-
-
-def _superseded(memories: Iterable[Memory]) -> set[str]:
-    """The facts that others among these supersede."""
-    return {path for one in memories if is_fact(one.path) for path in one.supersedes if is_fact(path)}
-
-
-def _named(path: str, error: MemsheafError) -> str:
-    """The name of a file that was refused; when that is for a secret, without one."""
-    if not isinstance(error, SecretFound):
-        return path
-    from memsheaf.guard.secrets import without_secrets
-
-    return without_secrets(path)
 
 
 def _state_of(root: str, settings: config.Settings) -> State:

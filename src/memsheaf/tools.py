@@ -33,7 +33,7 @@ from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
 from memsheaf.memory import KINDS, LIMIT, Memory
 from memsheaf.sheaf import Sheaf
-from memsheaf.values import Annotated, NamedTuple
+from memsheaf.values import Annotated, NamedTuple, sha256
 
 # Known to type checkers under this name: a start does not import `typing`, and a conversation is somebody else's.
 TYPE_CHECKING = False
@@ -51,6 +51,7 @@ ALIASES = {
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
 ECHOED = 2_000  # characters of an error
+REFUSED = 100  # calls of a conversation that were not worth keeping, and may be made once more
 
 
 Verdicts = Callable[[Memory], Sequence[str]]
@@ -77,12 +78,27 @@ class Desk:
         self.verdicts = verdicts
         self.remember = remember
         self.seen: dict[str, str] = {}
+        self.anyway = False
+        self._refused: dict[str, None] = {}
 
     def saw(self, memory: Memory) -> Memory:
         """Note that the model knows this text."""
         if self.remember:
             self.seen[memory.path] = memory.version
         return memory
+
+    def insists(self, name: str, given: Mapping[str, object]) -> bool:
+        """Whether this very call was refused once as not worth keeping: it is then meant.
+
+        Also on a desk that does not `remember`: the words count, whoever says them.
+        """
+        mark = sha256(repr((name, sorted(given.items()))).encode("utf-8", "replace")).hexdigest()
+        if mark in self._refused:
+            return True
+        self._refused[mark] = None
+        if len(self._refused) > REFUSED:
+            del self._refused[next(iter(self._refused))]
+        return False
 
 
 def memory_view(
@@ -108,7 +124,7 @@ def memory_view(
 
 def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]) -> str:
     """Read one memory in full."""
-    if filename.casefold() == CATALOG.casefold():
+    if filename == CATALOG:
         return desk.sheaf.catalog().text
     memory = desk.sheaf.read(filename)
     if memory.state == "held":
@@ -135,11 +151,18 @@ def memory_write(
     if filename and not (name or description or type):
         return _write_free(desk, filename, content)
     try:
-        memory = desk.sheaf.remember(name, description, type, content, path=filename)
+        memory = desk.sheaf.remember(name, description, type, content, path=filename, anyway=desk.anyway)
     except Exists as error:
         expect = desk.seen.get(error.path)
         memory = desk.sheaf.remember(
-            name, description, type, content, path=error.path, replace=True, expect=expect or "unread"
+            name,
+            description,
+            type,
+            content,
+            path=error.path,
+            replace=True,
+            expect=expect or "unread",
+            anyway=desk.anyway,
         )
     return f"Memory saved: {desk.saw(memory).path}{_advice(memory)}"
 
@@ -152,7 +175,7 @@ def memory_update(
     count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
 ) -> str:
     """Replace a piece of text in a memory."""
-    memory = desk.saw(desk.sheaf.revise(filename, old_text, new_text, count=count))
+    memory = desk.saw(desk.sheaf.revise(filename, old_text, new_text, count=count, anyway=desk.anyway))
     return f"Memory updated: {memory.path}"
 
 
@@ -163,13 +186,13 @@ def memory_insert(
     text: Annotated[str, "The text to insert"],
 ) -> str:
     """Insert text in a memory."""
-    memory = desk.saw(desk.sheaf.insert(filename, line, text))
+    memory = desk.saw(desk.sheaf.insert(filename, line, text, anyway=desk.anyway))
     return f"Memory updated: {memory.path}"
 
 
 def memory_delete(desk: Desk, filename: Annotated[str, "The memory to remove"]) -> str:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
-    if filename.casefold() == CATALOG.casefold():
+    if filename == CATALOG:
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
     commit = desk.sheaf.forget(filename)
     return f"Memory deleted: {commit.revisions[0].path}"
@@ -200,7 +223,7 @@ Tool = Callable[..., str | Answer]
 TOOLS: tuple[Tool, ...] = (
     memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
 )  # fmt: skip
-_HINTED = (PathRefused, SecretFound, NotWorth, StoreFailed)  # what these say to do, a model can do or tell
+_HINTED = (PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
 _NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
@@ -257,11 +280,14 @@ class Tools:
     def answer(self, name: str, arguments: Mapping[str, object] | str) -> Answer:
         """As `call`, with what a program wants to know beside the text."""
         try:
-            found = self._answer(name, arguments)
-        except Changed as error:
-            return _failure(self._shown_anew(error.path))
+            try:
+                found = self._answer(name, arguments)
+            except Changed as error:
+                return _failure(self._shown_anew(error.path))
         except MemsheafError as error:
             return _failure(_masked(shortened(self._explained(error))))
+        except Exception as error:  # noqa: BLE001  whatever goes wrong, nothing is raised at a model
+            return _failure(_masked(shortened(broken(error))))
         return found if isinstance(found, Answer) else Answer(found)
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
@@ -282,7 +308,16 @@ class Tools:
         given = arguments_of(tool, offered)
         if name not in READING:
             self._refuse_kept(str(given.get("filename", "")), given)
-        return tool(self.desk, **given)
+        try:
+            return tool(self.desk, **given)
+        except NotWorth:
+            if not self.desk.insists(name, given):
+                raise
+        from copy import copy
+
+        insisting = copy(self.desk)  # others may be at this one
+        insisting.anyway = True
+        return tool(insisting, **given)
 
     def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
@@ -319,6 +354,8 @@ class Tools:
             return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
         if isinstance(error, Duplicate):
             return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
+        if isinstance(error, NotWorth):
+            return f"{error}. {error.hint} Call again with the same arguments to keep it all the same."
         return f"{error}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
 
     def _shown_anew(self, path: str) -> str:
@@ -334,6 +371,16 @@ class Tools:
             f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
             f"or use memory_update to change a part.\n\n{memory.text}"
         )
+
+
+def broken(error: Exception) -> str:
+    """What a model is told of a failure that nobody foresaw.
+
+    >>> broken(OSError(28, "No space left on device"))
+    'the memory could not be used: No space left on device (OSError); tell the user.'
+    """
+    said = (error.strerror if isinstance(error, OSError) else "") or "an error of its own"
+    return f"the memory could not be used: {said} ({type(error).__name__}); tell the user."
 
 
 def shortened(text: str) -> str:
@@ -440,8 +487,8 @@ def _write_free(desk: Desk, filename: str, content: str) -> str:
         raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
     if found and desk.seen.get(found.path) != found.version:
         raise Changed(found.path)
-    free = not content.removeprefix("\ufeff").startswith("---")
-    memory = desk.sheaf.put(filename, content, expect=found.version if found else "", free=free)
+    expect = found.version if found else ""
+    memory = desk.sheaf.put(filename, content, expect=expect, free=True, anyway=desk.anyway)
     return f"Memory saved: {desk.saw(memory).path}"
 
 

@@ -355,13 +355,18 @@ def _plain_name(who: str) -> str:
     return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
 
 
-def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What git has in its index of the private folders below a root: journals, sessions, daily logs."""
-    git = _Git.at(checkout, environment) if checkout else None
-    below = _relative(os.path.realpath(root), checkout)
+def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    """The files below a root that git has in its index, as they are called there; None without an answer."""
+    git = _Git.at(os.path.realpath(checkout), environment) if checkout else None
+    below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if git else ""
     found = git.lines("ls-files", "-z", "--cached", "--", f":(top,literal){below}") if git else None
     start = "" if below == "." else f"{below}/"
-    return [path for path in found or () if _is_private(path.removeprefix(start).split("/")[:-1])]
+    return None if found is None else [path.removeprefix(start) for path in found]
+
+
+def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Those of them that are nobody else's business: journals, sessions, daily logs."""
+    return [path for path in tracked(checkout, root, environment) or () if _is_private(path.split("/")[:-1])]
 
 
 def _is_private(folders: Sequence[str]) -> bool:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -67,3 +69,44 @@ def tabs(run: Callable[..., tuple[int, str, str]]) -> str:
     """The file of a memory that is there."""
     run("add", "Prefers tabs", "Use tabs.", "--description", "Indentation of code", "--type", "user")
     return "user_prefers-tabs.md"
+
+
+@pytest.fixture
+def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str], tmp_path: Path) -> Path:
+    """A git repository whose project has something in every layer, at home; gives its folder there."""
+    subprocess.run(["git", "init", "-q"], check=True)
+    (tmp_path / "turns.jsonl").write_text(
+        json.dumps({"role": "user", "content": "Remember that we deploy on Fridays."})
+    )
+    for words in (
+        ("add", "Fact", "Text.", "--description", "d", "--type", "user"),
+        ("update", "user_fact.md", "--old", "Text.", "--new", "Newer text."),
+        ("add", "Gone", "Nobody needs this.", "--description", "d", "--type", "user"),
+        ("forget", "user_gone.md"),
+        ("notes", "set", "--objective", "Move the importer"),
+        ("task", "start", "Feature X", "--goal", "Users can log in"),
+        ("task", "event", '{"event_type": "discovery", "payload": {"found": "two caches"}}'),
+        ("session", "start", "Move the login"),
+        ("session", "note", "The tests run in 40 s"),
+        ("diary", "The migration is through."),
+        ("inbox", "--add", str(tmp_path / "turns.jsonl")),
+        ("expect", "which fact?", "user_fact.md"),
+    ):
+        code, _, err = run(*words)
+        assert code == 0, (words, err)
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    return root
+
+
+def standing(run: Callable[..., tuple[int, str, str]], **more: str) -> dict[str, object]:
+    """All that a person sees of a project, whichever folder it is in."""
+    questions = {
+        "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event", "--list"),
+        "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "--show"), "inbox": ("inbox",),
+        "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x"),
+    }  # fmt: skip
+    said: dict[str, object] = {}
+    for what, words in questions.items():
+        answer = json.loads(run(*words, "--json", more=more)[1])
+        said[what] = {key: value for key, value in answer.items() if key not in ("root", "notices")}
+    return said

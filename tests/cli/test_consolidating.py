@@ -67,7 +67,7 @@ def test_programs_get_the_whole_plan(run: Run, fridays: None) -> None:
     value = json.loads(run("consolidate", "--json")[1])
 
     (group,) = value.pop("groups")
-    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": []}
+    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": [], "mine": []}
     assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
     assert group == {
         "action": "merge",
@@ -76,6 +76,7 @@ def test_programs_get_the_whole_plan(run: Run, fridays: None) -> None:
         "keeper": "project_no-fridays.md",
         "retired": ["project_fridays.md"],
         "model": False,
+        "mine": False,
     }
 
 
@@ -174,3 +175,44 @@ def test_two_programs_at_once_do_it_once(run: Run, environment: dict[str, str], 
     done = [json.loads(out)["commit"] for out, _, code in said if code == 0]
     assert len([commit for commit in done if commit]) == 1
     assert all("is consolidating already" in out + err for out, err, code in said if code)
+
+
+def mine(run: Run) -> None:
+    add(run, "Fridays", FRIDAY)
+    add(run, "No Fridays", f"{FRIDAY} Ask Maria.")
+    for name in ("Staging", "Staging again"):
+        add(run, name, "The staging database is wiped each Monday night by the platform team's job.", "--pin")
+
+
+def test_what_a_person_wrote_is_left_alone_and_that_is_said(run: Run, tree: Tree) -> None:
+    mine(run)
+    run("list")
+    before = tree()
+
+    code, out, _ = run("consolidate", "--apply")
+
+    assert code == 0
+    assert out == "1 group is left alone because you wrote them; --include-mine proposes them for review.\n"
+    assert len(json.loads(run("consolidate", "--json")[1])["mine"]) == 1
+    assert "merge of what you wrote: they say the same" in run("consolidate", "--include-mine")[1]
+    assert run("consolidate", "--include-mine", "--apply")[0] == 2, "nobody can be asked"
+    assert "left as it is" in run("consolidate", "--include-mine", "--apply", stdin="n\n", screen=True)[1].lower()
+    kept = {path: data for path, data in before.items() if path.endswith(".md")}
+    assert {path: data for path, data in tree().items() if path.endswith(".md")} == kept
+
+
+@pytest.mark.parametrize("how", ["asked", "--yes"])
+def test_what_a_person_wrote_is_consolidated_when_they_say_so(run: Run, how: str) -> None:
+    mine(run)
+    asked = how == "asked"
+
+    words = ("consolidate", "--include-mine", "--apply", *([] if asked else [how]))
+    code, out, _ = run(*words, stdin="y\n", screen=asked)
+
+    assert code == 0
+    assert "1 memory retired" in out
+    left = run("list", "--paths")[1].split()
+    assert {"project_staging.md", "project_staging-again.md"} <= set(left), "what is pinned stays"
+    assert len(left) == 3
+    assert run("undo")[0] == 0
+    assert len(run("list", "--paths")[1].split()) == 4

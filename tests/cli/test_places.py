@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
@@ -73,15 +75,103 @@ def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dic
     assert listed.stdout.split() == [".memory/.gitignore", ".memory/user_fact.md"]
 
 
-def test_init_tells_of_memories_that_are_elsewhere_and_how_to_bring_them(run: Run, repository: Path) -> None:
-    run(*FACT)
+def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(run: Run, project: Path) -> None:
+    before = standing(run)
 
-    _, out, _ = run("init")
+    code, out, err = run("init")
 
-    assert "1 memory in " in out
-    assert run("list")[1] == ""
-    assert run(*out.partition("`memsheaf ")[2].partition("`")[0].split())[0] == 0
-    assert "user_fact.md" in run("list")[1]
+    assert (code, err) == (0, "")
+    assert "with their history" in out
+    assert not project.exists()
+    assert standing(run) == before
+    assert run("undo")[0] == 0, "the journal came along"
+    run("undo", json.loads(run("log", "--json")[1])["commits"][0]["id"])
+
+    assert run("init", "--undo")[0] == 0
+    after = standing(run)
+    assert not Path(".memory").exists()
+    assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}
+
+
+def test_a_trial_of_init_names_what_would_move_and_moves_nothing(run: Run, project: Path, tree: Tree) -> None:
+    before = tree()
+
+    found = json.loads(run("init", "--dry-run", "--json")[1])
+
+    assert {"user_fact.md", "NOTES.md", "tasks/feature-x/TASK.md"} <= set(found["files"])
+    assert tree() == before
+
+
+def test_init_merges_into_what_came_with_the_repository_and_overwrites_nothing(run: Run, project: Path) -> None:
+    memory = Path(".memory")
+    memory.mkdir()
+    theirs = (project / "user_fact.md").read_text().replace("Newer text.", "Their text.")
+    (memory / "user_fact.md").write_text(theirs)
+    (memory / "NOTES.md").write_bytes((project / "NOTES.md").read_bytes())
+    (memory / "tasks" / "feature-x").mkdir(parents=True)
+    (memory / "tasks" / "feature-x" / "TASK.md").write_text("theirs\n")
+    subprocess.run(["git", "add", "-A"], check=True)
+
+    code, out, _ = run("init")
+
+    assert code == 0
+    assert "user_fact.md is now user_fact-2.md" in out
+    assert (memory / "user_fact.md").read_text() == theirs
+    assert "Newer text." in (memory / "user_fact-2.md").read_text()
+    assert not (memory / "NOTES-2.md").exists()
+    assert "Users can log in" in (memory / "tasks" / "feature-x" / "TASK-2.md").read_text()
+    assert "Newer text." in run("log", "user_fact-2.md", "--json")[1] or run("diff", "user_fact-2.md")[0] == 0
+    assert not project.exists()
+
+    assert run("init", "--undo")[0] == 0
+    assert (memory / "user_fact.md").read_text() == theirs, "what is committed stays"
+    assert not (project / "user_fact.md").exists(), "and was never ours"
+    assert "Newer text." in (project / "user_fact-2.md").read_text()
+    assert not (memory / "user_fact-2.md").exists()
+
+
+def test_init_names_what_it_cannot_merge_and_leaves_it(run: Run, project: Path) -> None:
+    Path(".memory").mkdir()
+    (project / "picture.png").write_bytes(b"png")
+
+    code, out, _ = run("init")
+
+    assert code == 1
+    assert "left picture.png: it is no Markdown" in out
+    assert [path.name for path in project.iterdir()] == ["picture.png"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
+    run: Run, project: Path, environment: dict[str, str], there: bool
+) -> None:
+    if there:
+        Path(".memory").mkdir()
+    before = standing(run)
+    command = [sys.executable, "-m", "memsheaf", "init"]
+    places = (Path.cwd(), Path(environment["MEMSHEAF_HOME"]))
+    kept, trace = (Path(environment["HOME"], name) for name in ("kept", "trace"))
+    for number, place in enumerate(places):
+        shutil.copytree(place, kept / str(number), symlinks=True)
+    watched = "rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,fsync,fdatasync"
+    traced = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={watched}"]
+    subprocess.run([*traced, *command], env=environment, check=True)
+    steps = len(trace.read_text().splitlines())
+    assert steps > 5
+
+    for step in range(1, steps + 1, steps // 10 + 1):
+        for number, place in enumerate(places):
+            for path in place.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.copytree(kept / str(number), place, symlinks=True, dirs_exist_ok=True)
+        strike = [*traced, "-e", f"inject={watched}:signal=KILL:when={step}", *command]
+        subprocess.run(strike, env=environment, capture_output=True, check=False)
+        if there:  # the switch is one step; the state follows the folder when it is done again
+            assert [row["path"] for row in json.loads(run("list", "--json")[1])["memories"]]
+        code, out, err = run("init")
+        assert code == 0, (step, out, err)
+        after = standing(run)
+        assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}, step
 
 
 def test_init_outside_a_repository_is_refused(run: Run, tree: Tree) -> None:

@@ -15,6 +15,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.flow.session import Session
 from memsheaf.sheaf import Sheaf
+from memsheaf.tools import broken
 
 try:
     from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -169,6 +170,8 @@ def _answer(files: MemoryFiles, given: object) -> str:
         return files.call(given)
     except MemsheafError as error:
         raise ToolError(explained(error)) from error
+    except Exception as error:
+        raise ToolError(broken(error)) from error
 
 
 def _cleared(files: MemoryFiles) -> str:

@@ -29,6 +29,7 @@ from memsheaf.errors import (
     MemsheafError,
     NoMatch,
     NotFound,
+    NotWorth,
     PathRefused,
     Refused,
     TextRefused,
@@ -40,7 +41,7 @@ from memsheaf.guard.names import CATALOG, check_path, fold, is_fact
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.layers.tidy import problems
-from memsheaf.memory import Memory, parse
+from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 
@@ -59,6 +60,8 @@ class MemoryFiles:
         self.sheaf = sheaf
         self._session = session
         self._turn = Lock()  # a model may call several at once
+        self._refused: object = None  # the last command that was not worth keeping: repeated, it is meant
+        self._anyway = False
 
     def call(self, given: object) -> str:
         """Carry out a command as the model gave it, and give the answer. Raises MemsheafError."""
@@ -68,13 +71,18 @@ class MemoryFiles:
         if self._session and self._session.ignoring:
             raise Refused(f"{IGNORED[0].upper()}{IGNORED[1:]}; answer without it.")
         with self._turn:
-            answer: str = getattr(self, command)(*values)
+            self._anyway = self._refused == (command, values)
+            try:
+                answer: str = getattr(self, command)(*values)
+            except NotWorth:
+                self._refused = command, values
+                raise
         return answer
 
     def view(self, path: str, view_range: Sequence[int] = ()) -> str:
         """A file with the numbers of its lines, or what is in a folder."""
         name = located(path)
-        if fold(name) == fold(CATALOG):
+        if name == CATALOG:
             return numbered(path, self.sheaf.catalog().text, view_range)
         memory = self._find(name) if name else None
         if memory is None:
@@ -97,7 +105,7 @@ class MemoryFiles:
             raise Refused(f"File {path} already exists")
         self._refuse_kept(target, file_text)
         try:
-            self.sheaf.put(target, file_text, free=_is_free(target, file_text))
+            self.sheaf.put(target, file_text, free=True, anyway=self._anyway)
         except (Exists, Changed) as error:  # somebody was quicker
             raise Refused(f"File {path} already exists") from error
         return f"File created successfully at: {path}"
@@ -244,9 +252,11 @@ class MemoryFiles:
             self._refuse_kept(memory.path, text)
             if memory.updated:
                 text = redated(memory, text, self.sheaf.today).text
-            free = memory.state == "free" and _is_free(memory.path, text)
+            free = memory.state == "free"
             try:
-                return memory, self.sheaf.put(memory.path, text, expect=memory.version, free=free)
+                return memory, self.sheaf.put(
+                    memory.path, text, expect=memory.version, free=free, anyway=self._anyway
+                )
             except Changed:
                 continue
         raise Changed(stored(name))
@@ -255,7 +265,7 @@ class MemoryFiles:
         """The changes that give a memory another path, provided that it may be there. Raises Refused, BadHeader."""
         self._refuse_removal(memory, self.sheaf.by)
         self._refuse_kept(path, memory.text)
-        there = checked(path, memory.text, memory, free=_is_free(path, memory.text))
+        there = checked(path, memory.text, memory, free=memory.state == "free")
         refuse_secrets(there, memory)
         return Change(memory.path, None, memory.version), Change(path, memory.data, ABSENT)
 
@@ -296,7 +306,3 @@ def _absent(name: str, text: str) -> MemsheafError:
     except PathRefused as error:
         return error
     return Refused(text)
-
-
-def _is_free(path: str, text: str) -> bool:
-    return parse(path, text.encode("utf-8", "replace")).state == "free"

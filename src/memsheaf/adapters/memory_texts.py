@@ -28,7 +28,7 @@ from memsheaf.errors import (
     Refused,
     SecretFound,
 )
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.names import CATALOG, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.table import Row
 from memsheaf.tools import shortened
@@ -97,9 +97,10 @@ def located(path: str) -> str:
         return ""
     if not whole.startswith(f"{ROOT}/"):
         raise Refused(f"Path {cut(path)} would escape {ROOT} directory")
-    return unicodedata.normalize(
-        "NFC", path.removeprefix(f"{ROOT}/").rstrip("/")
-    )  # `..` in it is refused as in any name
+    name = unicodedata.normalize("NFC", path.removeprefix(f"{ROOT}/").rstrip("/"))  # `..` is refused as in any name
+    if name != CATALOG and is_reserved(posixpath.basename(name)):
+        raise PathRefused(path, "it is not a memory: it is generated, or loaded as instructions")
+    return name
 
 
 def inside(path: str, folder: str) -> str:
@@ -165,6 +166,8 @@ def explained(error: MemsheafError) -> str:
     elif isinstance(error, CreateOnly):
         how = "the same name in its header, citations, a reason, and 'supersedes:' with the old file"
         hint = f"To correct it, create a new file below {ROOT}/facts: {how}."
+    elif isinstance(error, NotWorth):
+        hint += " Repeat the command to keep it all the same."
     elif isinstance(error, BadHeader):
         hint = "A person has to mend it; create another file instead."
     elif isinstance(error, Changed):

@@ -157,8 +157,7 @@ class SheafMemoryStore:
             raise BadHeader(place, found.problem)  # a machine neither rewrites nor removes it
         try:
             if content is not None:
-                free = not content.removeprefix("\ufeff").startswith("---")
-                version = self._sheaf.put(place, content, expect=expected or ABSENT, free=free, why=why).version
+                version = self._sheaf.put(place, content, expect=expected or ABSENT, free=True, why=why).version
                 return MemoryMutation(version=version, replayed=False, existed=found is not None)
             if found is not None:
                 self._sheaf.forget(place, expect=expected, why=why)

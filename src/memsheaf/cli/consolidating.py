@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from memsheaf.cli.call import plural
 from memsheaf.cli.command import Argument, Usage, filled, takes
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @takes(
     Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
     Argument("--dry-run", "only show what would be done; so it is without --apply, too"),
+    Argument("--include-mine", "also what you wrote yourself, each group after a look at it"),
+    Argument("--yes", "do not ask about what you wrote"),
     MODEL,
 )
 def consolidate(call: Call) -> int:
@@ -28,19 +30,28 @@ def consolidate(call: Call) -> int:
 
     Without --apply it shows the plan. Without a model, near-duplicates are merged and what expired is retired; with
     one in the settings, it also looks at memories about the same subject. Nothing is deleted: the journal keeps what
-    is retired. What is pinned or was written by a person is never touched, and no more than two memories or a tenth
-    are retired at once. The exit code is 1 when the model failed or a cap was reached; the rest is done all the same.
+    is retired. What is pinned is never touched, what you wrote yourself only with --include-mine, which asks about
+    each group before it is done. No more than two memories or a tenth are retired at once. The exit code is 1 when
+    the model failed or a cap was reached; the rest is done all the same.
 
     examples:
       memsheaf consolidate
       memsheaf consolidate --apply
+      memsheaf consolidate --apply --include-mine
       memsheaf consolidate --apply --model none --json
     """
     options, console = call.options, call.console
     if options.apply and options.dry_run:
         raise Usage("give --apply or --dry-run, not both")
+    if options.yes and not (options.apply and options.include_mine):
+        raise Usage("--yes goes with --apply and --include-mine")
     with call.changing() if options.apply else call.reading() as sheaf, console.progress("Asking") as progress:
-        report = sheaf.consolidate(options.model, apply=options.apply, progress=progress)
+        report = sheaf.consolidate(
+            options.model,
+            apply=options.apply,
+            progress=progress,
+            mine=_approving(call) if options.include_mine else None,
+        )
     console.answer(_report_json(report, apply=options.apply), _told(report, apply=options.apply))
     return 1 if report.notes else 0
 
@@ -118,6 +129,21 @@ def expect(call: Call) -> int:
     return 0
 
 
+def _approving(call: Call) -> Callable[[Group], bool]:
+    """Ask whether a group may be done that touches what a person wrote; without a terminal they say so by --yes."""
+
+    def approve(group: Group) -> bool:
+        for line in _group_lines(group):
+            call.console.say(line)
+        return call.console.confirm("Do this to what you wrote?")
+
+    if call.options.yes or not call.options.apply:
+        return lambda group: True
+    if not call.console.interactive:
+        raise Usage("this changes what you wrote; confirm it with --yes where nobody can be asked")
+    return approve
+
+
 def _show_gates(call: Call, gates: Iterable[Gate]) -> int:
     found = list(gates)
     is_due = all(gate.is_open for gate in found)
@@ -132,17 +158,16 @@ def _show_gates(call: Call, gates: Iterable[Gate]) -> int:
 
 
 def _told(report: Report, *, apply: bool) -> Iterator[str]:
-    if not report.groups:
+    if not report.groups and not report.mine:
         yield "There is nothing to consolidate."
     for group in report.groups:
-        yield f"{group.action}: {group.why}"
-        if group.keeper and group.retired:
-            yield f"  keeps {group.keeper}, retires {', '.join(group.retired)}"
-        yield from (f"  {line}" for line in group.diff().splitlines())
-        yield ""
+        yield from _group_lines(group)
     if report.dropped:
         yield "Left as it is:"
         yield from (f"  {one.group.action} of {', '.join(one.group.paths)}: {one.why}" for one in report.dropped)
+    if report.mine:
+        left = f"{plural(len(report.mine), 'group is', 'groups are')} left alone because you wrote them"
+        yield f"{left}; --include-mine proposes them for review."
     yield from (f"Note: {note}" for note in report.notes)
     if report.groups:
         count = plural(report.retired, "memory", "memories")
@@ -153,6 +178,14 @@ def _told(report: Report, *, apply: bool) -> Iterator[str]:
         )
 
 
+def _group_lines(group: Group) -> Iterator[str]:
+    yield f"{group.action}{' of what you wrote' if group.mine else ''}: {group.why}"
+    if group.keeper and group.retired:
+        yield f"  keeps {group.keeper}, retires {', '.join(group.retired)}"
+    yield from (f"  {line}" for line in group.diff().splitlines())
+    yield ""
+
+
 def _report_json(report: Report, *, apply: bool) -> dict[str, object]:
     return {
         "applied": apply,
@@ -161,6 +194,7 @@ def _report_json(report: Report, *, apply: bool) -> dict[str, object]:
         "groups": [_group_json(group) for group in report.groups],
         "dropped": [{**_group_json(one.group), "because": one.why} for one in report.dropped],
         "notes": list(report.notes),
+        "mine": [_group_json(group) for group in report.mine],
     }
 
 
@@ -172,5 +206,6 @@ def _group_json(group: Group) -> dict[str, object]:
         "keeper": group.keeper,
         "retired": list(group.retired),
         "model": group.model,
+        "mine": group.mine,
         "diff": group.diff(),
     }

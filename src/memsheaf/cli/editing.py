@@ -113,13 +113,11 @@ def _read(draft: str) -> bytes:
 
 
 def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow_secret: bool) -> None:
-    from memsheaf.memory import parse
-
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
-    free = (memory.state == "free" or not memory.data) and parse(memory.path, data).state == "free"
+    free = memory.state == "free" or not memory.data
     expect = memory.version if memory.data or memory.state != "free" else ABSENT
     sheaf.put(memory.path, text, expect=expect, free=free, allow_secret=allow_secret, anyway=True)
 

@@ -11,7 +11,8 @@ from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.sheaf import Imported, Sheaf
+    from memsheaf.sheaf import Sheaf
+    from memsheaf.transfer import Imported
 
 EMBEDDING = 5.0  # seconds that an import goes on to embed what came in
 
@@ -24,22 +25,25 @@ EMBEDDING = 5.0  # seconds that an import goes on to embed what came in
         required=True,
         convert=place,
         complete="paths",
-    )
+    ),
+    Argument("--history", "also the journals: what each file was before, and what was forgotten"),
 )
 def export(call: Call) -> int:
-    """Write every memory of a scope to a new archive or folder.
+    """Write every file of a scope to a new archive or folder.
 
-    The same memories give the same bytes. A file that cannot be read whole is left out and named, and the
-    exit code is 1. The journal stays at home.
+    A project's tasks, sessions and daily log go along. The same files give the same bytes. What cannot be read whole,
+    or is no Markdown, is left out and named, and the exit code is 1. What waits to be learned or reviewed, and
+    conversations, stay at home.
 
     examples:
       memsheaf export memories.zip
+      memsheaf export project.tar.gz --history
       memsheaf export --scope user ./memories
     """
     target = call.options.target
     with call.reading() as sheaf, call.console.waiting("exporting"):
         try:
-            done = sheaf.export(target)
+            done = sheaf.export(target, history=call.options.history)
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet.") from None
         except OSError as error:
@@ -47,6 +51,8 @@ def export(call: Call) -> int:
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
     said = [f"Exported {plural(done.written, 'file')} to {target}"]
     said += [f"  left out {path}: {why}" for path, why in done.left_out]
+    if done.written and not call.options.history:
+        call.console.note("the journal stays here; --history takes it along")
     call.console.answer({"target": target, "files": done.written, "left_out": left_out}, said)
     return 1 if left_out else 0
 
@@ -55,14 +61,16 @@ def export(call: Call) -> int:
     Argument("source", "a folder, a zip or a tar archive", "SOURCE", required=True, convert=place, complete="paths"),
     Argument("--replace", "let what comes in take the place of what is there"),
     Argument("--dry-run", "say what would happen, and change nothing"),
+    Argument("--history", "also what each file was before, if the source has a journal"),
     ALLOW_SECRET,
     ANYWAY,
 )
 def import_(call: Call) -> int:
-    """Bring in the memories of a folder or an archive, as one commit.
+    """Bring in the memories of a folder or an archive, as one commit for each scope in it.
 
-    What is refused stays out and is named, and the exit code is 1; so does a file with a password or a key in it, and
-    one that says what a memory here says already.
+    It may be what `export` wrote, any folder of Markdown files, or a whole project's folder with its tasks, sessions
+    and log, which come into a project. What is refused stays out and is named, and the exit code is 1; so does a file
+    with a password or a key in it, and one that says what a memory here says already.
     An archive that reaches outside, or is too large, is refused as a whole.
 
     examples:
@@ -79,13 +87,14 @@ def import_(call: Call) -> int:
                     dry_run=options.dry_run,
                     allow_secret=options.allow_secret,
                     anyway=options.anyway,
+                    history=options.history,
                 )
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
         if done.added and not options.dry_run:
             _embed(call, sheaf)
     value = {
-        **pick(done, ("added", "replaced", "same")),
+        **pick(done, ("added", "replaced", "same", "commits")),
         "refused": [{"path": path, "why": why} for path, why in done.refused],
         "dry_run": options.dry_run,
     }
@@ -110,6 +119,8 @@ def _summary(done: Imported, dry_run: bool) -> Iterator[str]:
         f"{len(done.refused):,} refused",
     ]
     yield ", ".join(counts)
+    if done.commits:
+        yield f"{plural(done.commits, 'commit')} of their past came along"
     if dry_run:
         yield from (f"  + {path}" for path in done.added)
         yield from (f"  ~ {path}" for path in done.replaced)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from stat import S_ISREG
 
 from memsheaf.cli.call import Call, here, pick, plural
@@ -16,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
+    from memsheaf.store.confined import Folder
+    from memsheaf.transfer import Moved
 
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
@@ -55,36 +58,127 @@ def scopes(call: Call) -> int:
     return 0
 
 
-@takes()
+@takes(
+    Argument("--undo", "move it back to where it was before, out of the repository"),
+    Argument("--dry-run", "say what would be moved, and change nothing"),
+)
 def init(call: Call) -> int:
     """Keep this project's memory in its repository, in the folder .memory.
 
-    Memories can then be committed with the code. A .gitignore inside leaves out the journal and the notes of
-    single conversations. Doing it again changes nothing.
+    Everything the project has at home moves there with its history: memories, notes, tasks, sessions, logs, and what
+    waits to be learned or reviewed. Where the repository has another text under a name, both stay. Memories can then
+    be committed with the code; a .gitignore inside leaves out the journal, the catalog, and the notes of single
+    conversations. Doing it again changes nothing, or completes what was interrupted.
+
+    --undo moves everything back. What is committed stays in the repository, too.
 
     examples:
+      memsheaf init --dry-run
       memsheaf init
+      memsheaf init --undo
     """
     from memsheaf import repositories
-    from memsheaf.scope import FOLDER, Places, find_repository, project_root
+    from memsheaf.scope import FOLDER, find_repository, private_root, project_root
 
-    settings = call.settings()
-    checkout, _ = find_repository(here(), settings.home)
+    settings, options = call.settings(), call.options
+    checkout, identity = find_repository(here(), settings.home)
     if not checkout:
         raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
-    before = project_root(Places(settings.home, here()))
-    root = os.path.join(checkout, FOLDER)
-    made = _prepare(checkout, FOLDER)
-    repositories.accept(settings.home, checkout)
-    said = [f"{'Made' if made else 'There is already'} {root}"]
-    if before != root and (count := _count(before)):
-        said.append(f"This project had {plural(count, 'memory', 'memories')} in {before};")
-        from shlex import quote
+    root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
+    if options.undo:
+        return _undo_init(call, settings, checkout, home)
+    was_there = os.path.lexists(root)
+    if was_there:
+        _open_memory(checkout, FOLDER).close()
+    if options.dry_run:
+        return _say_move(call, {"root": root, "made": not was_there}, home, _planned(home))
+    if was_there:  # else the folder at home becomes it, and is prepared then
+        _prepare(checkout, FOLDER)
 
-        said.append(f"`memsheaf import {quote(before)}` brings them in.")
+    def accept() -> None:
+        if not repositories.is_accepted(settings.home, checkout):
+            repositories.accept(settings.home, checkout)
+
+    moved = _moved(settings, home, root, accept)
+    made = _prepare(checkout, FOLDER) or not was_there
+    said = [f"{'Made' if made else 'There is already'} {root}"]
     if project_root(settings.places(here())) != root:
         said.append("The settings or the environment put this project's memory elsewhere, so it is not used yet.")
-    return call.console.answer({"root": root, "made": made, "before": before if before != root else ""}, said)
+    return _say_move(call, {"root": root, "made": made}, home, moved, said)
+
+
+def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
+    """Move everything that is in a repository's memory home; what git tracks stays there as well."""
+    from memsheaf import repositories
+    from memsheaf.scope import FOLDER
+    from memsheaf.store.folder import IGNORED
+    from memsheaf.tree import tracked
+
+    root = os.path.join(checkout, FOLDER)
+    if not os.path.isdir(root) or not repositories.is_accepted(settings.home, checkout):
+        raise hinted(
+            ScopeRefused(f"the memory of {checkout!r} is not in use"), "`memsheaf scopes` shows where it is."
+        )
+    _open_memory(checkout, FOLDER).close()
+    keep = tracked(checkout, root, call.environment)
+    if keep is None:
+        raise StoreFailed(f"git does not say which files of {root!r} are committed")
+    if call.options.dry_run:
+        return _say_move(call, {"root": home, "kept": keep}, root, _planned(root))
+    ignore = os.path.join(root, ".gitignore")
+    with suppress(OSError), open(ignore, encoding="utf-8") as file:
+        if ".gitignore" not in keep and file.read() == IGNORED:
+            os.unlink(ignore)
+    moved = _moved(settings, root, home, lambda: repositories.withdraw(settings.home, checkout), keep)
+    said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
+    return _say_move(call, {"root": home, "kept": keep}, root, moved, said)
+
+
+def _planned(source: str) -> Moved:
+    from memsheaf.transfer import Moved, contents
+
+    return Moved(tuple(contents(source)) if os.path.isdir(source) else ())
+
+
+def _moved(
+    settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
+) -> Moved:
+    from memsheaf.sheaf import Sheaf
+    from memsheaf.transfer import Places, move
+
+    if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
+        with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
+            sheaf.list()
+    places = Places(source, target, settings.home, settings.state, settings.cache)
+    return move(places, switch, keep=keep)
+
+
+def _say_move(call: Call, value: dict[str, object], source: str, moved: Moved, said: Sequence[str] = ()) -> int:
+    """Tell what was moved, or would be."""
+    trial = call.options.dry_run
+    lines = list(said)
+    if moved.files:
+        count = plural(len(moved.files), "file")
+        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with their history")
+    elif trial or call.options.undo:
+        lines.append(f"There is nothing to move from {source}")
+    lines += [f"  {path}" for path in moved.files if trial]
+    lines += [f"  {old} is now {new}: another text has its name" for old, new in moved.renamed]
+    lines += [f"  left {path}: {why}" for path, why in moved.left]
+    if moved.files and not trial and not call.options.undo:
+        lines.append("`memsheaf init --undo` moves it back.")
+    call.console.answer(
+        {
+            **value,
+            "from": source if moved.files or moved.left else "",
+            "files": list(moved.files),
+            "renamed": [{"path": old, "as": new} for old, new in moved.renamed],
+            "left": [{"path": path, "why": why} for path, why in moved.left],
+            "dry_run": trial,
+        },
+        lines,
+    )
+    return 1 if moved.left else 0
 
 
 @takes(
@@ -192,19 +286,30 @@ def _count(root: str) -> int:
     return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
 
 
-def _prepare(checkout: str, name: str) -> bool:
-    """Make the folder and its .gitignore where they are missing; say whether anything was."""
+def _open_memory(checkout: str, name: str, *, create: bool = False) -> Folder:
+    """The folder of a repository's memory; it is no link, nor is its .gitignore. Raises ScopeRefused, StoreFailed."""
     from memsheaf.store.confined import Folder
-    from memsheaf.store.folder import IGNORED, keep_out_of_git
 
     try:
-        new = not os.path.lexists(os.path.join(checkout, name))
-        with Folder.open(checkout) as repository, repository.folder(name, create=True) as memory:
-            new |= keep_out_of_git(memory, IGNORED)
-            if S_ISREG(memory.stat(".gitignore").st_mode):
-                return new
-            raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
+        with Folder.open(checkout) as repository:
+            memory = repository.folder(name, create=create)
+        with suppress(FileNotFoundError):
+            if not S_ISREG(memory.stat(".gitignore").st_mode):
+                memory.close()
+                raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
+        return memory
     except PathRefused as error:
         raise hinted(ScopeRefused(f"{error.path!r} is a link or not a folder"), _LOOK) from None
     except OSError as error:
         raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
+
+
+def _prepare(checkout: str, name: str) -> bool:
+    """Make the folder and its .gitignore where they are missing; say whether the .gitignore was."""
+    from memsheaf.store.folder import IGNORED, keep_out_of_git
+
+    with _open_memory(checkout, name, create=True) as memory:
+        try:
+            return keep_out_of_git(memory, IGNORED)
+        except OSError as error:
+            raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None

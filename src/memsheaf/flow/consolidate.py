@@ -28,7 +28,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.flow import dream, reconcile, rehearse
-from memsheaf.flow.groups import BY, Group, duplicates, expired, is_usable, redated
+from memsheaf.flow.groups import BY, Group, duplicates, expired, is_untouchable, is_usable, redated
 from memsheaf.flow.inject import CONTEXT
 from memsheaf.flow.kept import invented, lost
 from memsheaf.guard.names import CATALOG
@@ -52,6 +52,8 @@ SETTLED = 1_000  # clusters that are remembered as seen by a model
 FAILURES = 2  # in a row, after which a model is left alone
 
 Progress = Callable[[int, int], None]
+Approve = Callable[[Group], bool]
+"""Whether a person lets a group be done that touches what they wrote."""
 
 
 class Target(Protocol):
@@ -84,13 +86,15 @@ class Dropped(NamedTuple):
 class Report(NamedTuple):
     """What a run would do or did: the groups that stand, those that were dropped, and the commit, "" without one.
 
-    `notes` say what went otherwise than it might have, such as a model that did not answer.
+    `notes` say what went otherwise than it might have, such as a model that did not answer; `mine` are groups that
+    are left alone because a person wrote what they would change.
     """
 
     groups: tuple[Group, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     commit: str = ""
     notes: tuple[str, ...] = ()
+    mine: tuple[Group, ...] = ()
 
     @property
     def retired(self) -> int:
@@ -107,6 +111,7 @@ class _Plan(NamedTuple):
     cursor: str
     settled: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    mine: tuple[Group, ...] = ()
 
 
 def run(
@@ -119,10 +124,12 @@ def run(
     learned: int = 0,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
+    mine: Approve | None = None,
 ) -> Report:
     """Find what can be consolidated, check it, and with `apply` do it.
 
-    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute.
+    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. What a
+    person wrote is touched only with `mine`, which is asked about each such group before it is done.
     `learned` is how many conversations were ever learned from: the gate counts from there on.
 
     Raises:
@@ -130,10 +137,10 @@ def run(
         StoreFailed: nothing was done.
     """
     if not apply:
-        return _checked(target, _planned(target, state, now, model, progress), state, embedder)
+        return _checked(target, _planned(target, state, now, model, progress, mine), state, embedder)
     with dream.at_work(state, now):
-        plan = _planned(target, state, now, model, progress)
-        report = _applied(target, _checked(target, plan, state, embedder))
+        plan = _planned(target, state, now, model, progress, mine)
+        report = _applied(target, _approved(_checked(target, plan, state, embedder), mine))
         try:
             rehearse.follow(state, {old: new for group in report.groups for old, new in group.moved.items()})
             dream.save(state, dream.Past(now, learned, plan.cursor, plan.settled))
@@ -189,7 +196,9 @@ def rows_of(target: Target) -> list[Row]:
     ]
 
 
-def _planned(target: Target, state: State, now: float, model: Model | None, progress: Progress | None) -> _Plan:
+def _planned(
+    target: Target, state: State, now: float, model: Model | None, progress: Progress | None, mine: Approve | None
+) -> _Plan:
     """Orient, gather, merge, prune: everything that might be done, the surest first."""
     today, past = date.fromtimestamp(now), dream.load(state)
     rows = rows_of(target)
@@ -198,8 +207,26 @@ def _planned(target: Target, state: State, now: float, model: Model | None, prog
     groups = list(expired(memories.values(), today))
     groups += duplicates(_free(memories, groups), today, most)
     groups += redated(_free(memories, groups), today)
-    plan = _Plan(memories, groups, most, past.cursor, past.settled)
+    own = _found_in(_free(memories, groups), today, most)
+    plan = _Plan(memories, groups + own * bool(mine), most, past.cursor, past.settled, mine=tuple(own) * (not mine))
     return _asked(target, plan, model, today, progress) if model else plan
+
+
+def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[Group]:
+    """What would be done to what a person wrote, if they let it."""
+    known = {memory.path: memory for memory in memories}
+    groups = list(expired(known.values(), today, is_untouchable))
+    groups += duplicates(_free(known, groups), today, most, is_untouchable)
+    groups += redated(_free(known, groups), today, is_untouchable)
+    return [group._replace(mine=True) for group in groups]
+
+
+def _approved(report: Report, mine: Approve | None) -> Report:
+    """The report without the groups that a person wants to stay as they are."""
+    refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
+    kept = tuple(group for group in report.groups if group not in refused)
+    dropped = tuple(Dropped(group, "you left it as it is") for group in refused)
+    return report._replace(groups=kept, dropped=(*report.dropped, *dropped))
 
 
 def _free(memories: Mapping[str, Memory], groups: Iterable[Group]) -> list[Memory]:
@@ -269,7 +296,7 @@ def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | Non
     worse = rehearse.worse(plan.memories, standing, rehearse.expectations(state), rivals, embedder=embedder)
     dropped += [Dropped(standing[number], why) for number, why in worse.items()]
     kept = tuple(group for number, group in enumerate(standing) if number not in worse)
-    return Report(kept, tuple(dropped), notes=plan.notes)
+    return Report(kept, tuple(dropped), notes=plan.notes, mine=tuple(one for one in plan.mine if not _wrong(one)))
 
 
 def _wrong(group: Group) -> str:

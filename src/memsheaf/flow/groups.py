@@ -7,7 +7,7 @@ and says it, and those that are retired because it does. No two groups share a m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 
@@ -30,7 +30,8 @@ Moved = Mapping[str, str]
 class Group(NamedTuple):
     """One piece of a plan: `keeper` stays, with a new `text` unless that is "", and `retired` go.
 
-    `action` is `merge`, `rewrite`, `dates`, `contradicted` or `expired`; `model` says that a model proposed it.
+    `action` is `merge`, `rewrite`, `dates`, `contradicted` or `expired`; `model` says that a model proposed it, and
+    `mine` that it touches what a person wrote.
     """
 
     action: str
@@ -40,6 +41,7 @@ class Group(NamedTuple):
     text: str = ""
     retired: tuple[str, ...] = ()
     model: bool = False
+    mine: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -81,9 +83,16 @@ class Group(NamedTuple):
 
 
 def is_fixed(memory: Memory) -> bool:
-    """Whether no consolidation may touch it: pinned, a fact, a person's, a program's, or not wholly understood."""
-    by_hand = memory.pinned or memory.source == "user" or is_fact(memory.path)
-    return by_hand or memory.is_item or memory.state != "ok" or bool(memory.warnings)
+    """Whether no consolidation may touch it by itself: a person's, or what nobody may touch."""
+    return memory.source == "user" or is_untouchable(memory)
+
+
+def is_untouchable(memory: Memory) -> bool:
+    """Whether no consolidation may touch it at all: pinned, a fact, a program's, or not wholly understood."""
+    return memory.pinned or is_fact(memory.path) or memory.is_item or memory.state != "ok" or bool(memory.warnings)
+
+
+Fixed = Callable[[Memory], bool]
 
 
 def is_usable(memory: Memory) -> bool:
@@ -94,38 +103,40 @@ def is_usable(memory: Memory) -> bool:
     return memory.state == "ok" and not memory.is_item
 
 
-def expired(memories: Iterable[Memory], today: date) -> Iterator[Group]:
+def expired(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[Group]:
     """What has stopped being true, one group each."""
     for memory in memories:
         ended = _date(memory.expires)
-        if ended and ended < today and not is_fixed(memory):
+        if ended and ended < today and not fixed(memory):
             yield Group("expired", f"it expired on {ended.isoformat()}", (memory,), retired=(memory.path,))
 
 
-def redated(memories: Iterable[Memory], today: date) -> Iterator[Group]:
+def redated(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[Group]:
     """Memories whose "tomorrow" gets the day it meant: seen from the day on which all of it was written."""
     from memsheaf.guard.dates import absolute
 
     for memory in memories:
         day = _written_on(memory)
-        if day is None or is_fixed(memory):
+        if day is None or fixed(memory):
             continue
         described = memory.page.get("description")
         body, description = absolute(memory.body, day), absolute(described, day)
         if (body, description) == (memory.body, described):
             continue
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
-            fields = {"updated": today.isoformat(), "source": BY, "description": description or None}
+            fields = {"updated": today.isoformat(), "source": _source(memory), "description": description or None}
             text = edited(memory.text, fields=fields, body=body)
             yield Group("dates", f"relative dates, as of {day.isoformat()}", (memory,), memory.path, text)
 
 
-def duplicates(memories: Iterable[Memory], today: date, most: int) -> Iterator[Group]:
+def duplicates(memories: Iterable[Memory], today: date, most: int, fixed: Fixed = is_fixed) -> Iterator[Group]:
     """Memories that say the same as another, at most so many at once, with the one that stays: the best of them.
 
     Those that cannot be merged without touching what is fixed, or without one doubt spreading, are left.
     """
-    ranked = sorted((memory for memory in memories if is_usable(memory)), key=_rank, reverse=True)
+    ranked = sorted(
+        (memory for memory in memories if is_usable(memory)), key=lambda memory: _rank(memory, fixed), reverse=True
+    )
     said = [frozenset(fact(memory)) for memory in ranked]
     near = _neighbours(said)
     taken: set[int] = set()
@@ -136,23 +147,23 @@ def duplicates(memories: Iterable[Memory], today: date, most: int) -> Iterator[G
             other
             for other in near[number]
             if other not in taken and likeness(said[number], said[other]) >= LIKE
-            and same(keeper, ranked[other]) >= LIKE and _may_go(ranked[other], keeper)
+            and same(keeper, ranked[other]) >= LIKE and _may_go(ranked[other], keeper, fixed)
         ]  # fmt: skip
         if others:
             taken.update((number, *others))
             with suppress(TextRefused):  # a header that cannot be edited stays as it is
-                yield merged(keeper, [ranked[other] for other in others[:most]], today, "they say the same")
+                yield merged(keeper, [ranked[other] for other in others[:most]], today, fixed)
 
 
-def merged(keeper: Memory, others: Sequence[Memory], today: date, why: str) -> Group:
+def merged(keeper: Memory, others: Sequence[Memory], today: date, fixed: Fixed) -> Group:
     """One memory with what the others say more, which are retired."""
     retired = tuple(other.path for other in others)
     text = ""
-    if not is_fixed(keeper):
+    if not fixed(keeper):
         # of another trust are only those that say nothing more: they are no sources
         sources = [other for other in others if other.trust == keeper.trust]
         text = united(keeper, sources, today, body=_with_more(keeper, sources), replaced=retired)
-    return Group("merge", why, (keeper, *others), keeper.path, text, retired)
+    return Group("merge", "they say the same", (keeper, *others), keeper.path, text, retired)
 
 
 def united(
@@ -171,7 +182,7 @@ def united(
     made = [memory.created for memory in everyone if memory.created]
     fields: dict[str, str | Sequence[str] | None] = {
         "updated": today.isoformat(),
-        "source": BY,
+        "source": _source(keeper),
         "citations": _each(place for memory in everyone for place in memory.citations) or None,
         "supersedes": _each([*before, *replaced]) or None,
     }
@@ -186,12 +197,12 @@ def united(
     return edited(keeper.text, fields=fields, body=body)
 
 
-def _rank(memory: Memory) -> tuple[object, ...]:
+def _rank(memory: Memory, fixed: Fixed) -> tuple[object, ...]:
     """What makes one memory the better of two that say the same; the path, so that it is always the same one."""
     return (
         memory.pinned,
         memory.source == "user",
-        is_fixed(memory),
+        fixed(memory),
         memory.trust == "confirmed",
         len(set(fact(memory))),
         memory.updated or memory.created,
@@ -218,16 +229,21 @@ def _neighbours(said: Sequence[frozenset[str]]) -> list[list[int]]:
     return found[::-1]
 
 
-def _may_go(other: Memory, keeper: Memory) -> bool:
+def _may_go(other: Memory, keeper: Memory, fixed: Fixed) -> bool:
     """Whether one may be retired for the other, if they say the same.
 
     What is unconfirmed adds nothing to what is confirmed, and what is fixed cannot take anything up.
     """
-    if is_fixed(other) or other.kind != keeper.kind or other.expires != keeper.expires:
+    if fixed(other) or other.kind != keeper.kind or other.expires != keeper.expires:
         return False
-    if other.trust == keeper.trust and not is_fixed(keeper):
+    if other.trust == keeper.trust and not fixed(keeper):
         return True
-    return not says_more(other, keeper) and (is_fixed(keeper) or keeper.trust == "confirmed")
+    return not says_more(other, keeper) and (fixed(keeper) or keeper.trust == "confirmed")
+
+
+def _source(memory: Memory) -> str:
+    """Who wrote it after a change: a person's own, who let it happen, stays theirs."""
+    return "user" if memory.source == "user" else BY
 
 
 def _with_more(keeper: Memory, others: Sequence[Memory]) -> str:

@@ -97,6 +97,15 @@ def is_fact(path: str) -> bool:
     return fold(path).startswith(FACTS)
 
 
+def is_reserved(name: str) -> bool:
+    """Whether a file name, however it is spelled, is that of a file which is generated or loaded as instructions.
+
+    >>> is_reserved("Memory.MD"), is_reserved("my-memory.md")
+    (True, False)
+    """
+    return _compatible_fold(name) in RESERVED_FILES
+
+
 @lru_cache(maxsize=1 << 12)
 def fold(path: str) -> str:
     """What two paths share when a file system that ignores case and composition sees one file.
@@ -187,7 +196,7 @@ def _check_file(path: str, name: str) -> None:
         raise PathRefused(path, "a memory's file name ends in '.md'")
     if name[-4] in " .":
         raise PathRefused(path, "no blank or dot may stand before '.md'")
-    if _compatible_fold(name) in RESERVED_FILES:
+    if is_reserved(name):
         raise PathRefused(path, f"{name} is not a memory: it is generated, or loaded as instructions")
 
 

@@ -27,7 +27,7 @@ from memsheaf.layers.notes import ARCHIVE, problems
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.tree import tracked
+from memsheaf.tree import tracked_private
 from memsheaf.values import NamedTuple
 
 CHANGES = 5  # commits of one memory
@@ -277,7 +277,7 @@ def _notes(sheaf: Sheaf, today: str) -> Iterator[Finding]:
 
 
 def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
-    for path in tracked(sheaf.store.checkout, sheaf.root):
+    for path in tracked_private(sheaf.store.checkout, sheaf.root):
         said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
         yield _finding("tracked", ERROR, path, said, f"git rm --cached {quote(path)}")
 

@@ -53,7 +53,7 @@ def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow_secret: bool = False) ->
             changes = []
             for path, text in wanted.items():
                 was = seen.get(path)
-                data = None if text is None else checked(path, text, was, free=not text.startswith("---")).data
+                data = None if text is None else checked(path, text, was, free=True).data
                 if data is not None or was is not None:
                     changes.append(Change(path, data, was.version if was else ABSENT))
             if not changes:

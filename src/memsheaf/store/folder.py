@@ -368,6 +368,31 @@ class FolderStore:
                     return plan if folding.put_in_place(desk.history, plan) else None
         return None
 
+    def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
+        """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
+        commits were new. No file is changed. Raises StoreFailed, Busy."""
+        with self._desk() as desk:
+            known = {commit.id for commit in desk.journal.commits()}
+            fresh = [commit for commit in commits if commit.id not in known]
+            if fresh:
+                desk.settle()
+                desk.journal.graft(fresh)
+            standing = set(tombstones.read(desk.history))
+            tombstones.add(desk.history, [stone for stone in stones if stone not in standing])
+        return len(fresh)
+
+    def tombstones(self) -> list[tombstones.Tombstone]:
+        """What is not to be learned again, oldest first."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            return list(tombstones.read(history))
+        return []
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Hold the folder still: nobody commits to it meanwhile. Raises Busy, StoreFailed."""
+        with self._desk():
+            yield
+
     def publish(
         self, name: str, data: bytes, *, also: Iterable[str] = (), sure: bool = False
     ) -> dict[str, Stamp | None]:

@@ -51,6 +51,7 @@ _THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
 _FILE = re.compile(r"(journal|archive)-([0-9]{6,9})\.jsonl")
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
+_SEALED = b'{"sealed": true}'
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
@@ -278,7 +279,24 @@ class Journal:
 
     def seal(self) -> None:
         """Begin the next segment."""
-        self.append(b'{"sealed": true}\n', durable=True)
+        self.append(_SEALED + b"\n", durable=True)
+        self._advance()
+        self._open()
+        self._folder.sync()
+        if self.last:  # so that it can tell the last commit before it has one of its own
+            self.append(f'{{"safe": "{self.last}"}}\n'.encode(), durable=False)
+
+    def graft(self, commits: Iterable[Commit]) -> None:
+        """Add finished commits that another journal had, oldest first: a segment of their own, there whole or not.
+
+        Nothing in it is ever carried out again: the files are somebody else's to place.
+        """
+        draft = draft_name()
+        lines = [line for commit in commits for line in (encode(commit, "")[:-1], _done(commit.id))]
+        self.write(draft, b"".join(line + b"\n" for line in [*lines, b'{"safe": ""}', _SEALED]))
+        self.append(_SEALED + b"\n", durable=True)
+        self._advance()
+        self._folder.rename(draft, self._folder, _name(self.segment))
         self._advance()
         self._open()
         self._folder.sync()
@@ -503,6 +521,10 @@ class Journal:
 def draft_name() -> str:
     """A name no two writers share."""
     return f"draft-{os.urandom(8).hex()}"
+
+
+def _done(commit_id: str) -> bytes:
+    return f'{{"done": "{commit_id}", "boot": ""}}'.encode()
 
 
 def _name(number: int, kind: str = "journal") -> str:

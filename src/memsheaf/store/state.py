@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -17,6 +18,7 @@ from memsheaf.values import sha256
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder
+_NUMBERED = re.compile(r"(.*-)([0-9]{12})(\.json)")
 
 
 class State:
@@ -139,6 +141,41 @@ class State:
                     dead = bool(of) and entry.name.startswith(f"draft-{of}")
                     if dead or now - entry.stat(follow_symlinks=False).st_mtime > 86_400:
                         folder.unlink(entry.name)
+
+    def absorb(self, other: State) -> None:
+        """Take over all that another state holds, which is then gone. Raises StoreFailed.
+
+        Where both have a file: numbered ones get the next number, lists and lines are joined, and of an object this
+        state's values stand. Doing it again after a crash completes it.
+        """
+        with _told("the state cannot be moved"), suppress(FileNotFoundError), Folder.open(other.folder) as theirs:
+            with Folder.open(self.folder, create=True) as ours:
+                for name in other.names():
+                    taken = self.names()
+                    if (number := _NUMBERED.fullmatch(name)) and name in taken:
+                        last = max(one for one in taken if one.startswith(number[1]) and _NUMBERED.fullmatch(one))
+                        digits = last[len(number[1]) : len(last) - len(number[3])]
+                        theirs.rename(name, ours, f"{number[1]}{int(digits) + 1:0{len(digits)}}{number[3]}")
+                    elif name not in taken:
+                        theirs.rename(name, ours, name)
+                    else:
+                        self._join(name, other)
+                        theirs.unlink(name)
+                ours.sync()
+            for entry in list(theirs.scan()):
+                theirs.unlink(entry.name)  # locks and drafts
+            with suppress(OSError):
+                os.rmdir(other.folder)
+
+    def _join(self, name: str, other: State) -> None:
+        """Put what another state has in a file to what this one has in it."""
+        ours, theirs = self.load(name), other.load(name)
+        if isinstance(ours, list) and isinstance(theirs, list):
+            self.save(name, ours + [one for one in theirs if one not in ours])
+        elif isinstance(ours, dict) and isinstance(theirs, dict):
+            self.save(name, theirs | ours)
+        elif (data := other.read(name)) and data != self.read(name):
+            self.add(name, b"\n" + data)
 
     @contextmanager
     def lock(self, name: str, *, wait: float = 0.0) -> Iterator[None]:

@@ -58,9 +58,17 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
 
 def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
     """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
+    try:
+        return from_lines(read_file(history, NAME, LIMIT), why)
+    except FileNotFoundError:
+        return iter(())
+
+
+def from_lines(data: bytes, why: str = "") -> Iterator[Tombstone]:
+    """The tombstones that are written in these lines; one that cannot be understood is left out."""
     mark = f'"why":"{why}"'.encode() if why else b""
-    for line in _lines(history):
-        if mark not in line:
+    for line in data.split(b"\n"):
+        if not line.strip() or mark not in line:
             continue
         try:
             found = json.loads(line)
@@ -69,6 +77,11 @@ def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
             yield Tombstone(at, why, path, all_words, numbered, int(found["denials"]))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
+
+
+def to_lines(stones: Iterable[Tombstone]) -> bytes:
+    """Tombstones as they are written."""
+    return b"".join(map(_line, stones))
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
@@ -116,7 +129,7 @@ def _keep(history: Folder, wanted: Callable[[Tombstone], bool]) -> None:
     if len(kept) == len(stones):
         return
     draft = f"draft-{os.urandom(8).hex()}"
-    stage(history, draft, b"".join(map(_line, kept)))
+    stage(history, draft, to_lines(kept))
     history.rename(draft, history, NAME)
 
 
@@ -126,10 +139,3 @@ def _said(stone: Tombstone) -> tuple[object, ...]:
 
 def _line(stone: Tombstone) -> bytes:
     return json.dumps(stone._asdict(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
-
-
-def _lines(history: Folder) -> list[bytes]:
-    try:
-        return [line for line in read_file(history, NAME, LIMIT).split(b"\n") if line.strip()]
-    except FileNotFoundError:
-        return []
