@@ -281,7 +281,7 @@ class Sheaf:
                 catalog=apart(catalog, str(self.scope)) if also else catalog,
                 context=self._loaded(CONTEXT),
                 notes=self._loaded(NOTES),
-                offer="also" if also else "none" if not self.tools else "reading" if self.read_only else "all",
+                offer="none" if not self.tools else "also" if also else "reading" if self.read_only else "all",
             )
             self._prompt = key, text
         return self._prompt[1]

@@ -172,7 +172,9 @@ with Sheaf.open("user", settings=settings) as sheaf:
     while not said[-1].role == "assistant" or said[-1].calls:
         *_, step = Offline().talk(Request("", said, tools.schemas()))
         said.append(step.said)
-        said += [answered(tools, call) for call in step.said.calls]
+        for call in step.said.calls:
+            answer = tools.answer(call.tool, call.arguments)
+            said.append(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
 print(said[-1].text)
 """
     done = subprocess.run(

@@ -75,9 +75,12 @@ class Call:
 
     @contextmanager
     def placed(self, file: str) -> Iterator[tuple[Sheaf, str]]:
-        """Open the scope that a file is in, by the name under which it is shown; and its path there."""
+        """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
         with self.memory() as memory:
             sheaf, path = memory.place(file)
+            if file and path == file and sheaf.keeper.find(path) is None:  # then where it was
+                had = (one for one in memory.sheaves() if next(one.store.history(path), None))
+                sheaf = next(had, sheaf)
             with memory.naming(sheaf):
                 yield sheaf, path
 

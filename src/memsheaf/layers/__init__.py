@@ -92,8 +92,8 @@ class Layers:
         self.read_only = read_only
         self._by = by
         self._cwd = cwd
-        self._given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
-        self.home = self._given[0] if self._given else "project"
+        self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
+        self.home = self.given[0] if self.given else "project"
         self._chosen = {"task": task or settings.task, "session": session or settings.session}
         self.clock = clock
         self._open: dict[str, Sheaf] = {}
@@ -139,7 +139,7 @@ class Layers:
         """The same layers once more, to look and nothing else."""
         chosen = self._chosen
         return Layers(
-            self.settings, self._cwd, by=self.by, scopes=self._given, **chosen, read_only=True, clock=self.clock
+            self.settings, self._cwd, by=self.by, scopes=self.given, **chosen, read_only=True, clock=self.clock
         )
 
     def close(self) -> None:
@@ -212,8 +212,8 @@ class Layers:
         Raises:
             NotFound, ScopeRefused: one was named, and is not there or is no name.
         """
-        if self._given:
-            return list(self._given)
+        if self.given:
+            return list(self.given)
         found = []
         for layer in _NOTED:
             if name := self._chosen[layer]:
@@ -237,7 +237,7 @@ class Layers:
         return [
             f"{len(going)} {layer}s are {word}, and none was asked: name one with --{layer} ({', '.join(going)})"
             for layer, word in (("task", "active"), ("session", "open"))
-            if not self._given and not self._chosen[layer] and len(going := self.going(layer)) > 1
+            if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1
         ]
 
     def look_up(self, query: str, *, limit: int = 10) -> Sequence[Found]:
@@ -375,8 +375,12 @@ class Layers:
 
     def prompt(self) -> str:
         """The section for a system prompt: of each scope, except that notes of tasks and sessions are not loaded."""
-        others = [sheaf for sheaf in self._lasting().sheaves() if sheaf is not self.own]
-        return "\n".join([self.own.prompt(), *(sheaf.prompt(also=True) for sheaf in others)])
+        return "\n".join(text for _, text in self.prompts())
+
+    def prompts(self) -> Sequence[tuple[str, str]]:
+        """What `prompt` is made of: each scope with its part, the home scope first."""
+        sheaves = self._lasting().sheaves()
+        return [(str(sheaf.scope), sheaf.prompt(also=sheaf is not self.own)) for sheaf in sheaves]
 
     def _lasting(self) -> Layers:
         """The same without tasks and sessions, the home scope first."""
@@ -581,7 +585,7 @@ class Layers:
         from memsheaf.flow import compact
         from memsheaf.layers import standing
 
-        survives, noted = (compact.NOTHING, "") if self._given else standing.surviving(self)
+        survives, noted = (compact.NOTHING, "") if self.given else standing.surviving(self)
         metered, state = self.metered("compact", model), self.own.state
         if dry_run:
             return compact.compact(
