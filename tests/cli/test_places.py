@@ -13,7 +13,7 @@ from tests.cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
-FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "user")
+FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "project")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_init_keeps_the_memory_in_the_repository(run: Run, repository: Path) -> 
     assert run("init")[:2] == (0, f"Made {repository}/.memory\n")
     run(*FACT)
 
-    assert (repository / ".memory" / "user_fact.md").exists()
+    assert (repository / ".memory" / "project_fact.md").exists()
 
 
 def test_init_again_changes_nothing(run: Run, repository: Path, tree: Tree) -> None:
@@ -72,7 +72,7 @@ def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dic
         ["git", "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
     )
 
-    assert listed.stdout.split() == [".memory/.gitignore", ".memory/user_fact.md"]
+    assert listed.stdout.split() == [".memory/.gitignore", ".memory/project_fact.md"]
 
 
 def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(run: Run, project: Path) -> None:

@@ -33,7 +33,7 @@ class Proposal(NamedTuple):
 
     `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
     memory that was seen. `explicit` says that the user asked for it in so many words. `trust` is "unconfirmed" for what
-    came from a tool or a page. `why` says where it comes from.
+    came from a tool or a page. `why` says where it comes from. `scope` is where it belongs; "" is the scope that learns.
     """
 
     name: str
@@ -48,3 +48,4 @@ class Proposal(NamedTuple):
     explicit: bool = False
     why: str = ""
     doubt: str = ""
+    scope: str = ""
