@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import standing
+from cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]

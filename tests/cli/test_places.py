@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import standing
+from cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]

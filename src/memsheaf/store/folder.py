@@ -377,8 +377,7 @@ class FolderStore:
             if fresh:
                 desk.settle()
                 desk.journal.graft(fresh)
-            standing = set(tombstones.read(desk.history))
-            tombstones.add(desk.history, [stone for stone in stones if stone not in standing])
+            tombstones.add(desk.history, stones)
         return len(fresh)
 
     def tombstones(self) -> list[tombstones.Tombstone]:

@@ -22,7 +22,7 @@ import json
 import os
 import re
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
