@@ -241,7 +241,14 @@ SECRETS = [
 
 @pytest.mark.parametrize(
     "said",
-    ["Remember that {}", "Remember this: {}", "{}\n\nRemember that.", "Actually, it is {}", "Forget {}", "Search for {}"],
+    [
+        "Remember that {}",
+        "Remember this: {}",
+        "{}\n\nRemember that.",
+        "Actually, it is {}",
+        "Forget {}",
+        "Search for {}",
+    ],
 )
 def test_no_secret_of_the_corpus_is_kept_or_said_again(chat: Chat, sheaf: Sheaf, said: str) -> None:
     for text, value in SECRETS:

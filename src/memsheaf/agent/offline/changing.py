@@ -52,7 +52,11 @@ class Changing:
         from memsheaf.guard.secrets import find_secrets
 
         found = find_secrets(self._turns[-1].text) or find_secrets(fact)
-        return self._telling.failed(f"{(error := SecretFound(found[0].kind, 'what you said'))}. {error.hint}") if found else ""
+        return (
+            self._telling.failed(f"{(error := SecretFound(found[0].kind, 'what you said'))}. {error.hint}")
+            if found
+            else ""
+        )
 
     def _saved(self, draft: Draft) -> Talk:
         """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
