@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -295,3 +296,25 @@ def test_harmless_texts_are_stored_unchanged_and_the_doctor_is_content(sheaf: Sh
         memory = sheaf.put(f"{number}.md", f"{HEAD}{text}\n", expect=ABSENT)
         assert sheaf.read(memory.path).body == f"{text}\n"
     assert not [finding for finding in examine(sheaf) if "holds" in finding.problem]
+
+
+def test_what_is_far_too_large_is_refused_before_anything_else_is_done(sheaf: Sheaf) -> None:
+    def cost(attempt: Callable[[], object]) -> float:
+        begin = time.process_time()
+        with pytest.raises(MemsheafError):
+            attempt()
+        return time.process_time() - begin
+
+    large, honest = "tomorrow " * 800_000, f"on Friday {KEY} " * 4_000
+    judged = cost(lambda: sheaf.put("n.md", honest, free=True))
+    for attempt in (
+        lambda: sheaf.remember("N", "d", "user", large),
+        lambda: sheaf.remember("N", large, "user", "x"),
+        lambda: sheaf.remember(large, "d", "user", "x"),
+        lambda: sheaf.revise("user_sound.md", "one", large),
+        lambda: sheaf.insert("user_sound.md", 0, large),
+        lambda: sheaf.put("n.md", HEAD + large),
+        lambda: sheaf.put("n.md", large, free=True),
+        lambda: sheaf.put("n.md", "x", free=True, why=large),
+    ):
+        assert cost(attempt) < judged

@@ -639,3 +639,13 @@ def test_a_model_that_cannot_learn_is_told_once_until_it_works_again(scene: Scen
             told += agent.asides()
     assert len(told) == 1
     assert told[0].startswith("what was said waits, and is learned later: there is no provider 'no-such-provider'")
+
+
+def test_a_secret_that_a_model_would_save_is_refused_and_not_shown(scene: Scene) -> None:
+    key = "ghp_" + "FAKEfake0123456789" * 2
+    wanted = json.dumps({"content": f"The token is {key}", "name": "N", "description": "d", "type": "user"})
+    with scene.chat([calling("memory_write", wanted), "It was refused."]) as agent:
+        events, _ = run(agent, "Go on.")
+
+    assert [event.failed for event in events if isinstance(event, Called)] == [True]
+    assert key not in repr(events)

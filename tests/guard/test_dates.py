@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -9,7 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memsheaf.flow.ignore import asks_to_ignore
 from memsheaf.guard.dates import absolute, has_relative
+from memsheaf.guard.duplicates import words
+from memsheaf.guard.spoken import spoken
+from memsheaf.guard.worth import derivable, ephemeral
 
 WEDNESDAY = date(2026, 11, 18)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "dates.json")
@@ -82,3 +88,34 @@ def test_a_long_hostile_text_is_read_in_time_that_grows_with_its_length() -> Non
     text = "by " * 20_000 + "next " * 20_000 + "三" * 20_000 + "`" * 20_001 + '"' * 20_001
 
     assert absolute(text, WEDNESDAY) == text
+
+
+GUARDS: dict[str, Callable[[str], object]] = {
+    "dates": lambda text: absolute(text, WEDNESDAY),
+    "spoken": spoken,
+    "ephemeral": ephemeral,
+    "derivable": derivable,
+    "ignore": asks_to_ignore,
+    "duplicates": words,
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "tomorrow ", "Tomorrow ", "in 3 days ", "on friday we ship ", "明天", "tomorrow\n\n\n\n\n", "> tomorrow\n",
+        "~~~", "```\n", "`", '"', "'", "a", "a@", "a.b", "(((", "://", "for now ", "this time ", "src/a.py ",
+        "ignore memory ", "a\u200b", "1", "=",
+    ],
+)  # fmt: skip
+def test_a_guard_takes_about_four_times_as_long_for_four_times_the_text(guard: str, unit: str) -> None:
+    def cost(size: int) -> float:
+        text = unit * (size // len(unit)) + " tomorrow @ www. ://"
+        begin = time.process_time()
+        GUARDS[guard](text)
+        return time.process_time() - begin
+
+    cost(1000)
+    short = min(cost(64 * 1024) for _ in range(2))
+    assert min(cost(256 * 1024) for _ in range(2)) < 10 * short + 0.02

@@ -417,7 +417,9 @@ def _pattern(spaced: bool) -> re.Pattern[str]:
         f"({rule.words})".replace("{day}", f"(?:{names})").replace("{n}", count).replace("{han}", "一二三四五六日天")
         for rule in (_SPACED if spaced else _UNSPACED)
     )
-    edges = (rf"(?<![{_LETTERS}/@#$.\\-])", rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])") if spaced else ("", "")
+    edges = (r"(?=[0-9\u2e80-\U0003ffff])", "")
+    if spaced:  # every rule begins with a letter or a number
+        edges = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])", rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
     return re.compile(f"{edges[0]}(?:{groups}){edges[1]}")
 
 

@@ -1,8 +1,8 @@
 """Secrets that are known by their looks or by their place: what providers publish of their keys and tokens.
 
 Sources are the providers' own pages, the list that GitHub's secret scanning documents, and the public rules of
-gitleaks, trufflehog and detect-secrets. A new beginning is one line, or one word in a line, of `_BEGINNINGS`. A rule is
-tried only where its needle stands in the text, so most texts cost a few substring tests.
+gitleaks, trufflehog and detect-secrets. A new beginning is one line, or one word in a line, of `_BEGINNINGS`. A rule
+is tried only where its needle stands in the text, so most texts cost a few substring tests.
 """
 
 from __future__ import annotations
@@ -76,9 +76,11 @@ _BEGINNINGS = (
     ("an Axiom token", "xaat- xapt- xait-", _UUID, 36), ("a PostHog key", "phx_", _TOKEN, 30),
     ("a Honeycomb key", "hcaik_ hcaic_ hcamk_ hcalk_", _LOWER, 30),
     # messages, money, office
-    ("a Slack token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xoxc-", _TOKEN, 12), ("a Slack token", "xapp-", _TOKEN, 16),
+    ("a Slack token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xoxc-", _TOKEN, 12),
+    ("a Slack token", "xapp-", _TOKEN, 16),
     ("a Slack token", "xoxd-", "[A-Za-z0-9%/+_-]", 12), ("a Slack token", "xoxe.xox", "[A-Za-z0-9.-]", 12),
-    ("a Twilio key", "SK", _HEX, 32), ("a Mailgun key", "key-", _HEX, 32), ("a Brevo key", "xkeysib-", "[a-zA-Z0-9-]", 40),
+    ("a Twilio key", "SK", _HEX, 32), ("a Mailgun key", "key-", _HEX, 32),
+    ("a Brevo key", "xkeysib-", "[a-zA-Z0-9-]", 40),
     ("a Resend key", "re_", "[A-Za-z0-9]{6,12}_[A-Za-z0-9]", 20),
     ("a webhook's signing secret", "whsec_", "[A-Za-z0-9+/=_-]", 16),
     ("a Stripe key", "sk_live_ sk_test_ rk_live_ rk_test_", _WORD, 10), ("an ElevenLabs key", "sk_", _HEX, 40),
@@ -86,10 +88,12 @@ _BEGINNINGS = (
     ("a Shopify token", "shpat_ shpca_ shppa_ shpss_", _HEX, 32), ("a Square token", "EAAA", _TOKEN, 56),
     ("a Square token", "sq0atp- sq0csp-", _TOKEN, 20), ("a Facebook token", "EAAC", _WORD, 60),
     ("a Flutterwave key", "FLWSECK", _TOKEN, 12), ("an EasyPost key", "EZAK EZTK", _WORD, 40),
-    ("a Shippo token", "shippo_live_ shippo_test_", _HEX, 32), ("a Duffel token", "duffel_live_ duffel_test_", _TOKEN, 40),
+    ("a Shippo token", "shippo_live_ shippo_test_", _HEX, 32),
+    ("a Duffel token", "duffel_live_ duffel_test_", _TOKEN, 40),
     ("a HubSpot token", "pat-na1- pat-na2- pat-eu1-", _UUID, 36), ("a Cal.com key", "cal_live_", _HEX, 28),
     ("a Linear key", "lin_api_ lin_oauth_", _WORD, 30), ("a Notion token", "ntn_ secret_", _WORD, 40),
-    ("a Stytch secret", "secret-live- secret-test-", "[A-Za-z0-9_=-]", 30), ("an Ory token", "ory_pat_ ory_at_", _TOKEN, 30),
+    ("a Stytch secret", "secret-live- secret-test-", "[A-Za-z0-9_=-]", 30),
+    ("an Ory token", "ory_pat_ ory_at_", _TOKEN, 30),
     ("a Figma token", "figd_", _TOKEN, 30), ("an Airtable token", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]", 60),
     ("an Asana token", "1/", "[0-9]{12,20}(?:/[0-9]{12,20})?:[0-9a-f]", 32),
     ("a Contentful token", "CFPAT-", _TOKEN, 40), ("a Typeform token", "tfp_", "[A-Za-z0-9_.=-]", 40),
@@ -134,7 +138,10 @@ _SHAPES = (
     Format("a one-time password seed", "otpauth://", r"(otpauth://[^\s\"'<>]{0,200}?secret=[A-Za-z2-7%=]{8,200})"),
     Format("a PuTTY private key", "PuTTY-User-Key-File-", r"(PuTTY-User-Key-File-[0-9]: [^\n]{1,80}\r?\n)"),
     Format("a WireGuard key", "rivateKey", r"rivateKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)"),
-    Format("a WireGuard key", "resharedKey", r"resharedKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)"),
+    Format(
+        "a WireGuard key", "resharedKey",
+        r"resharedKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)",
+    ),
     Format("a BitLocker key", "-", r"(?<![0-9-])([0-9]{6}(?:-[0-9]{6}){7})(?![0-9-])"),
 )  # fmt: skip
 
@@ -149,7 +156,7 @@ def _beginning(kind: str, start: str, more: str, least: int) -> Format:
 
 
 FORMATS: tuple[Format, ...] = (
-    *(_beginning(kind, start, *rest) for kind, starts, *rest in _BEGINNINGS for start in starts.split()),
+    *(_beginning(kind, start, more, least) for kind, starts, more, least in _BEGINNINGS for start in starts.split()),
     *_SHAPES,
 )
 
@@ -182,7 +189,10 @@ PLACES = (
         "",
     ),
     Place("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", ""),
-    Place("a private key", "kty", r"(?<![\w-])[\"']?(?:d|k|p|q|dp|dq|qi)[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w-]{20,}+)", "any"),
+    Place(
+        "a private key", "kty",
+        r"(?<![\w-])[\"']?(?:d|k|p|q|dp|dq|qi)[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w-]{20,}+)", "any",
+    ),
     Place(
         "a private key", "</",
         r"(?i)<(?:\w{1,20}:)?(?:D|P|Q|DP|DQ|InverseQ|X|PrivateKey|RSAPrivateKey)>\s{0,80}([A-Za-z0-9+/=][A-Za-z0-9+/=\s]{15,}+)</",

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 
 # Words with digits in them that are words, longest first where one begins another.
 _TECHNICAL = re.compile(
@@ -54,7 +55,7 @@ _OBJECT = re.compile(r"[a-z]{2,}(?:-[a-z0-9]{1,12})+")  # what runs in a cluster
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _CHUNK = re.compile(r"[A-Za-z]+[0-9]{0,4}|[0-9]{1,6}")
 _SPECIAL = re.compile(r"[!#$%^&*?+~=@]")
-# The letters that follow each other in three of four pairs of English words and names in code; at random it is one in five.
+# Three of four pairs of letters in English words and names in code are of these; at random it is one in five.
 _PAIRS = frozenset(
     re.findall(
         "..",
@@ -68,8 +69,11 @@ _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 @lru_cache(maxsize=512)
 def fits(value: str, ask: str) -> bool:
-    """Whether a value is what is asked for: "any" secret, a "password" (an "exact" one), a "token"; what is "striking",
-    "random", or "held" as base64 or plain text by a place for secrets; or a "pair", base64 of `name:word`.
+    """Whether a value is what is asked for.
+
+    That is "any" secret, a "password" (or an "exact" one), a "token", a "credential" in a header, what is "striking"
+    or "random", what is "held" by a place for secrets, a "seed" in groups, the "rest" of a torn token, no "example",
+    or a "pair", base64 of `name:word`; "" asks for nothing.
 
     >>> fits("<your-token>", "any"), fits("fluffy1987", "password"), fits("color-blue-500", "token")
     (False, True, False)
@@ -217,7 +221,7 @@ def _has_digit(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether letters follow each other as in no word: many of them, in unusual pairs, hardly a vowel, or odd case."""
+    """Whether letters follow each other as in no word: unusual pairs, hardly a vowel, or odd case."""
     letters = "".join(filter(str.isalpha, value))
     if len(letters) < 12:
         return False
@@ -233,7 +237,7 @@ def wordiness(value: str) -> float:
     >>> wordiness("getUserAuthenticationToken") > 0.5 > wordiness("qXvKpTzGwJhRbYdNcFmL")
     True
     """
-    pairs = sum(pair.isalpha() for pair in map("".join, zip(value, value[1:], strict=False)))
+    pairs = sum(pair.isalpha() for pair in map("".join, pairwise(value)))
     usual = sum(
         run[at : at + 2] in _PAIRS for run in map(str.lower, _RUN.findall(value)) for at in range(len(run) - 1)
     )

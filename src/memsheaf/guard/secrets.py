@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from memsheaf.values import NamedTuple
 
@@ -79,7 +80,8 @@ def without_secrets(text: str) -> str:
 
 def removed(text: str, secrets: list[Secret]) -> str:
     """The text without these secrets."""
-    pieces, done = [], 0
+    pieces: list[str] = []
+    done = 0
     for secret in secrets:
         pieces += text[done : secret.start], f"{REMOVED}{secret.kind}]"
         done = secret.end
@@ -164,7 +166,8 @@ _NAMED = {
 # A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
 # in its line, and whether that is all.
 _SEAM = (
-    r"(?<=[A-Za-z0-9+/_=.~%-]{6})(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n|[\"'][ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
+    r"(?<=[A-Za-z0-9+/_=.~%-]{6})(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n"
+    r"|[\"'][ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
     r"(?=([A-Za-z0-9+/_=.~%-]{2,200}+)([\"'`,;)\]} \t]{0,4}(?:\\?\r?\n|\\n|$))?)"
 )
 
@@ -319,47 +322,15 @@ _RUN_OF_WORDS = (
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
 _OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
-_IN_NO_SEED = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "from",
-        "your",
-        "not",
-        "are",
-        "was",
-        "has",
-        "have",
-        "had",
-        "which",
-        "been",
-        "should",
-        "would",
-        "were",
-        "their",
-        "but",
-        "our",
-        "its",
-        "into",
-        "who",
-        "never",
-        "because",
-        "where",
-        "when",
-        "what",
-        "being",
-        "does",
-        "did",
-        "them",
-        "these",
-        "those",
-        "than",
-    ]
+_SENTENCE = (
+    r"\b(?:the|and|for|with|from|your|not|are|was|has|have|had|which|been|should|would|were|their|but|our|its|into|who"
+    r"|never|because|where|when|what|being|does|did|them|these|those|than)\b"
 )
 _IS_SECRET = r"(?<![\w-])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret(?![\w-])"
-_HELD = r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"
+_HELD = (
+    r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$"
+    r"|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"
+)
 _ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
 
 
@@ -400,7 +371,7 @@ def _seeds(view: _View) -> Iterator[_Found]:
         for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
             words += re.findall("[a-z]+", line[0])
             words = words[1:] if words[:1] == ["phrase"] else words
-            if len(words) in (12, 15, 18, 21, 24) and _IN_NO_SEED.isdisjoint(words):
+            if len(words) in (12, 15, 18, 21, 24) and not _compiled(_SENTENCE).search(" ".join(words)):
                 yield _as_found(view, "a wallet's seed phrase", first, first + line.end(), "likely")
                 break
 
@@ -411,7 +382,7 @@ def _in_manifests(view: _View) -> Iterator[_Found]:
 
     text = view.text
     starts = [0, *(match.start() for match in _compiled(r"(?m)^---").finditer(text)), len(text)]
-    for first, last in zip(starts, starts[1:], strict=False):
+    for first, last in pairwise(starts):
         if not _compiled(_IS_SECRET).search(text, first, last):
             continue
         for held in _compiled(_HELD).finditer(text, first, last):
@@ -433,7 +404,8 @@ _PASSWORDS = (
     "סיסמה", "סיסמא", "mật khẩu", "รหัสผ่าน", "parolă",
 )  # fmt: skip
 _TOKENS = (
-    "token", "secret", "key", "credential", "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
+    "token", "secret", "key", "credential",
+    "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
 )  # fmt: skip
 _SHORT = ("pass", "pwd", "pw")
 _ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
