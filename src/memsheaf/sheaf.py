@@ -35,8 +35,7 @@ from memsheaf.errors import (
 from memsheaf.flow.inject import CONTEXT, NOTES, stable
 from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import Page, listing
-from memsheaf.index.caches import database_for
-from memsheaf.index.search import Index, Match
+from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse

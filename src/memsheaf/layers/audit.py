@@ -47,8 +47,8 @@ class Finding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
     `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
-    `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning` or
-    `note`.
+    `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning`
+    or `note`.
     """
 
     kind: str
@@ -115,7 +115,13 @@ def audit(
             judge.pollution.append(_unreadable(sheaf, row.path, str(error)))
     if progress and rows:
         progress(len(rows), len(rows))
-    pollution = [*_tracked(sheaf), *judge.pollution, *_notes(sheaf, today), *_catalog(sheaf), *_sessions(layers, today)]
+    pollution = [
+        *_tracked(sheaf),
+        *judge.pollution,
+        *_notes(sheaf, today),
+        *_catalog(sheaf),
+        *_sessions(layers, today),
+    ]
     return Audit(
         scope=str(sheaf.scope),
         files=len(rows),

@@ -42,6 +42,10 @@ def head_of(checkout: str) -> str:
 
 
 def _read(folder: str, path: str) -> str:
-    with suppress(OSError, PathRefused, ValueError), Folder.open(folder) as opened, walk(opened, path) as (inner, name):
+    with (
+        suppress(OSError, PathRefused, ValueError),
+        Folder.open(folder) as opened,
+        walk(opened, path) as (inner, name),
+    ):
         return os.fsdecode(read_file(inner, name, _LARGEST))
     return ""
