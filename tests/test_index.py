@@ -16,8 +16,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.index import caches
-from memsheaf.index.caches import database_for
-from memsheaf.index.search import Index, asked_at
+from memsheaf.index.search import Index, asked_at, database_for
 from memsheaf.index.table import SCHEMA
 from memsheaf.sheaf import Sheaf
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.index.caches import database_for
+from memsheaf.index.search import database_for
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import uses
 from memsheaf.store.confined import Folder

@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
-    """Look at the files, the journal and the place they are kept in; worst first. With `cache`, at that directory, too."""
+    """Look at the files, the journal, the place they are kept in and the `cache` directory; worst first."""
     findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
     findings += map(_notice, sheaf.notices())
     order = {"error": 0, "warning": 1, "info": 2}

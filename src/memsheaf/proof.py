@@ -45,9 +45,9 @@ class Proof(NamedTuple):
 
 
 def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str = "") -> Proof:
-    """Read every file under `root` and each of `others`, and look for the erased memory in them, and in git's objects.
+    """Read every file under `root` and each of `others`, and look for the erased memory in them.
 
-    Git is asked when the root lies in a `checkout`.
+    When the root lies in a `checkout`, the objects of git are searched, too.
     """
     left: list[str] = []
     found: dict[str, bytes] = {}

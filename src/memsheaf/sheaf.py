@@ -29,9 +29,8 @@ from memsheaf.errors import (
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.guard.names import CATALOG, check_path, is_fact
-from memsheaf.index.caches import database_for
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
-from memsheaf.index.search import Index, Match
+from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse

@@ -24,7 +24,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.names import CATALOG, fold, is_fact, shown
-from memsheaf.index.caches import database_for
+from memsheaf.index.search import database_for
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, parse
 from memsheaf.scope import checkout_of

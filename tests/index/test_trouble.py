@@ -23,8 +23,7 @@ from memsheaf.config import Settings
 from memsheaf.embed.threads import one_thread
 from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
-from memsheaf.index.caches import database_for
-from memsheaf.index.search import ALONE
+from memsheaf.index.search import ALONE, database_for
 from memsheaf.index.slots import Mapped, SlotFile
 from memsheaf.index.table import base_of, connect, delete, is_free, locked
 from memsheaf.sheaf import Sheaf

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
 from memsheaf.index import places
-from memsheaf.index.caches import database_for
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
+from memsheaf.index.search import database_for
 from memsheaf.index.slots import SlotFile
 from memsheaf.index.table import base_of, locked
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from memsheaf.sheaf import Sheaf
 
 
+PATIENCE = 2.0
+"""Seconds after which a person is told how far something is."""
+
 BY = "user"
 """Who made the changes that come from the command line."""
 
@@ -98,8 +101,7 @@ class Call:
         settings, parsed = self.settings(), Scope.parse(self.scope())
         root = resolve(parsed, settings.places(here()))
         read_only = not os.access(root, os.W_OK)
-        self._opened.append(Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only))
-        return self._opened[-1]
+        return self._told(Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only))
 
     def unused_folder(self) -> str:
         """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
@@ -114,16 +116,31 @@ class Call:
         """Open one scope to change it."""
         from memsheaf.sheaf import Sheaf
 
-        self._opened.append(Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY))
-        return self._opened[-1]
+        return self._told(Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY))
+
+    def _told(self, sheaf: Sheaf) -> Sheaf:
+        """The sheaf, which says how far it is when a look takes long."""
+        import time
+
+        self._opened.append(sheaf)
+        due = time.monotonic() + PATIENCE
+
+        def tell(read: int) -> None:
+            nonlocal due
+            if time.monotonic() > due:
+                due = time.monotonic() + PATIENCE
+                self.console.note(f"memsheaf: looking at {sheaf.root}: {read:,} files read")
+
+        sheaf.index.report_to(tell)
+        return sheaf
 
     def tell_news(self) -> None:
         """Say what was done on the way that nobody asked for."""
         for sheaf in self._opened:
             for path in sheaf.index.kept:
                 self.console.note(
-                    f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said is "
-                    f"in {path} now; `memsheaf log {path}` has the id with which `memsheaf undo` brings it back."
+                    f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
+                    f"is in {path} now; `memsheaf log {path}` has the id with which `memsheaf undo` brings it back."
                 )
 
     def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:

@@ -220,10 +220,8 @@ def doctor(call: Call) -> int:
         if call.options.prune:
             call.console.say(f"Dropped {plural(dropped, 'text')} past retention from the journal.")
         if call.options.fix:
-            size = sum(one.size for one in removed)
-            call.console.say(
-                f"Removed {plural(len(removed), 'index', 'indexes')} ({plural(size, 'byte')}) from the cache."
-            )
+            size, indexes = sum(one.size for one in removed), plural(len(removed), "index", "indexes")
+            call.console.say(f"Removed {indexes} ({plural(size, 'byte')}) from the cache.")
     return 1 if any(finding.level == "error" for finding in findings) else 0
 
 

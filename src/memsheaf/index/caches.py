@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 
 from memsheaf.errors import Busy
 from memsheaf.index.table import SCHEMA, base_of, locked
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import NamedTuple
 
 AT_REST = 86_400.0  # seconds without a write, after which an index of another version is not in use
 
@@ -28,12 +28,6 @@ class Cache(NamedTuple):
     base: str
     files: tuple[str, ...]
     size: int
-
-
-def database_for(root: str, cache: str) -> str:
-    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
-    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
 
 
 def of_other_versions(database: str) -> list[Cache]:

@@ -33,6 +33,9 @@ CREATE VIRTUAL TABLE words
 """
 
 
+PUT = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
+
+
 class Hit(NamedTuple):
     """One row that shares words with a question.
 
@@ -111,9 +114,13 @@ def enough(count: int) -> float:
 
 def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
     """Take in the words of a memory."""
+    db.execute(PUT, words_of(row, memory))
+
+
+def words_of(row: int, memory: Memory) -> tuple[object, ...]:
+    """What `PUT` takes in of a memory."""
     # two blanks between, so that each word is counted with a blank on either side
-    texts = ("  ".join(words(text)) for text in sayings(memory))
-    db.execute("INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)", (row, *texts))
+    return (row, *("  ".join(words(text)) for text in sayings(memory)))
 
 
 def _weight(count: int, total: int) -> float:

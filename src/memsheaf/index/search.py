@@ -24,8 +24,10 @@ from memsheaf.index.table import (
     LISTED,
     RANK,
     ROW,
+    SCHEMA,
     UNUSABLE,
     WAITING,
+    Filling,
     Notes,
     Row,
     Stale,
@@ -103,6 +105,12 @@ def asked_at(moment: float) -> Iterator[None]:
         yield
     finally:
         del _ASKED.at
+
+
+def database_for(root: str, cache: str) -> str:
+    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
+    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
+    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
 
 
 class Match(NamedTuple):
@@ -187,7 +195,7 @@ class Index:
     @contextmanager
     def reporting(self, report: Callable[[int], None]) -> Iterator[None]:
         """Meanwhile, a look of this thread that reads many files tells how many; what `report` raises ends it."""
-        self._reports[threading.get_ident()] = report
+        self.report_to(report)
         try:
             yield
         finally:
@@ -206,6 +214,10 @@ class Index:
         finally:
             with self._guard:
                 self._committing -= 1
+
+    def report_to(self, report: Callable[[int], None]) -> None:
+        """As `reporting`, from now on."""
+        self._reports[threading.get_ident()] = report
 
     def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
@@ -592,6 +604,7 @@ class Index:
         """Compare every file with its row, and read again what is new, up to the row `due`."""
         started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
+        filling = None if known else Filling(db, by_text=self._by_text)
         self._put_words(db, _unworded(db))
         if not self._read_only:
             self._catch_up(db)
@@ -606,7 +619,12 @@ class Index:
                 continue
             row = known.pop(entry.path, None)
             if row is None or verified < row[4] <= due or row[:4] != entry.stamp:
-                changed |= self._compare(db, entry, row, worded=True)
+                if filling:
+                    memory, entry, usable = self._taken(entry)
+                    filling.put(memory, entry.stamp, usable=usable)
+                    changed = True
+                else:
+                    changed |= self._compare(db, entry, row, worded=True)
                 read += 1
                 if report and read % REPORTED == 0:
                     report(read)
@@ -614,6 +632,8 @@ class Index:
             if row[5] != ABSENT:
                 mark_gone(db, path)
                 changed = True
+        if filling:
+            filling.close()
         forget_folders(db)
         cost = time.perf_counter_ns() - started
         set_marks(db, folders, swept=int(now * 1e9), cost=cost, worded=notes(db).fact("last"))
@@ -629,9 +649,7 @@ class Index:
 
     def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
-        memory, usable = self._read(entry)
-        if memory.problem == _FAILED:  # the disk, not the file: it is read again at the next look
-            entry = entry._replace(stamp=(0, 0, 0, 0))
+        memory, entry, usable = self._taken(entry)
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
         if same and row is not None:
             if row[:4] != entry.stamp:
@@ -648,6 +666,13 @@ class Index:
             return False
         put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded, by_text=self._by_text)
         return True
+
+    def _taken(self, entry: Entry) -> tuple[Memory, Entry, bool]:
+        """What is in a file, the stamp to remember it by, and whether it can be used."""
+        memory, usable = self._read(entry)
+        if memory.problem == _FAILED:  # the disk, not the file: it is read again at the next look
+            entry = entry._replace(stamp=(0, 0, 0, 0))
+        return memory, entry, usable
 
     def _verify(self, db: sqlite3.Connection, due: int) -> None:
         """Call verified what was due and has been read late enough that its stamp is telling."""

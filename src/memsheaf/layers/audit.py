@@ -47,8 +47,8 @@ class Finding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
     `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
-    `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning` or
-    `note`.
+    `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning`
+    or `note`.
     """
 
     kind: str

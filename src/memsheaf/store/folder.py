@@ -46,8 +46,8 @@ from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said, and
-what is generated: a file that each save changes would keep git from switching branches."""
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
+and what is generated: a file that each save changes would keep git from switching branches."""
 DEPTH = 4
 SETTLE_AFTER = 64
 MASS = 6  # so many files that go at once were not each rejected by somebody
@@ -251,7 +251,7 @@ class FolderStore:
 
         The step is taken from where the journal left a path to what is there now, so a path that nobody
         touched changes nothing. Gives the last commit, None when there was nothing to say. What somebody removed
-        is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury` it.
+        is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury`.
         """
         commit = None
         with self._desk(wait) as desk:
