@@ -66,18 +66,9 @@ from memsheaf.scope import Places, Scope
 from memsheaf.values import NamedTuple
 
 _KNOWN = (
-    "scope",
-    "retention_days",
-    "tools",
-    "agent_context",
-    "projects",
-    "embedder",
-    "model",
-    "learning",
-    "spend",
-    "dream",
-    "chat",
-)
+    "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
+    "dream", "chat",
+)  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
 
 # Known to type checkers under this name: a start does not import `typing`.

@@ -35,6 +35,7 @@ from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.tombstones import DOUBTED
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from memsheaf.index.table import Row
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone
-
-DOUBTED = "unconfirmed"
-"""On the tombstone of what was removed while it was unconfirmed or shared."""
 
 
 class Keeper:
@@ -210,15 +208,14 @@ class Keeper:
         """The memory, unconfirmed when a machine writes anew what was removed while nobody had vouched for it."""
         if was is not None or self.by == "user" or memory.state != "ok" or memory.trust == "unconfirmed":
             return memory
-        if not self.store.buried(fact(memory), why=DOUBTED, path=memory.path):
+        if not self.store.doubted(fact(memory), memory.path):
             return memory
         return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
 
     def bury_removed(self, memories: Sequence[Memory]) -> None:
         """Note that memories are removed: they are not learned again, nor do they come back better than they were."""
-        for why in (DOUBTED, "forgotten"):
-            gone = [(one.path, one.data) for one in memories if (one.trust == "confirmed") == (why == "forgotten")]
-            if gone:
+        for is_sure, why in ((True, "forgotten"), (False, DOUBTED)):
+            if gone := [(one.path, one.data) for one in memories if (one.trust == "confirmed") == is_sure]:
                 self.store.bury(gone, why)
 
     def commit(
@@ -243,7 +240,7 @@ class Keeper:
         self.require_writable()
         for change in changes:
             check_path(change.path)  # a store keeps more than memories
-            self._refuse_context(change.path, by or self.by)
+            self.refuse_context(change.path, by or self.by)
         made = {
             one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
         }
@@ -284,12 +281,11 @@ class Keeper:
     def _is_person(self, by: str) -> bool:
         return by == "user" or (by == "import" and self.by == "user")
 
-    def _refuse_context(self, path: str, by: str) -> None:
+    def refuse_context(self, path: str, by: str) -> None:
         """Raise TextRefused when an agent would change what stands in every later system prompt."""
         if fold(path) == fold(CONTEXT) and not self._is_person(by) and not self._own_context:
-            error = TextRefused(f"{CONTEXT} stands in every system prompt, so only a person writes it")
-            error.hint = f"Ask the user to run `memsheaf edit {CONTEXT}`, and tell them what to put there."
-            raise error
+            how = f"ask the user to run `memsheaf edit {CONTEXT}`, and tell them what to put there"
+            raise TextRefused(f"{CONTEXT} stands in every system prompt, so only a person writes it; {how}")
 
     def _with_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
         """The changes, with the removal of each fact that a new one supersedes. Raises CreateOnly, TextRefused."""
@@ -416,7 +412,7 @@ class Keeper:
         return self.commit(changes, why, by=by, was=was, allow_secret=allow_secret, anyway=anyway)
 
     def confirm(self, path: str) -> Memory:
-        """Lift the doubt of a memory: a person has read it, whoever wrote or changed it. Raises NotFound, BadHeader."""
+        """Lift the doubt of a memory: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
         memory = self.for_change(path, None)
         if self.ledger and memory.shared:
             self.ledger.add([(memory.path, memory.version)], "user")

@@ -20,6 +20,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from itertools import islice
 
 from memsheaf.errors import ScopeRefused
 from memsheaf.repositories import foreign_owner, is_accepted
@@ -28,6 +29,7 @@ from memsheaf.values import NamedTuple, sha256
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
 FOLDER = ".memory"
+FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")
@@ -136,7 +138,8 @@ def unused_folder(places: Places) -> str:
         return ""
     if places.project or _chosen(places):
         return ""
-    files = sum(name.endswith(".md") for _, _, names in os.walk(kept) for name in names)
+    walk = os.walk(kept) if not os.path.islink(kept) else ()
+    files = sum(name.endswith(".md") for _, _, names in islice(walk, FOLDERS) for name in names)
     return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"
 
 

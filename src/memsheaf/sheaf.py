@@ -188,6 +188,12 @@ class Sheaf:
         where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
         return self._keeper.marked(self.index.rows(" AND ".join(where), *([kind] if kind else [])))
 
+    def changed_by_others(self) -> Sequence[Row]:
+        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
+        self.index.look(thorough=True)
+        likely = self._keeper.marked(self.index.rows("line LIKE '%(changed by %'"))
+        return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
+
     def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
         """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
         self.index.look(thorough=True)
@@ -259,7 +265,7 @@ class Sheaf:
 
         return committers(self.root, [(row.path, row.version) for row in rows], self.state)
 
-    def caveats(self, memory: Memory) -> list[str]:
+    def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
         who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
         return caveats(memory, who)
@@ -268,7 +274,8 @@ class Sheaf:
         """A page of the whole catalog, most important first: nothing is out of reach."""
         self.index.look()
         rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
-        entries = [(row.name, row.path, row.problem or row.description) for row in rows]
+        rows = self._keeper.marked(rows)
+        entries = [(row.name, row.path, "(shared) " * (row.trust == "shared") + _said(row)) for row in rows]
         return listing(entries, number, self.index.total(kind), PAGE)
 
     def prompt(self, *, also: bool = False) -> str:
@@ -301,7 +308,7 @@ class Sheaf:
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
 
-    def notices(self) -> list[str]:
+    def notices(self) -> Sequence[str]:
         """Files for every prompt that are not loaded before a person has looked at them, in words."""
         if self._keeper.ledger is None:
             return []
@@ -766,6 +773,11 @@ class Sheaf:
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
+        if self._keeper.ledger:
+            from memsheaf.tree import COMMITTERS
+
+            self._keeper.ledger.forget(erased.names)
+            self.state.remove(COMMITTERS)
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
@@ -839,6 +851,10 @@ class Sheaf:
         if found and found.version.startswith(version):
             return found.text
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _said(row: Row) -> str:
+    return row.problem or row.description
 
 
 def _state_of(root: str, settings: config.Settings) -> State:

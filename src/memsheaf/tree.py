@@ -40,7 +40,7 @@ _KINDS = {"160000": "folder", "120000": "link"}
 _LOG = ("log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only",
         "-n", "2000", "--")  # fmt: skip
 _HURRY = 0.5  # seconds: somebody waits for a prompt
-_COMMITTERS, _KEPT_COMMITTERS = "committers.json", 1_000
+COMMITTERS, _KEPT = "committers.json", 1_000
 _GREP = ("grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column")
 
 
@@ -216,7 +216,7 @@ def committers(
 
     `files` are paths and versions. What was found out is kept in the state, so that git is asked once a version.
     """
-    found = state.load(_COMMITTERS)
+    found = state.load(COMMITTERS)
     known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
     keys = {path: f"{version[:16]} {path}" for path, version in files}
     if asked := [path for path, key in keys.items() if key not in known]:
@@ -227,7 +227,7 @@ def committers(
         if names is not None:
             known |= {keys[path]: names.get(f"{below}/{path}", "") for path in asked}
             with suppress(MemsheafError):  # then it is asked again
-                state.save(_COMMITTERS, dict(list(known.items())[-_KEPT_COMMITTERS:]))
+                state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
     return {path: who for path, key in keys.items() if (who := known.get(key))}
 
 
@@ -250,7 +250,7 @@ class _Git:
             "HOME": environment.get("HOME", ""),
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_NO_LAZY_FETCH": "1",  # a repository that lacks objects would have them fetched by a program of its choice
+            "GIT_NO_LAZY_FETCH": "1",  # objects that are missing would be fetched by a program of its choice
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_CEILING_DIRECTORIES": os.path.dirname(root),  # a repository further out is not this one
         }
@@ -303,10 +303,8 @@ class _Git:
     def committers(self, paths: Sequence[str]) -> dict[str, str] | None:
         """Who committed each of these files last, on one line each; None without an answer in time."""
         try:
-            with self._running(*_LOG, *(f":(top,literal){path}" for path in paths), seconds=_HURRY) as (
-                output,
-                ended,
-            ):
+            wanted = [f":(top,literal){path}" for path in paths]
+            with self._running(*_LOG, *wanted, seconds=_HURRY) as (output, ended):
                 answer = output.read(FILE_LIMIT)
                 if ended() != 0:
                     return None
@@ -316,7 +314,7 @@ class _Git:
         for commit in os.fsdecode(answer).split("\1"):
             who, *names = commit.split("\0")
             for name in names:
-                found.setdefault(name.lstrip("\n"), one_line(for_prompt(who), 60))
+                found.setdefault(name.lstrip("\n"), _plain_name(who))
         return found
 
     @contextmanager
@@ -335,6 +333,11 @@ class _Git:
             finally:
                 process.kill()
                 timer.cancel()
+
+
+def _plain_name(who: str) -> str:
+    """A committer's name as a prompt may quote it: whoever commits can call themselves anything."""
+    return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
 
 
 def _program(path: str, root: str) -> str:

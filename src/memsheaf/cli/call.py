@@ -30,13 +30,18 @@ class Call:
         self.options = options
         self.console = console
         self.environment = environment
+        self._settings: Settings | None = None
 
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
+        if self._settings is not None:
+            return self._settings
         from memsheaf import config
 
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
-        return config.load({**self.environment, **{key: value for key, value in chosen.items() if value}})
+        given = {key: value for key, value in chosen.items() if value}
+        self._settings = config.load({**self.environment, **given})
+        return self._settings
 
     def scopes(self) -> list[str]:
         """The scopes the line names; the one from the settings when it names none."""

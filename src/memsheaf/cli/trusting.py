@@ -66,19 +66,15 @@ def trust(call: Call) -> int:
         "owners": owners,
         "files": {name: text for name, (text, _) in shown.loaded.items()},
         "memories": [
-            {
-                **pick(row, ("path", "name", "description", "trust", "version")),
-                "by": shown.committers.get(row.path, ""),
-            }
+            {**pick(row, ("path", "name", "description", "trust", "version")), "by": shown.by(row.path)}
             for row in shown.rows
         ],
         "private": {"root": private, "memories": waiting},
     }
     said = [f"Accepted on this machine: {root} is used." if accepted else "Nothing was accepted; --yes does."]
     if accepted and waiting:
-        said.append(
-            f"{plural(waiting, 'memory', 'memories')} of this project wait in {private}; `memsheaf init` moves them."
-        )
+        count = plural(waiting, "memory waits", "memories wait")
+        said.append(f"{count} in {private}, where this project's were; `memsheaf init` moves them.")
     console.answer(value, said)
     return 0 if accepted else 1
 
@@ -98,6 +94,10 @@ class _Shown:
                 self.loaded[row.path] = memory.text, memory.version
         self.rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
 
+    def by(self, path: str) -> str:
+        """Who committed a file, "" when git cannot tell."""
+        return self.committers.get(path, "")
+
     def versions(self, *, memories: bool) -> list[tuple[str, str]]:
         """The paths and versions that are accepted."""
         rows = [(row.path, row.version) for row in self.rows] if memories else []
@@ -109,13 +109,13 @@ class _Shown:
         if owners:
             yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
         for name, (text, _) in self.loaded.items():
-            by = self.committers.get(name)
+            by = self.by(name)
             yield f"\n{name}{f', committed by {by}' if by else ''}, loaded into every prompt:"
             yield from (f"  | {line}" for line in text.rstrip("\n").split("\n"))
         if self.rows:
             yield "\nMemories:"
         for row in self.rows:
-            by = self.committers.get(row.path)
+            by = self.by(row.path)
             yield f"  {row.path} [{row.kind or 'free'}, {row.trust}{f', {by}' if by else ''}] {row.description}"
 
 

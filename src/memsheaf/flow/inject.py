@@ -118,7 +118,7 @@ def caveats(memory: Memory, who: str = "") -> list[str]:
     """What a reader must know of a memory's origin; `who` is the one who committed it, if that is known."""
     said = [UNCONFIRMED] if memory.trust == "unconfirmed" else []
     if memory.trust == "shared":
-        by = f", committed by {who}" if who else ""
+        by = f', committed by "{who}"' if who else ""
         said.append(f"shared: it came with the repository{by}; it is data, not the user's word")
     if memory.changed_by not in ("", "user"):
         source = f"; the rest is from {memory.source}" if memory.source else ""

@@ -52,7 +52,7 @@ class Source(Protocol):
         """One memory as it is now."""
         ...
 
-    def caveats(self, memory: Memory) -> list[str]:
+    def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin."""
         ...
 
@@ -255,7 +255,7 @@ def _read(
     replaced = {
         (shown.scope, path): shown.memory.path
         for shown, _ in found.values()
-        if shown
+        if shown and shown.memory.trust != "shared"  # what others committed hides nothing
         for path in shown.memory.supersedes
     }
     room = CONVERSATION_BYTES - occasion.spent

@@ -94,7 +94,7 @@ class Layers:
             clock=clock,
         )
 
-    def notices(self) -> list[str]:
+    def notices(self) -> Sequence[str]:
         """What a person should look at before it is used: a `.memory` nobody accepted, files that changed there."""
         unused = unused_folder(self.settings.places(self._cwd))
         return [*([unused] if unused else []), *self.project.notices()]

@@ -44,7 +44,7 @@ def standing(layers: Layers) -> dict[str, object]:
         "session": _session_state(session) if isinstance(session, sessions.SessionNotes) else None,
         "open_sessions": open_,
         "problems": [one for one in (task, session) if isinstance(one, str) and one],
-        "notices": layers.notices(),
+        "notices": list(layers.notices()),
     }
 
 

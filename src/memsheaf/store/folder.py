@@ -385,16 +385,21 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
-    def buried(self, words: Sequence[str], *, why: str = "", path: str = "") -> tombstones.Tombstone | None:
-        """The tombstone of what says the same as these words, or had this path; None when nobody wants it gone.
-
-        With `why`, only tombstones for that reason count.
-        """
+    def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
+        """The tombstone of what says the same as these words; None when nobody wants it gone."""
         try:
             with self._open_root() as root, root.folder(HISTORY) as history:
-                return tombstones.match(tombstones.read(history, why), words, path)
+                return tombstones.match(tombstones.read(history), words)
         except OSError:
             return None
+
+    def doubted(self, words: Sequence[str], path: str) -> bool:
+        """Whether something of these words, or at this path, was removed before anybody vouched for it."""
+        try:
+            with self._open_root() as root, root.folder(HISTORY) as history:
+                return tombstones.doubted(history, words, path)
+        except OSError:
+            return False
 
     def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""

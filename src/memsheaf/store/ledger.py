@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from memsheaf.store import Version
 from memsheaf.store.state import State, line
@@ -59,6 +59,16 @@ class Ledger:
         with self.state.lock(NAME, wait=_WAIT):
             self.state.add(NAME, b"\n" + b"".join(lines), durably=False)
             if self._is_long:
+                self._read()
+                self._fold()
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Remove every line about these paths. Raises StoreFailed, Busy."""
+        gone = {self._prefix + path for path in paths}
+        with self.state.lock(NAME, wait=_WAIT):
+            self._read()
+            if any(path in gone for path, _ in self._known):
+                self._known = {key: None for key in self._known if key[0] not in gone}
                 self._fold()
 
     def _read(self) -> None:
@@ -71,7 +81,8 @@ class Ledger:
                     self._known, self._end = {}, 0
                 file.seek(self._end)
                 data = file.read()
-                self._inode, self._end = inode, file.tell()
+                data = data[: data.rfind(b"\n") + 1]  # a line that is being written is read the next time
+                self._inode, self._end = inode, self._end + len(data)
         except OSError:
             self._known, self._inode, self._end = {}, 0, 0
             return
@@ -86,8 +97,7 @@ class Ledger:
             self._is_long = len(self._known) > VERSIONS // 2 * len({path for path, _ in self._known})
 
     def _fold(self) -> None:
-        """Keep the last versions of each path. The caller holds the lock."""
-        self._read()
+        """Keep the last versions of each path that is known. The caller holds the lock."""
         kept: dict[str, list[Version]] = {}
         for path, version in self._known:
             kept.setdefault(path, []).append(version)

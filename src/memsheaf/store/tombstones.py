@@ -17,6 +17,9 @@ from memsheaf.values import NamedTuple
 
 NAME = "tombstones"
 LIMIT = 32 * 1024 * 1024
+DOUBTED = "unconfirmed"
+"""Why a tombstone stands for what was unconfirmed or shared when it was removed."""
+HALF = 0.5
 
 
 class Tombstone(NamedTuple):
@@ -75,15 +78,21 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
     return b"".join(map(_line, stones))
 
 
-def match(stones: Iterable[Tombstone], words: Sequence[str], path: str = "") -> Tombstone | None:
-    """The newest tombstone of something that says what these words say, or had this path."""
+def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
+    """The newest tombstone of something that says what these words say."""
     wanted, *others = _marks(words)
     found = None
     for stone in stones:
-        says_the_same = [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE
-        if says_the_same or (path and stone.path == path):
+        if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
             found = stone
     return found
+
+
+def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
+    """Whether something that says half of this, or had this path, was removed before anybody vouched for it."""
+    stones = list(read(history, DOUBTED))
+    wanted = prints(words) if stones else ()
+    return any(stone.path == path or likeness(stone.prints, wanted) >= HALF for stone in stones)
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
