@@ -240,7 +240,9 @@ class _Import:
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
                 data = memory.data if found is None or found.data != data else data
-                if not found or found.data != data:  # the header does not say who vouches for it here
+                if not self.root:
+                    keeper.refuse_context(memory.path, "import")
+                if memory.source == "user" and not (found and found.data == data):  # nobody can say that for you
                     memory = vouched(memory, None, "import")
                     data = memory.data
                 if found and found.data != data:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,15 +109,20 @@ def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str
     return root
 
 
-def standing(run: Callable[..., tuple[int, str, str]], **more: str) -> dict[str, object]:
+@pytest.fixture
+def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str, Any]]:
     """All that a person sees of a project, whichever folder it is in."""
     questions = {
         "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event", "--list"),
         "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "--show"), "inbox": ("inbox",),
         "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x"),
     }  # fmt: skip
-    said: dict[str, object] = {}
-    for what, words in questions.items():
-        answer = json.loads(run(*words, "--json", more=more)[1])
-        said[what] = {key: value for key, value in answer.items() if key not in ("root", "notices")}
-    return said
+
+    def standing(**more: str) -> dict[str, Any]:
+        answers = {what: json.loads(run(*words, "--json", more=more)[1]) for what, words in questions.items()}
+        return {
+            what: {key: value for key, value in answer.items() if key not in ("root", "notices")}
+            for what, answer in answers.items()
+        }
+
+    return standing

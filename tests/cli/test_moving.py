@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
+Standing = Callable[..., dict[str, Any]]
 Tree = Callable[[], dict[str, bytes]]
 FACT = "---\nname: N\ndescription: d\ntype: user\n---\nText.\n"
 
@@ -115,9 +115,9 @@ def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, e
 
 @pytest.mark.parametrize("name", ["out.zip", "out.tar", "out.tar.gz", "out", "the folder itself"])
 def test_a_project_travels_with_every_layer_and_its_history(
-    run: Run, project: Path, tmp_path: Path, name: str
+    run: Run, standing: Standing, project: Path, tmp_path: Path, name: str
 ) -> None:
-    before = standing(run)
+    before = standing()
     target = str(project) if name == "the folder itself" else str(tmp_path / name)
     if name != "the folder itself":
         assert run("export", target, "--history")[0] == 0
@@ -127,7 +127,7 @@ def test_a_project_travels_with_every_layer_and_its_history(
 
     assert code == 0
     assert "of their past came along" in out
-    after = standing(run, **other)
+    after = standing(**other)
     for what in ("task", "events", "notes", "diary"):
         assert after[what] == before[what], what
     assert paths(after) == paths(before)

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli.conftest import standing
 
 Run = Callable[..., tuple[int, str, str]]
+Standing = Callable[..., dict[str, Any]]
 Tree = Callable[[], dict[str, bytes]]
 FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "project")
 
@@ -75,20 +76,22 @@ def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dic
     assert listed.stdout.split() == [".memory/.gitignore", ".memory/project_fact.md"]
 
 
-def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(run: Run, project: Path) -> None:
-    before = standing(run)
+def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(
+    run: Run, standing: Standing, project: Path
+) -> None:
+    before = standing()
 
     code, out, err = run("init")
 
     assert (code, err) == (0, "")
     assert "with their history" in out
     assert not project.exists()
-    assert standing(run) == before
+    assert standing() == before
     assert run("undo")[0] == 0, "the journal came along"
     run("undo", json.loads(run("log", "--json")[1])["commits"][0]["id"])
 
     assert run("init", "--undo")[0] == 0
-    after = standing(run)
+    after = standing()
     assert not Path(".memory").exists()
     assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}
 
@@ -143,11 +146,11 @@ def test_init_names_what_it_cannot_merge_and_leaves_it(run: Run, project: Path) 
 
 @pytest.mark.parametrize("there", [False, True])
 def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
-    run: Run, project: Path, environment: dict[str, str], there: bool
+    run: Run, standing: Standing, project: Path, environment: dict[str, str], there: bool
 ) -> None:
     if there:
         Path(".memory").mkdir()
-    before = standing(run)
+    before = standing()
     command = [sys.executable, "-m", "memsheaf", "init"]
     places = (Path.cwd(), Path(environment["MEMSHEAF_HOME"]))
     kept, trace = (Path(environment["HOME"], name) for name in ("kept", "trace"))
@@ -170,7 +173,7 @@ def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
             assert [row["path"] for row in json.loads(run("list", "--json")[1])["memories"]]
         code, out, err = run("init")
         assert code == 0, (step, out, err)
-        after = standing(run)
+        after = standing()
         assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}, step
 
 
