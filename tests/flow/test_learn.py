@@ -177,7 +177,9 @@ def test_what_the_user_asks_for_again_after_a_forget_is_learned_again(id: str, s
 @pytest.mark.parametrize("ids", [True, False])
 def test_of_a_value_that_goes_and_comes_back_the_last_word_counts(ids: bool, at_once: bool, sheaf: Sheaf) -> None:
     for number, port in enumerate((8080, 9090, 8080)):
-        said = Message("user", f"Remember that the preview server listens on port {port}.", str(number) if ids else "")
+        said = Message(
+            "user", f"Remember that the preview server listens on port {port}.", str(number) if ids else ""
+        )
         assert sheaf.learn(Turn("c1", (said, Message("assistant", "Noted.", f"{number}a" if ids else ""))))
         if not at_once:
             sheaf.distil()

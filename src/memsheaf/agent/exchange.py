@@ -8,8 +8,8 @@ from memsheaf.agent.events import Ended, Event, Noted, Recalled
 from memsheaf.agent.fitting import size
 from memsheaf.agent.steps import Bill, Steps
 from memsheaf.errors import MemsheafError, Refused, StoreFailed
-from memsheaf.flow.recall import Recall
 from memsheaf.flow.ignore import is_private
+from memsheaf.flow.recall import Recall
 from memsheaf.flow.turns import Message, Turn
 from memsheaf.llm.talk import Said
 from memsheaf.tools import READING
