@@ -342,9 +342,10 @@ def _place(turns: Sequence[Turn], numbers: object) -> str:
 def _trusted(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> list[Proposal]:
     """What a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
-    Most of the content must be in the user's own words; what nobody said counts for nobody. Where those may be pasted,
-    a person is asked. Name and description count, too, as they stand in the catalog: a number that only a tool gave, or
-    many words of others, make it unconfirmed. What a message holds besides the user's words is as good as a tool's.
+    Most of the content must be in the user's own words; what nobody said counts for nobody. Where those may be
+    pasted, a person is asked. Name and description count, too, as they stand in the catalog: a number that only a
+    tool gave, or many words of others, make it unconfirmed. What a message holds besides the user's words is as good
+    as a tool's.
     """
     listened = [heard(text) for text in _texts(turns, "user")]
     sure, perhaps = (_stems(*(each.own(sure=sure) for each in listened)) for sure in (True, False))

@@ -45,9 +45,10 @@ STEMS = {
 # The same for what is not to be kept.
 UNKEPT = (
     "record", "between", "keep", "store", "save", "note", "remember", "memor", "log ", "learn ", "write", "forget",
-    "confiden", "unter uns", "nicht", "speicher", "notier", "schreib", "vertraulich", "behalt", "entre no", "entre tu",
-    "ne ", "garde", "no guard", "no re", "no ap", "no an", "no mem", "no lo", "extraof", "记", "記", "存", "私下", "悄悄",
-    "保密", "外传", "你知我知", "之间", "オフレコ", "ここだけ", "ないで", "内緒", "秘密",
+    "confiden", "unter uns", "nicht", "speicher", "notier", "schreib", "vertraulich", "behalt", "entre no",
+    "entre tu", "ne ", "garde", "no guard", "no re", "no ap", "no an", "no mem", "no lo", "extraof",
+    "记", "記", "存", "私下", "悄悄", "保密", "外传", "你知我知", "之间",
+    "オフレコ", "ここだけ", "ないで", "内緒", "秘密",
 )  # fmt: skip
 
 # These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the

@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 
 from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.flow.known import Known, digest, settle
@@ -83,6 +82,8 @@ class Inbox:
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
         self._clock = clock
+        self._ahead: dict[int, _Entry] = {}  # read already, to be handed out next
+        self._listed: list[int] = []  # numbers behind those, as they were when the folder was last listed
 
     def append(self, turn: Turn) -> bool:
         """Keep a turn that just ended, durably; False when nothing in it is new. Raises StoreFailed, Busy.
@@ -109,21 +110,27 @@ class Inbox:
 
         One turn at least, which may be a little longer. Raises StoreFailed, Busy.
         """
-        if not self._state.names():
+        if not os.path.isdir(self._state.folder):
             return Batch()
         with self._locked():
             cursor = self._swept()
             found = [(number, entry) for number in cursor.open if (entry := self._entry(number))]
             tries = cursor.tries + 1 if found else 1
-            found = found or self._next(most)
+            found = found or self._next(most, cursor.done)
             numbers = tuple(number for number, _ in found)
             if found or cursor.open:
                 self._save(cursor._replace(open=numbers, tries=tries if found else 0))
         if not found:
             return Batch()
-        keys = [key for _, entry in found for key in entry.keys]
         turns = tuple(entry.turn for _, entry in found)
-        return Batch(digest("batch", *keys), turns[0].conversation, turns, tries, numbers)
+        return Batch(_identity(entry for _, entry in found), turns[0].conversation, turns, tries, numbers)
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether a batch that was handed out is still what it was: nobody erased from it meanwhile."""
+        entries = [self._entry(number) for number in batch.numbers]
+        return batch.id == _identity(entry for entry in entries if entry) and batch.turns == tuple(
+            entry.turn for entry in entries if entry
+        )
 
     def done(self, batch: Batch) -> None:
         """Go on behind a batch, for good, and remove what was said in it. Raises StoreFailed, Busy."""
@@ -184,6 +191,7 @@ class Inbox:
         with self._locked():
             settle(self._state)
             self._swept()
+            self._state.tidy(self._clock(), of=_MINE)
             for number in self._numbers():
                 entry = self._entry(number)
                 if entry is None:
@@ -285,12 +293,22 @@ class Inbox:
 
     # handing out
 
-    def _next(self, most: int) -> list[tuple[int, _Entry]]:
-        """The oldest turn, and those of the same conversation for which there is room."""
+    def _next(self, most: int, done: Sequence[int]) -> list[tuple[int, _Entry]]:
+        """The oldest turn, and those of the same conversation for which there is room.
+
+        The folder is listed when all that was listed before is read, and each turn is read ahead once: what is handed
+        out is read again, as somebody may have erased from it.
+        """
+        for number in done:
+            self._ahead.pop(number, None)
         found: list[tuple[int, _Entry]] = []
         room = most
-        for number, entry in islice(self._entries(), LOOK_AHEAD):
-            if found and entry.turn.conversation != found[0][1].turn.conversation:
+        for number in self._looked_at(done):
+            if found and self._ahead[number].turn.conversation != found[0][1].turn.conversation:
+                continue
+            entry = self._entry(number)
+            if entry is None:
+                del self._ahead[number]
                 continue
             room -= _size(entry.turn.messages)
             if found and room < 0:
@@ -298,12 +316,22 @@ class Inbox:
             found.append((number, entry))
         return found
 
+    def _looked_at(self, done: Sequence[int]) -> list[int]:
+        """The numbers of the turns that come next, as many as are looked at."""
+        if not self._listed and len(self._ahead) < LOOK_AHEAD:
+            self._state.tidy(self._clock(), of=_MINE)
+            self._listed = [number for number in self._numbers() if number not in {*self._ahead, *done}][::-1]
+        while self._listed and len(self._ahead) < LOOK_AHEAD:
+            number = self._listed.pop()
+            if entry := self._entry(number):
+                self._ahead[number] = entry
+        return sorted(self._ahead)
+
     def _swept(self) -> _Cursor:
         """The cursor, once all that is done is gone from the disk. The caller holds the lock."""
         cursor = self._cursor()
         for number in cursor.done:
             self._state.remove(_name(number))
-        self._state.tidy(self._clock(), of=_MINE)
         return cursor
 
     def _cursor(self) -> _Cursor:
@@ -335,6 +363,11 @@ class Inbox:
         turn = entry.turn
         record = {**turn._asdict(), "messages": [list(one) for one in turn.messages], "keys": list(entry.keys)}
         self._state.save(_name(number), record)
+
+
+def _identity(entries: Iterable[_Entry]) -> str:
+    """What a batch is called, from its messages."""
+    return digest("batch", *(key for entry in entries for key in entry.keys))
 
 
 def _name(number: int) -> str:

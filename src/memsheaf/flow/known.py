@@ -1,7 +1,8 @@
 """Which messages the inbox has had: a file of digests, so that what a host tells again is not read again.
 
 A line holds the digest of a message, or `@` and the digests of a conversation and of its latest turn, or `#` and the
-number of the last turn that was put in place before it was written. Lines are added without a flush: what a power cut takes of them can be told from the turns that wait.
+number of the last turn that was put in place before it was written. Lines are added without a flush: what a power cut
+takes of them can be told from the turns that wait.
 """
 
 from __future__ import annotations

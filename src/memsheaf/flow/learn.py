@@ -174,17 +174,19 @@ class Learner:
         self._state.tidy(self._clock())
         if self._reads_log:
             self.daily.hand_over()
+        left = self.inbox.left()
         while (batch := self.inbox.pending()).turns:
-            left = self.inbox.left()
+            left = max(left, len(batch.turns))
             if progress:
                 progress(done.turns, done.turns + left)
             try:
                 verdicts = self._one(batch, model, deadline)
             except ModelFailed as error:
-                return done._replace(left=left, problem=str(error))
+                return done._replace(left=self.inbox.left(), problem=str(error))
             if verdicts is None:
                 continue
             self.inbox.done(batch)
+            left -= len(batch.turns)
             done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
         if progress and done.turns:
             progress(done.turns, done.turns)
@@ -196,7 +198,7 @@ class Learner:
         if batch.tries > 1 and "" in self._saved_in(why):
             return []  # it was saved, and then something kept us from saying so
         proposals = self._proposed(batch, model, deadline)
-        if self.inbox.pending().id != batch.id:
+        if not self.inbox.holds(batch):
             return None
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         done: list[Verdict] = []

@@ -1,9 +1,9 @@
 """Which part of a message the user says, and which part somebody else wrote: a mail, a log, a chat, a page.
 
-What is fenced, quoted or set apart line by line is known by its marks (`guard/spoken.py`). The rest of a paste has no
-end that could be seen, so all that follows one of these is somebody else's: an introduction ("reply to this mail", "Bob
-says:", a line that ends in a colon), a salutation, a header, or the first line of a record or a program's text. Where
-nothing introduces it, shape decides whether a person is to be asked: a signature, several paragraphs, much text.
+What is fenced, quoted or set apart line by line is known by its marks (`guard/spoken.py`). The rest of a paste has
+no end that could be seen, so all that follows one of these is somebody else's: an introduction ("reply to this mail",
+"Bob says:", a line that ends in a colon), a salutation, a header, or the first line of a record or a program's text.
+Where nothing introduces it, shape decides whether a person is asked: a signature, several paragraphs, much text.
 
 The words are in `prompts/phrases.md`: *as text*, *points*, *dictates*, *greets*, *formal*, *closes*.
 """
@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 from memsheaf.flow.wording import any_of, compiled
 from memsheaf.guard.spoken import SHOWN, spoken
@@ -38,7 +39,7 @@ _SHOWN_LINES = (
 )
 _RECORD = (
     r"\W*(?:from|subject|betreff|asunto|objet|发件人|主题|件名|差出人)\s*[:：]\s*\S"
-    r"|-{3,} ?\w|\{\s*$|\[\s*\{|\[\s*$|\"[\w-]+\"\s*:|</?[a-z!][^>]*>|diff --git |@@ |--- a/|\+\+\+ b/|index [0-9a-f]{7}"
+    r"|-{3,} ?\w|\{\s*$|\[\s*\{|\[\s*$|\"[\w-]+\"\s*:|</?[a-z!][^>]*>|diff --git |@@ |--- a/|\+\+\+ b/"
     r"|Traceback|\s+at \S+\(|\w+(?:\.\w+)*(?:Error|Exception):|Exception in|#!|BEGIN:"
     r"|[^\n.!?]{1,60}\bago\b\W*$"
     r"|\S+(?: \S+){0,3}(?:\s{2,}|\s*[—–|·•,]\s*|\s+[\[(])(?:(?:today|yesterday) at )?\d\d?[:h.]\d\d\b"
@@ -52,7 +53,11 @@ _FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：]\s+\S"
 _ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
 _BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
 _ALONE = r"\s*(?:[^\W\d_]+\.?\s?){1,3}[,，]\s*$"
-_NAMED = r"\s*(?:hi|hey|hello|hallo|bonjour|salut|hola)\s+(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)\w+(?: \w+)?\s*[,!.\n-]"
+_NAMED = (
+    r"\s*(?:hi|hey|hello|hallo|bonjour|salut|hola)\s+"
+    r"(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
+    r"\w+(?: \w+)?\s*[,!.\n-]"
+)
 _SIGNED = (
     r"(?:^|\n)\s*(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
     r"|(?:^|\n)\s*(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]+\s?){1,3})[,，]\s*\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
@@ -164,7 +169,7 @@ def _listed(lines: list[_Line], end: int) -> Iterator[int]:
 def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
     """The paragraphs of what is the user's, each with what speaks against it."""
     borders = [0, *(match.end() for match in re.finditer(r"\n[^\S\n]*\n", own)), len(own)]
-    spans = [(start, end) for start, end in zip(borders, borders[1:], strict=False) if start < end]
+    spans = [(start, end) for start, end in pairwise(borders) if start < end]
     full = [span for span in spans if not _courtesy().fullmatch(own[slice(*span)])]
     doubt = PASTED if len(full) > 1 or len(own.replace(SHOWN, "")) > LONG else ""
     pointed = _pointed(own)
@@ -204,7 +209,7 @@ def _is_odd(text: str, lines: list[_Line]) -> bool:
     said = [line.text for line in lines]
     if not said:
         return False
-    pairs = list(zip(said, said[1:], strict=False))
+    pairs = list(pairwise(said))
     return (
         bool(_formal().match(said[0]) or compiled(_NAMED).match(f"{said[0]}\n") or re.match(_SHOUTED, said[0]))
         or bool(pairs and (re.match(_ALONE, said[0]) or re.match(_HEADING, said[0])))
