@@ -22,7 +22,6 @@ from pathlib import Path
 from benchmarks.measure import measure
 from benchmarks.memories import memory
 from memsheaf.config import Settings
-from memsheaf.memory import compose
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
@@ -41,12 +40,10 @@ def write(root: str, commits: int, days: float) -> None:
     texts: dict[str, bytes | None] = {}
     lines: list[bytes] = []
     segment, size, begun = 1, 0, time.time() - 60 - days * DAY
+    made = [memory(number) for number in range(MEMORIES)]
     for number in range(commits):
-        made = memory(number % MEMORIES)
-        path = f"{made.kind}_memory-{number % MEMORIES}.md"
-        body = f"{made.content}\n\nRevision {number // MEMORIES}.\n"
-        header = {"name": made.name, "description": made.description, "kind": made.kind}
-        new = compose(**header, body=body, created="2026-01-01", updated="2026-01-01", source="user").data
+        one = made[number % MEMORIES]
+        path, new = one.file, f"{one.text}Revision {number // MEMORIES}.\n".encode()
         old = texts.get(path)
         step = Revision(path, version_of(old), version_of(new), old, new)
         at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(begun + number * days * DAY / commits))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.doctor import NETWORK, examine, file_system
+from memsheaf.doctor import NETWORK, disk, examine, file_system, free_bytes
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
@@ -177,3 +177,10 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(path: str, kind:
 def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:
     assert file_system("/var/x", str(tmp_path / "absent")) == ""
     assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK
+
+
+def test_a_disk_that_is_full_or_nearly_so_is_told(tmp_path: Path) -> None:
+    assert [(one.level, one.path) for one in disk("/place", 4096)] == [("error", "/place")]
+    assert [one.level for one in disk("/place", 50 << 20)] == ["warning"]
+    assert list(disk("/place", 1 << 40)) == []
+    assert free_bytes(str(tmp_path)) > 0

@@ -21,6 +21,10 @@ from memsheaf.values import NamedTuple
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
 
 
+FULL, NEARLY_FULL = 8 << 20, 100 << 20
+"""Bytes: with fewer free, the next save may fail; and soon may."""
+
+
 class Finding(NamedTuple):
     """One thing to know. `level` is `error` (something does not work), `warning` or `info`."""
 
@@ -66,8 +70,26 @@ def _place(sheaf: Sheaf) -> Iterator[Finding]:
         )
     if not os.access(sheaf.root, os.W_OK):
         yield Finding("error", sheaf.root, "this user may not write here", "check the owner and mode of the folder")
+    yield from disk(sheaf.root, free_bytes(sheaf.root))
     if os.name == "posix" and os.stat(sheaf.root).st_mode & 0o002:
         yield Finding("warning", sheaf.root, "everybody may write here", f"chmod o-w '{sheaf.root}'")
+
+
+def free_bytes(path: str) -> int:
+    """How many bytes this user may still write where a path is."""
+    from shutil import disk_usage
+
+    return disk_usage(path).free
+
+
+def disk(path: str, free: int) -> Iterator[Finding]:
+    """What is to be said about so many free bytes."""
+    if free < FULL:
+        yield Finding(
+            "error", path, f"the disk is full: {free:,} bytes are free", "make room; until then nothing is saved"
+        )
+    elif free < NEARLY_FULL:
+        yield Finding("warning", path, f"the disk is nearly full: {free >> 20:,} MiB are free", "make room soon")
 
 
 def _journal(sheaf: Sheaf) -> Iterator[Finding]:

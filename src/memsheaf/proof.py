@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import re
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
-from memsheaf.store.journal import decode
+from memsheaf.store.journal import CHANGED, KEPT
 from memsheaf.tree import remains
 from memsheaf.values import NamedTuple
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
+_STEPS = re.compile(CHANGED.pattern + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
 NESTED = ("tasks", "sessions")
 """Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""
 
@@ -45,53 +49,57 @@ class Proof(NamedTuple):
 
 
 def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str = "") -> Proof:
-    """Read every file under `root` and each of `others`, and look for the erased memory in them.
+    """Read every file under `root` and each of `others` once, and look for the erased memory in them.
 
     When the root lies in a `checkout`, the objects of git are searched, too.
     """
     left: list[str] = []
-    found: dict[str, bytes] = {}
-    for place in [*_files(root), *others]:
+    elsewhere: set[str] = set()
+    count = size = 0
+    pieces = _pieces(erased)
+    common: set[bytes] = set()
+    places = sorted({*_files(root), *others})
+
+    def read(place: str) -> bytes:
+        nonlocal count, size
         try:
             with open(place, "rb") as file:
-                found[place] = file.read()
+                data = file.read()
         except FileNotFoundError:
-            continue
+            return b""
         except OSError:
             left.append(f"{os.path.relpath(place, root)} (cannot be read)")
-    memories = {place: data for place, data in found.items() if _is_memory(os.path.relpath(place, root))}
-    pieces = _pieces(erased)
-    elsewhere = {os.path.relpath(place, root) for place, data in memories.items() if _holds(data, pieces)}
-    # what another memory says as well is no trace of this one
-    telling = {piece for piece in pieces if not any(piece in data for data in memories.values())}
-    if any(place.endswith(".vectors") for place in found):
-        telling |= _keys((name, text) for name in erased.names for text in erased.texts)
-        telling -= _keys((os.path.relpath(place, root), data) for place, data in memories.items())
-    for place, data in found.items():
-        name = os.path.relpath(place, root)
-        if place.endswith(".jsonl"):
-            for number, line in enumerate(data.split(b"\n"), 1):
-                others = _others_in_journal(line, telling)
-                if _in_journal(line, erased, telling) or (others and _is_reserved(name)):
-                    left.append(f"{name}:{number}")
-                elsewhere |= set() if _is_reserved(name) else others
-        elif place not in memories and _holds(data, telling):
+            return b""
+        count, size = count + 1, size + len(data)
+        return data
+
+    def name_of(place: str) -> str:
+        return os.path.relpath(place, root)
+
+    memories = [place for place in places if _is_memory(name_of(place))]
+    for place in memories:
+        data = read(place)
+        if found := {piece for piece in pieces if piece in data}:
+            common |= found  # what another memory says as well is no trace of this one
+            elsewhere.add(name_of(place))
+    telling = pieces - common
+    for place in sorted({*places} - {*memories}):
+        name, data = name_of(place), read(place)
+        if place.endswith((".jsonl", f"{os.sep}{KEPT}")):
+            found, near = _in_journal(data, erased, telling)
+            left += [f"{name}:{number}" for number in (sorted({*found, *near}) if _is_reserved(name) else found)]
+            elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
+        elif _holds(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
             left.append(name)
     for place in _nested(root):
-        try:
-            with open(place, "rb") as file:
-                found[place] = file.read()
-        except OSError:
-            continue
-        if _holds(found[place], telling):
-            elsewhere.add(os.path.relpath(place, root))
-    size = sum(map(len, found.values()))
+        if _holds(read(place), telling):
+            elsewhere.add(name_of(place))
     git = remains(checkout, root, telling) if checkout else []
     return Proof(
         erased.path,
         erased.names,
         len(erased.versions),
-        len(found),
+        count,
         size,
         tuple(left),
         tuple(sorted(elsewhere)),
@@ -113,6 +121,15 @@ def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
         "git push --force --all && git push --force --tags   # and everybody who has a clone makes it anew",
         "If it was a secret, change it where it is in use: whoever had a copy has it still.",
     )
+
+
+def _has_vector(data: bytes, root: str, erased: Erased, memories: Iterable[str]) -> bool:
+    """Whether a file of vectors has one of an erased text that no memory has as well."""
+    found = {key for key in _keys((name, text) for name in erased.names for text in erased.texts) if key in data}
+    for place in memories if found else ():
+        with suppress(OSError), open(place, "rb") as file:
+            found -= _keys([(os.path.relpath(place, root), file.read())])
+    return bool(found)
 
 
 def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
@@ -147,19 +164,35 @@ def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
     return any(piece in data for piece in pieces)
 
 
-def _in_journal(line: bytes, erased: Erased, pieces: set[bytes]) -> bool:
-    commit = decode(line)
-    if commit is None:
-        return _holds(line, pieces)
-    versions = {version for step in commit.revisions for version in (step.before, step.after)}
-    return bool(versions & set(erased.versions)) or any(step.path in erased.names for step in commit.revisions)
+def _in_journal(data: bytes, erased: Erased, pieces: set[bytes]) -> tuple[list[int], dict[int, set[str]]]:
+    """The lines of a journal that tell of the erased memory; and those in which others say the same words."""
+    names = {json.dumps(name, ensure_ascii=False).encode() for name in erased.names}
+    versions = {version.encode() for version in erased.versions}
+    found: list[int] = []
+    near: dict[int, set[str]] = {}
+    named = any(path in names or versions & {before, after} for path, before, after in _STEPS.findall(data))
+    held = [piece for piece in pieces if piece in data]
+    for number, line in enumerate(data.split(b"\n") if named or held else (), 1):
+        steps = _STEPS.findall(line)
+        if any(path in names or versions & {before, after} for path, before, after in steps):
+            found.append(number)
+        if not _holds(line, held):
+            continue
+        if not steps:
+            found.append(number)
+        elif others := {path for path, text in _texts(line) if _holds(text, held)}:
+            near[number] = others
+    return found, near
 
 
-def _others_in_journal(line: bytes, pieces: set[bytes]) -> set[str]:
-    """Other memories whose journalled texts say the same words."""
-    commit = decode(line)
-    steps = commit.revisions if commit else ()
-    return {step.path for step in steps if _holds((step.old or b"") + b"\n" + (step.new or b""), pieces)}
+def _texts(line: bytes) -> Iterator[tuple[str, bytes]]:
+    """The paths of a line of the journal, each with all that is said of it."""
+    starts = [found.start() for found in _STEPS.finditer(line)]
+    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
+        with suppress(ValueError):
+            shape, _ = json.JSONDecoder().raw_decode(line[start:end].decode("utf-8", "replace"))
+            said = [a2b_base64(text) if key.endswith("64") else text.encode() for key, text in shape.items()]
+            yield shape["path"], b"\n".join(said[3:])
 
 
 def _is_memory(name: str) -> bool:

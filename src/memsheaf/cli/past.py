@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memsheaf.store import Commit, Revision
 
 SHORT = 12
+NEAR = 20  # so many memories that say the same are named
 
 
 @takes(
@@ -187,7 +188,9 @@ def _proof(proof: Proof) -> Iterator[str]:
         yield from (f"  {line}" for line in proof.remedy)
     if proof.elsewhere:
         yield "Other memories say some of the same words; they were not touched:"
-        yield from (f"  {place}" for place in proof.elsewhere)
+        yield from (f"  {place}" for place in proof.elsewhere[:NEAR])
+    if len(proof.elsewhere) > NEAR:
+        yield f"  and {len(proof.elsewhere) - NEAR:,} more (--json names all)"
 
 
 def _commit_json(commit: Commit) -> dict[str, object]:

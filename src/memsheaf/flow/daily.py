@@ -201,7 +201,9 @@ class DailyLog:
         """
         if not self._is_there():
             return 0
-        self._pages.adopt(None)  # what a person took out by hand is then not the last that the journal knows
+        # what a person took out by hand is then not the last that the journal knows
+        self._pages.adopt(None)
+        self._pages.adopt([page.path for page in self._listed()])
         dropped = sum(self._purged(path, keep) for path, _, _ in self._listed())
         FolderStore(self.root, clock=self._clock, wait=PATIENCE, retention_days=_NEVER).prune()
         return dropped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from memsheaf.guard.duplicates import LIKE, words
 from memsheaf.memory import Memory, parse
@@ -27,8 +28,15 @@ def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
     >>> keep("Please remember: use tabs."), keep("The team will use browser tabs, and Maria owns the migration.")
     (False, True)
     """
-    erased = [parse("", text) for text in texts]
-    lines = {_bare(line) for one in erased for line in _lines(one)} - {""}
+    given = frozenset(texts)
+    return lambda text: _judge(given)(text)  # most erasures meet no text to judge
+
+
+@lru_cache(maxsize=1)
+def _judge(texts: frozenset[bytes]) -> Callable[[str], bool]:
+    erased = [parse("", text) for text in sorted(texts)]
+    # versions of one memory have most of their lines in common
+    lines = {_bare(re.sub(_LABEL, "", line)) for line in {line for one in erased for line in _lines(one)}} - {""}
     pieces = {line for line in lines if len(words(line)) >= ANYWHERE}
     anywhere = re.compile("|".join(rf"(?<!\w){re.escape(piece)}(?!\w)" for piece in sorted(pieces)) or "(?!)")
     told = [frozenset(words(_even(one.body))) for one in erased]
@@ -82,7 +90,7 @@ def _has_most(text: str, telling: Sequence[str], count: int) -> bool:
 def _lines(memory: Memory) -> list[str]:
     """What a memory says line by line, without what only shapes a text: fences, headings, labels."""
     body = [line for line in memory.body.split("\n") if not line.lstrip().startswith(("```", "~~~", "#", "|--"))]
-    return [*(re.sub(_LABEL, "", line) for line in body), memory.name, memory.description]
+    return [*body, memory.name, memory.description]
 
 
 def _is_said(one: frozenset[str], every: frozenset[str], sentences: Sequence[frozenset[str]]) -> bool:

@@ -369,7 +369,8 @@ class Index:
         from memsheaf.index.vectors import key_of, passages
 
         base = base_of(self._database)
-        keys = {key_of(one) for name in names for text in texts for one in passages(parse(name, text))}
+        told = [parse(name, text) for name in names for text in texts] if places.files(base) else []
+        keys = {key_of(one) for memory in told for one in passages(memory)}
         with self._guard:
             caches.remove(caches.of_other_versions(self._database))
             try:

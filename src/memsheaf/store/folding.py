@@ -3,7 +3,7 @@
 - `archive-*.jsonl` has the commits of segments that are past retention, without their texts. The lines of each end
   with `{"folded": 12}`. A segment that is still there itself counts, and not what an archive says of it.
 - `kept` has each path as the last archived commit left it, with its text until that was retired before the cutoff.
-- `heads` has the version of each path as a sealed segment left it, and ends with `{"through": 12}`.
+- `heads` has the version of each path as a sealed segment left it. Both end with that segment: `{"through": 12}`.
 
 They are made without the lock, from files that only a holder of the lock changes, and are put in place under it if
 none of those has changed meanwhile: the lock is held for a few renames. Losing `heads` costs a look at all segments.
@@ -24,6 +24,7 @@ from memsheaf.store.journal import (
     HEADS,
     KEPT,
     SEGMENT_BYTES,
+    THROUGH,
     Journal,
     Texts,
     archive_name,
@@ -79,24 +80,24 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
         return None
     names = [segment_name(number) for number in old]
     archive = archive_name((journal.segments("archive") or [min(old)])[-1])
-    if len(journal.data(archive)) >= ARCHIVE_BYTES:
-        archive = archive_name(min(old))
+    parts = dict(chunks(journal.data(archive)))
+    if len(journal.data(archive)) >= ARCHIVE_BYTES and old.keys().isdisjoint(parts):
+        archive, parts = archive_name(min(old)), {}
     read = _stamps(history, [KEPT, archive, *names])
-    # a crash may have come before the segments were removed
-    parts = [chunk for chunk in chunks(journal.data(archive)) if chunk[0] not in old]
     kept = {_path_of(line): line for line in journal.data(KEPT).splitlines(keepends=True)}
+    found = THROUGH.fullmatch(kept.pop("", b""))
+    done = int(found[1]) if found else 0  # more than that, if a crash came before the segments were removed
     dropped = 0
     for number, data in old.items():
-        lines, steps = _without_texts(data)
-        parts.append((number, lines))
-        for step in steps:
+        parts[number], steps = _without_texts(data)
+        for step in steps if number > done else ():
             dropped += step.old is not None
             kept.pop(step.path, None)
             if step.after != ABSENT:
                 kept[step.path] = encode_head(step.path, step.after, step.new)
-    joined = (b"".join(line + b"\n" for line in lines) + b'{"folded": %d}\n' % number for number, lines in parts)
-    drafts = {KEPT: _draft(journal, kept.values()), archive: _draft(journal, joined)}
-    return Plan(drafts, names, read, dropped)
+    joined = (b"\n".join([*parts[number], b'{"folded": %d}\n' % number]) for number in sorted(parts))
+    lines = [*kept.values(), b'{"through": %d}\n' % max(done, *old)]
+    return Plan({KEPT: _draft(journal, lines), archive: _draft(journal, joined)}, names, read, dropped)
 
 
 def put_in_place(history: Folder, plan: Plan) -> bool:

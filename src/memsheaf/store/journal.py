@@ -47,7 +47,7 @@ _STEP = re.compile(
     CHANGED.pattern + rb', "before": "[0-9a-f]*", "after": "([0-9a-f]*)"(?:, "segment": ([0-9]{1,9}))?'
 )
 _COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
-_THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
+THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
 _FILE = re.compile(r"(journal|archive)-([0-9]{6,9})\.jsonl")
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
@@ -343,27 +343,46 @@ class Journal:
 
     def _finished(self, needle: bytes) -> Iterator[tuple[bytes, Texts]]:
         """The lines of finished commits that hold `needle`, newest first, and the texts of their segment."""
-        segments, read = self.segments(), set()
-        for segment in reversed(segments):
+        read: set[int] = set()
+
+        def lines_of(segment: int) -> Iterator[tuple[bytes, Texts]]:
             data = self.data(_name(segment))
+            lines = data.split(b"\n")[:-1] if needle in data else []
+            texts = Texts(lines)
             if data:
                 read.add(segment)
-            if needle not in data:
-                continue
-            lines = data.split(b"\n")[:-1]
-            texts = Texts(lines)
-            newest = segment == segments[-1]
             done: set[bytes] = set()
             for line in reversed(lines):
-                if newest and (mark := _DONE.fullmatch(line + b"\n")):
+                if segment == self.segment and (mark := _DONE.fullmatch(line + b"\n")):
                     done.add(mark[1])
-                elif needle in line and (found := _COMMIT.match(line)) and (not newest or found[1] in done):
+                elif needle not in line or not (found := _COMMIT.match(line)):
+                    continue
+                elif segment != self.segment or found[1] in done:
                     yield line, texts
-        for number in reversed(self.segments("archive")):
+
+        segments, archives = self.segments(), self.segments("archive")
+        folded = self._folded(archives[-1]) if archives else 0
+        while segments and segments[-1] > folded:
+            yield from lines_of(segments.pop())
+        for number in reversed(archives):
             data = self.data(archive_name(number))
-            for folded, lines in reversed(chunks(data)) if needle in data else ():
-                if folded not in read:
+            for chunk, lines in reversed(chunks(data)) if segments or needle in data else ():
+                while segments and segments[-1] >= chunk:  # a crash came before they were removed
+                    yield from lines_of(segments.pop())
+                if chunk not in read:
                     yield from ((line, Texts(())) for line in reversed(lines) if needle in line)
+        for segment in reversed(segments):
+            yield from lines_of(segment)
+
+    def _folded(self, archive: int) -> int:
+        """The last segment in an archive."""
+        fd = self._folder.open_file(archive_name(archive), READ)
+        try:
+            os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
+            found = _FOLDED.findall(os.read(fd, _TAIL))
+        finally:
+            os.close(fd)
+        return int(found[-1]) if found else 0
 
     def heads(self, paths: Collection[str] | None = None, *, last: int = 0) -> dict[str, Head]:
         """Where the journal left every path that it knows, or these; a path that was removed has none.
@@ -398,12 +417,13 @@ class Journal:
         return b"\n".join(line for line in lines if (found := _COMMIT.match(line)) and found[1] in done)
 
     def checkpoint(self) -> tuple[int, bytes]:
-        """The last segment that `heads` was made from, and its lines; without it, what is kept of the archived."""
-        data = self.data(HEADS)
-        found = _THROUGH.fullmatch(data, data.rfind(b"\n", 0, -1) + 1)
-        if found and int(found[1]) < self.segment:
-            return int(found[1]), data
-        return 0, self.data(KEPT)
+        """The last segment that `heads` was made from, and its lines; without it, those of what is kept."""
+        for name in (HEADS, KEPT):
+            data = self.data(name)
+            found = THROUGH.fullmatch(data, data.rfind(b"\n", 0, -1) + 1)
+            if found and int(found[1]) < self.segment:
+                return int(found[1]), data
+        return 0, b""
 
     def last_step(self, path: str, head: Head) -> Revision | None:
         """The last finished step of a path: from where `head` says that it is, or else from wherever it is."""

@@ -178,6 +178,6 @@ def _picked(choice: str, files: Sequence[str]) -> list[str]:
         return list(files) if len(files) == 1 else []
     if choice == "last":
         return list(files[-1:])
-    if choice.isdigit():
+    if choice.isdecimal():
         return list(files[int(choice) - 1 : int(choice)])
     return [file for file in files if file == choice]
