@@ -159,7 +159,8 @@ SECOND: list[Reply | Callable[[Asked], Reply]] = [
     second,
     read,
     call(
-        "memory_insert", {"filename": "user:user_prefers-typescript.md", "line": 1, "text": "Dark theme in all editors."}
+        "memory_insert",
+        {"filename": "user:user_prefers-typescript.md", "line": 1, "text": "Dark theme in all editors."},
     ),
     say("Added."),
     call("memory_delete", {"filename": "project_auth-on-postgresql.md"}),
@@ -175,7 +176,9 @@ MADE = "def main():\n\tprint('hello')\n"
 
 
 def tabbed(asked: Asked) -> Reply:
-    assert "[Prefers tabs](user:user_prefers-tabs.md)" in asked.text  # told beside the message, or in the system prompt
+    assert (
+        "[Prefers tabs](user:user_prefers-tabs.md)" in asked.text
+    )  # told beside the message, or in the system prompt
     return call("write", {"path": "test.py", "content": MADE})
 
 

@@ -154,7 +154,9 @@ def test_the_settings_decide_where_nothing_is_said(run: Run, tabs: str, environm
 
 def test_home_and_project_can_be_put_elsewhere_for_one_call(run: Run, tabs: str, tmp_path: Path) -> None:
     assert run("list", "--home", str(tmp_path / "other"))[1] == ""
-    assert run("--project", str(tmp_path / "kept"), "add", "X", "x", "--description", "x", "--type", "project")[0] == 0
+    assert (
+        run("--project", str(tmp_path / "kept"), "add", "X", "x", "--description", "x", "--type", "project")[0] == 0
+    )
     assert (tmp_path / "kept" / "project_x.md").exists()
 
 

@@ -160,17 +160,19 @@ def test_one_scope_is_served_when_it_is_named(world: World) -> None:
         assert "Nothing found" in tools.call("memory_search", {"query": "tabs or spaces?"})
         answer = tools.call("memory_write", {**_TABS, "content": "The reviewer looks at tabs."})
         assert answer == "Memory saved: user_prefers-tabs.md"
-        assert "not found" in tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"}) or "not allowed" in (
-            tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"})
-        )
+        assert "is not allowed" in tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"})
 
 
 _TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
 
 
 def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world: World) -> None:
-    world.run("a", "add", "Prefers tabs", "Use tabs, not spaces.", "--type", "user", "--description", "Tabs or spaces")
-    world.run("b", "add", "Spaces in names", "File names have no spaces.", "--type", "project", "--description", "Names")
+    world.run(
+        "a", "add", "Prefers tabs", "Use tabs, not spaces.", "--type", "user", "--description", "Tabs or spaces"
+    )
+    world.run(
+        "b", "add", "Spaces in names", "File names have no spaces.", "--type", "project", "--description", "Names"
+    )
 
     recalled = json.loads(world.run("b", "recall", "tabs or spaces?", "--json")[1])
     found = json.loads(world.run("b", "search", "tabs", "spaces", "--json")[1])
@@ -284,7 +286,9 @@ def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Layers) 
     layers.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
     tools = Tools(layers)
 
-    missed = tools.answer("memory_update", {"filename": "user:user_prefers-tabs.md", "old_text": "x", "new_text": "y"})
+    missed = tools.answer(
+        "memory_update", {"filename": "user:user_prefers-tabs.md", "old_text": "x", "new_text": "y"}
+    )
     unseen = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
     again = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
 
@@ -322,14 +326,15 @@ def turn(text: str, conversation: str = "c") -> Turn:
 def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) -> None:
     with world.layers("a") as layers:
         layers.learn(turn("Remember that I use port 8080 for the proxy on my laptop."))
-        layers.distil()
-        before = [row.path for row in layers.list()]
+        (saved,) = layers.distil().of("saved")
     with world.layers("b") as layers:
-        layers.learn(turn("Remember that I use port 9090 for the proxy on my laptop.", "d"))
-        layers.distil()
-        assert [row.path for row in layers.list() if row.path.startswith("user:")] == [
-            path for path in before if path.startswith("user:")
-        ] or "9090" in "".join(layers.read(row.path).body for row in layers.list())
+        layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
+        (corrected,) = layers.distil().of("saved")
+        assert saved.path == corrected.path == corrected.proposal.replaces
+        assert saved.path.startswith("user:user_")
+        assert [layers.read(row.path).body for row in layers.list()] == [
+            "I now use port 9090 for the proxy on my laptop.\n"
+        ]
 
 
 def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:
@@ -352,23 +357,28 @@ def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
         layers.learn(turn("Remember that I prefer single quotes over double quotes."))
         layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that.", "d"))
         done = layers.distil()
-        assert sorted((one.outcome, one.proposal.scope) for one in done.verdicts) == [("queued", "user"), ("saved", "")]
+        assert sorted((one.outcome, one.proposal.scope) for one in done.verdicts) == [
+            ("queued", "user"),
+            ("saved", ""),
+        ]
 
 
 CRASH = """
-import os, sys
+import glob, os, sys, time
 from memsheaf import Layers, Message, Settings, Turn
-from memsheaf.keeping import Keeper
 
 home, where = sys.argv[1:3]
 settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
-with Layers.open(settings=settings, cwd=where) as layers:
+
+def clock():
+    if glob.glob(home + "/user/user_*.md"):
+        os._exit(9)  # the first of two scopes has its memory
+    return time.time()
+
+with Layers.open(settings=settings, cwd=where, clock=clock) as layers:
     said = ("Remember that I prefer single quotes over double quotes. "
             "Remember that we decided to use PostgreSQL for the auth service.")
     layers.learn(Turn("c", (Message("user", said), Message("assistant", "Noted."))))
-    os.makedirs(layers.project.root, exist_ok=True)
-    commit = layers.project.store.commit
-    layers.project.store.commit = lambda *args, **more: os._exit(9)   # killed between the two scopes
     layers.distil()
 """
 
@@ -427,5 +437,3 @@ def test_one_sheaf_has_bare_names(world: World) -> None:
         tools = Tools(sheaf)
         assert tools.call("memory_write", _TABS) == "Memory saved: user_prefers-tabs.md"
         assert "Use tabs." in tools.call("memory_read", {"filename": "user_prefers-tabs.md"})
-
-

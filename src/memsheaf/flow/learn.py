@@ -202,9 +202,7 @@ class Learner:
             saved = self._saved_in(why) if again or batch.tries > 1 else frozenset()
             decided = [
                 (verdict, change)
-                for verdict, change in decide(
-                    self._scope, self._keeper, proposals, batch.turns, policy=self._policy
-                )
+                for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
                 if not change or scope_of(change.path) not in saved
             ]
             # first: once the commit is made, the batch counts as done

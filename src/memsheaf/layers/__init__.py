@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
 
-_NOTED = ORDER[:2]  # their notes are read when they are asked for: they stand in no prompt, and nothing is learned there
+_NOTED = ORDER[
+    :2
+]  # their notes are read when they are asked for: they stand in no prompt, and nothing is learned there
 
 
 _EACH = (CONTEXT, NOTES)  # every scope has its own

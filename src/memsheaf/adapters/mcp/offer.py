@@ -241,7 +241,9 @@ class Offer:
         lines = found[:SHOWN]
         if len(found) > SHOWN:
             lines.append(f"- and {len(found) - SHOWN} more; `memsheaf audit` shows all")
-        shown = words("ask-audit").replace("{files}", f"{files:,}").replace("{scope}", ", ".join(self.memory.scopes()))
+        shown = (
+            words("ask-audit").replace("{files}", f"{files:,}").replace("{scope}", ", ".join(self.memory.scopes()))
+        )
         return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 
     # changes

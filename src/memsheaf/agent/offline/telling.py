@@ -118,9 +118,7 @@ class Telling:
         if not near:
             return []
         texts = _texts((yield [("memory_read", {"filename": row.file}) for row in near]))
-        read = [
-            known(row.file, text) for row, text in zip(near, texts, strict=True) if not text.startswith("Error:")
-        ]
+        read = [known(row.file, text) for row, text in zip(near, texts, strict=True) if not text.startswith("Error:")]
         fits = [(one, fit(subject, language, one.words)) for one in read]
         return [one for one, each in fits if each.is_all] or [one for one, each in fits if each.is_half]
 
