@@ -225,7 +225,8 @@ def test_a_new_memory_goes_where_it_belongs(layers: Layers, kind: str, text: str
     [
         "总是用中文回答", "在所有项目里都用空格", "常に日本語で答える", "すべてのプロジェクトでタブを使う",
         "Antworte immer auf Deutsch", "In allen Projekten Tabs", "Réponds toujours en français",
-        "Dans tous mes projets, des tabulations", "Responde siempre en español", "En todos mis proyectos, tabulaciones",
+        "Dans tous mes projets, des tabulations", "Responde siempre en español",
+        "En todos mis proyectos, tabulaciones",
     ],
 )  # fmt: skip
 def test_everywhere_is_understood_in_six_languages(text: str) -> None:
@@ -416,7 +417,7 @@ def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(worl
     agent = open_agent(settings, cwd=str(world.folder / "a"), model="offline", permission=Permission())
     agent.talker = ScriptedTalker([[Call("c1", "memory_write", json.dumps(write))], "Saved."])
     try:
-        ended = [event for event in agent.turn("I prefer tabs") if isinstance(event, Ended)][0]
+        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, Ended))
     finally:
         agent.close()
 

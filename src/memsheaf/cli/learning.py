@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from memsheaf.flow.review import Waiting
     from memsheaf.flow.turns import Proposal, Turn
     from memsheaf.index.table import Row
+    from memsheaf.layers import Layers
     from memsheaf.llm import Model
     from memsheaf.memory import Memory
-    from memsheaf.layers import Layers
 
 TRANSCRIPT = 1 << 28  # bytes
 
