@@ -53,8 +53,8 @@ class Desk:
         return {path.name: path.read_text() for path in sorted(found) if path.name != "MEMORY.md"}
 
     def catalog(self) -> str:
-        [path] = self.home.glob("projects/*/MEMORY.md")
-        return path.read_text()
+        found = [*self.home.glob("projects/*/MEMORY.md"), *self.home.glob("user/MEMORY.md")]
+        return "".join(path.read_text() for path in found)
 
 
 @pytest.fixture

@@ -160,9 +160,7 @@ def test_one_scope_is_served_when_it_is_named(world: World) -> None:
         assert "Nothing found" in tools.call("memory_search", {"query": "tabs or spaces?"})
         answer = tools.call("memory_write", {**_TABS, "content": "The reviewer looks at tabs."})
         assert answer == "Memory saved: user_prefers-tabs.md"
-        assert "not found" in tools.call(
-            "memory_read", {"filename": "user:user_prefers-tabs.md"}
-        ) or "not allowed" in (tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"}))
+        assert "is not allowed" in tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"})
 
 
 _TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
@@ -227,7 +225,8 @@ def test_a_new_memory_goes_where_it_belongs(layers: Layers, kind: str, text: str
     [
         "总是用中文回答", "在所有项目里都用空格", "常に日本語で答える", "すべてのプロジェクトでタブを使う",
         "Antworte immer auf Deutsch", "In allen Projekten Tabs", "Réponds toujours en français",
-        "Dans tous mes projets, des tabulations", "Responde siempre en español", "En todos mis proyectos, tabulaciones",
+        "Dans tous mes projets, des tabulations", "Responde siempre en español",
+        "En todos mis proyectos, tabulaciones",
     ],
 )  # fmt: skip
 def test_everywhere_is_understood_in_six_languages(text: str) -> None:
@@ -328,14 +327,15 @@ def turn(text: str, conversation: str = "c") -> Turn:
 def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) -> None:
     with world.layers("a") as layers:
         layers.learn(turn("Remember that I use port 8080 for the proxy on my laptop."))
-        layers.distil()
-        before = [row.path for row in layers.list()]
+        (saved,) = layers.distil().of("saved")
     with world.layers("b") as layers:
-        layers.learn(turn("Remember that I use port 9090 for the proxy on my laptop.", "d"))
-        layers.distil()
-        assert [row.path for row in layers.list() if row.path.startswith("user:")] == [
-            path for path in before if path.startswith("user:")
-        ] or "9090" in "".join(layers.read(row.path).body for row in layers.list())
+        layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
+        (corrected,) = layers.distil().of("saved")
+        assert saved.path == corrected.path == corrected.proposal.replaces
+        assert saved.path.startswith("user:user_")
+        assert [layers.read(row.path).body for row in layers.list()] == [
+            "I now use port 9090 for the proxy on my laptop.\n"
+        ]
 
 
 def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:
@@ -365,19 +365,21 @@ def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
 
 
 CRASH = """
-import os, sys
+import glob, os, sys, time
 from memsheaf import Layers, Message, Settings, Turn
-from memsheaf.keeping import Keeper
 
 home, where = sys.argv[1:3]
 settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
-with Layers.open(settings=settings, cwd=where) as layers:
+
+def clock():
+    if glob.glob(home + "/user/user_*.md"):
+        os._exit(9)  # the first of two scopes has its memory
+    return time.time()
+
+with Layers.open(settings=settings, cwd=where, clock=clock) as layers:
     said = ("Remember that I prefer single quotes over double quotes. "
             "Remember that we decided to use PostgreSQL for the auth service.")
     layers.learn(Turn("c", (Message("user", said), Message("assistant", "Noted."))))
-    os.makedirs(layers.project.root, exist_ok=True)
-    commit = layers.project.store.commit
-    layers.project.store.commit = lambda *args, **more: os._exit(9)   # killed between the two scopes
     layers.distil()
 """
 
@@ -415,7 +417,7 @@ def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(worl
     agent = open_agent(settings, cwd=str(world.folder / "a"), model="offline", permission=Permission())
     agent.talker = ScriptedTalker([[Call("c1", "memory_write", json.dumps(write))], "Saved."])
     try:
-        ended = [event for event in agent.turn("I prefer tabs") if isinstance(event, Ended)][0]
+        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, Ended))
     finally:
         agent.close()
 

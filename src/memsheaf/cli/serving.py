@@ -41,8 +41,8 @@ def mcp(call: Call) -> int:
 
     Over stdin and stdout by default: the client starts it. With --http, which takes pip install 'memsheaf[mcp]', it
     listens on loopback, and every request needs the token that is printed once and kept in a file that only you can
-    read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and the
-    user; with --scope that scope and nothing else. With --read-only nothing can be changed. --print-config serves
+    read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
+    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. --print-config serves
     nothing: it tells how to add the server to a client, with the scope and the other options of the line.
 
     examples:

@@ -49,7 +49,7 @@ class Scope(Memories, Protocol):
         """The folder that holds its files."""
         ...
 
-    def log(self, path: str = "", *, limit: int | None = None) -> Iterable[Commit]:
+    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
         """Its commits, newest first; those of other scopes name them in their paths."""
         ...
 

@@ -259,8 +259,9 @@ def _lines(state: State, name: str) -> Iterator[bytes]:
 def record(said: Said) -> dict[str, object]:
     """A message as JSON has it."""
     calls = [call._asdict() for call in said.calls]
-    told = {"role": said.role, "text": said.text, "calls": calls, "answers": said.answers, "tool": said.tool}
-    return {**told, "touched": [list(one) for one in said.touched]} if said.touched else told
+    told: dict[str, object] = {"role": said.role, "text": said.text, "calls": calls, "answers": said.answers}
+    touched = {"touched": [list(one) for one in said.touched]} if said.touched else {}
+    return {**told, "tool": said.tool, **touched}
 
 
 def _said(value: object) -> Said | None:

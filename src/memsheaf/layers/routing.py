@@ -1,4 +1,4 @@
-"""Where what is learned goes: one keeper over several scopes, and the words that say that something holds everywhere."""
+"""Where what is learned goes: one keeper over several scopes, and the words for what holds everywhere."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Call(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What a memory tool did to a file, `saved`, `updated` or `deleted` it, or why not: it `exists`, or says the `same`.
+    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`.
 
     `path` is the name under which the file is shown.
     """
@@ -37,8 +37,8 @@ class Said(NamedTuple):
     """One message of a conversation. The `role` is "user", "assistant" or "tool".
 
     An assistant's message may have `calls`; each is answered by one message of a tool, with the call's id in
-    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts beside a message of a user or a tool: it is
-    sent behind its text, and is no part of what was said.
+    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts beside
+    a message of a user or a tool: it is sent behind its text, and is no part of what was said.
     """
 
     role: str

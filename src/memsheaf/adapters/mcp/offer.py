@@ -235,8 +235,8 @@ class Offer:
             report = audit(sheaf, today=sheaf.today, progress=_counting(progress))
             files += report.files
             found += [
-                f"- {self.memory.name(sheaf, finding.path)}: {finding.kind}: {one_line(for_prompt(finding.said), 200)}"
-                for finding in report.findings()
+                f"- {self.memory.name(sheaf, one.path)}: {one.kind}: {one_line(for_prompt(one.said), 200)}"
+                for one in report.findings()
             ]
         lines = found[:SHOWN]
         if len(found) > SHOWN:
