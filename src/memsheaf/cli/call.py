@@ -80,6 +80,7 @@ class Call:
             task=task or "",
             session=session or "",
             read_only=read_only,
+            on_open=self._told,
         )
 
     @contextmanager

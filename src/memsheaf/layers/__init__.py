@@ -89,6 +89,7 @@ class Layers:
         session: str = "",
         read_only: bool = False,
         clock: Callable[[], float] = time.time,
+        on_open: Callable[[Sheaf], object] | None = None,
     ) -> None:
         self.settings = settings
         self.read_only = read_only
@@ -98,6 +99,7 @@ class Layers:
         self.home = self.given[0] if self.given else "project"
         self._chosen = {"task": task or settings.task, "session": session or settings.session}
         self.clock = clock
+        self._on_open = on_open
         self._open: dict[str, Sheaf] = {}
         self._opening = threading.Lock()
         self._stack = ExitStack()
@@ -114,10 +116,12 @@ class Layers:
         session: str = "",
         read_only: bool = False,
         clock: Callable[[], float] = time.time,
+        on_open: Callable[[Sheaf], object] | None = None,
     ) -> Layers:
         """The layers around a working directory, of the task and the session that are named, if any are.
 
-        With `scopes` it is these and nothing else, the nearest first; the first is the home scope.
+        With `scopes` it is these and nothing else, the nearest first; the first is the home scope. `on_open` is
+        given each scope when it is opened.
         """
         return cls(
             settings or config.load(),
@@ -128,6 +132,7 @@ class Layers:
             session=session,
             read_only=read_only,
             clock=clock,
+            on_open=on_open,
         )
 
     @classmethod
@@ -181,6 +186,8 @@ class Layers:
             )
             if self.read_only and not is_closed:
                 opened.store.recover()  # what a crash left half done would look as if something were gone
+            if self._on_open:
+                self._on_open(opened)
             self._open[name] = self._stack.enter_context(opened)
         return self._open[name]
 
@@ -407,6 +414,7 @@ class Layers:
             clock=self.clock,
         )  # fmt: skip
         made._open, made._stack, made._opening = self._open, self._stack, self._opening
+        made._on_open = self._on_open
         return made
 
     @property
