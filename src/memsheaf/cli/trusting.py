@@ -48,7 +48,10 @@ def trust(call: Call) -> int:
         said = [f"{root} is not used any more; its files are as they were."]
         return console.answer({"root": root, "accepted": False}, said)
     refuse_links(checkout, root)
-    with call.reading("project", settings._replace(project=root), read_only=True) as sheaf:
+    from memsheaf.sheaf import Sheaf
+
+    own = settings._replace(project=root)
+    with Sheaf.open("project", settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         shown = _Shown(sheaf)
         before = repositories.is_accepted(settings.home, checkout)
         if not console.json:
