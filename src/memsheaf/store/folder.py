@@ -458,10 +458,10 @@ class FolderStore:
         with self._desk(wait) as desk:
             found = desk.present(name)
             head = desk.journal.heads({name}).get(name)
-            before = head.after if head else ABSENT
-            if before != ABSENT:
-                if before != version_of(found):
-                    step = Revision(name, before, version_of(found), head.new if head else None, found)
+            if head:
+                last = desk.journal.last_step(name, head)
+                if head.version != version_of(found):
+                    step = Revision(name, head.version, version_of(found), last.new if last else None, found)
                     self._note_outside(desk, (step,))
                 return None if found is not None else ""
             if found is None:
