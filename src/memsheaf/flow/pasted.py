@@ -122,12 +122,11 @@ def heard(text: str) -> Heard:
     own = blotted[:cut]
     is_odd = _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
     pieces = _pieces(own, dictated, PASTED if is_odd else "")
-    last = max(cut, blotted.rfind("\n\n"))
-    if last > cut:
+    last = blotted.rfind("\n\n", cut)
+    last = last if last > cut else len(blotted)
+    if last < len(blotted):
         pieces.append(Piece(last, len(blotted), PASTED, PASTED, behind=True))
-    return Heard(
-        text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:] * (last > cut), tuple(pieces)
-    )
+    return Heard(text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:], tuple(pieces))
 
 
 def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:

@@ -185,9 +185,9 @@ def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
 
 def _meant(said: Said, found: Found, start: int, earlier: Said) -> Said:
     """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
-    kept = Said(*(each[found.start : found.end] for each in said[:2]))
+    kept = Said(said.text[found.start : found.end], said.spoken[found.start : found.end])
     if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
-        return Said(*(each[start:] for each in said[:2]))
+        return Said(said.text[start:], said.spoken[start:])
     return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
 
 

@@ -12,6 +12,7 @@ import unicodedata
 from datetime import date
 
 from memsheaf.agent.offline.sayings import END, WIDE, first_words, holds, is_all, is_wide, lists, one_of, pattern
+from memsheaf.flow.pasted import OTHERS, heard
 from memsheaf.flow.phrases import captured
 from memsheaf.flow.turns import Message, Turn
 from memsheaf.flow.wording import LANGUAGES, border, compiled, languages
@@ -87,7 +88,12 @@ def requested(text: str) -> tuple[Wanted, ...]:
     """
     text = _normal(text)
     sentences = _sentences(text)
-    found = [_wanted(text, sentences, place) for place, each in enumerate(sentences) if each.title]
+    own = heard(text)
+    found = [
+        _wanted(text, sentences, place)
+        for place, each in enumerate(sentences)
+        if each.title and own.spoken[each.start] != OTHERS and not own.piece(each.start).asked
+    ]
     asked = [each for each in found if each.kind not in ("thanks", "greeting")]
     narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
     kept = list(dict.fromkeys(narrow or asked[:1] or found[:1]))
@@ -126,7 +132,8 @@ def _is_stated(text: str, language: str) -> bool:
     if re.search(_ASKED, text):
         return False
     alone = compiled(one_of("also", language)).sub("", text, count=1)
-    return any(captured(Turn("", (Message("user", said),)), _SOME_DAY) for said in (text, alone))
+    found = (each for said in (text, alone) for each in captured(Turn("", (Message("user", said),)), _SOME_DAY))
+    return any(not each.doubt for each in found)
 
 
 def _normal(text: str) -> str:
