@@ -737,6 +737,8 @@ class Sheaf:
         learning, path = self.learning, self._keeper.spelled(path)
         texts = self._texts_of(path)  # first: afterwards nobody knows what to look for
         self._forget_elsewhere(learning, texts, [path] if texts else ())
+        self.index.ready()
+        before = self.index.folders_of([CATALOG, path])
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
@@ -745,7 +747,7 @@ class Sheaf:
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
-        self.index.purge(erased.names, erased.texts)
+        self.index.purge(erased.names, erased.texts, before)
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
