@@ -74,7 +74,8 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str =
         return data
 
     def name_of(place: str) -> str:
-        return os.path.relpath(place, root)
+        inside = place.startswith(root + os.sep)
+        return place[len(root) + 1 :] if inside else os.path.relpath(place, root)
 
     memories = [place for place in places if _is_memory(name_of(place))]
     for place in memories:
@@ -86,8 +87,8 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str =
     for place in sorted({*places} - {*memories}):
         name, data = name_of(place), read(place)
         if place.endswith((".jsonl", f"{os.sep}{KEPT}")):
-            found, near = _in_journal(data, erased, telling)
-            left += [f"{name}:{number}" for number in (sorted({*found, *near}) if _is_reserved(name) else found)]
+            named, near = _in_journal(data, erased, telling)
+            left += [f"{name}:{number}" for number in (sorted({*named, *near}) if _is_reserved(name) else named)]
             elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
         elif _holds(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
             left.append(name)

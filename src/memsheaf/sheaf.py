@@ -799,6 +799,8 @@ class Sheaf:
         learning, path = self.learning, self._keeper.spelled(path)
         texts = self._texts_of(path)  # first: afterwards nobody knows what to look for
         self._forget_elsewhere(learning, texts, [path] if texts else ())
+        self.index.ready()
+        before = self.index.folders_of([CATALOG, path])
         try:
             erased = self.store.erase(path, by=self.by)
         except NotFound:  # or it was erased, and something kept us from seeing to the rest
@@ -812,7 +814,7 @@ class Sheaf:
 
             self._keeper.ledger.forget(erased.names)
             self.state.remove(COMMITTERS)
-        self.index.purge(erased.names, erased.texts)
+        self.index.purge(erased.names, erased.texts, before)
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))

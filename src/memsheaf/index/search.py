@@ -360,10 +360,16 @@ class Index:
             except OSError as error:
                 raise StoreFailed(f"the index cannot be removed: {error}") from error
 
-    def purge(self, names: Collection[str], texts: Collection[bytes]) -> None:
+    def purge(
+        self,
+        names: Collection[str],
+        texts: Collection[bytes],
+        before: Mapping[str, Stamp | None] = MappingProxyType({}),
+    ) -> None:
         """Remove what is known of some memories so that no byte of it is left, their vectors included.
 
-        A database in which that cannot be done is thrown away.
+        `before` are the stamps of the folders from just before they were erased: if the index knows these, nothing
+        else has changed. A database in which it cannot be done is thrown away.
         """
         from memsheaf.index import caches, places
         from memsheaf.index.vectors import key_of, passages
@@ -376,6 +382,12 @@ class Index:
             try:
                 db = self._connection()
                 wipe_rows(db, names)
+                with writing(db):
+                    self._ranking = self._watched = None
+                    known = notes(db)
+                    quiet = [path for path, stamp in known.marks.items() if before.get(path) == stamp]
+                    facts = {"journal": int(self._store.last_id() or "0", 16)} if quiet else {}
+                    self._publish(db, known.tally, unspoilt=False, folders=quiet, facts=facts)
                 places.wipe(db, base)
                 places.forget(db, base, keys)
                 shrink(db)

@@ -362,7 +362,6 @@ def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
             db.execute("DELETE FROM trace WHERE entry IN (SELECT id FROM entry WHERE path = ?)", (path,))
             db.execute("DELETE FROM entry WHERE path = ?", (path,))
             db.execute("DELETE FROM used WHERE path = ?", (path,))
-        db.execute("DELETE FROM trace WHERE entry NOT IN (SELECT id FROM entry)")
         db.execute("INSERT INTO words (words) VALUES ('optimize')")  # or words stay in the index of the full text
 
 

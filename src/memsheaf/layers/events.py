@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 
 from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -115,10 +114,12 @@ def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
         raise ReadOnly(f"the scope {sheaf.scope} was opened for reading only")
     line = _encoded(event)
     for _ in range(ROUNDS):
-        path = _with_room(sheaf, len(line))
+        number, path = (_files(sheaf) or [(1, _path(sheaf, 1))])[-1]
         present = _read(sheaf, path)
         # somebody's editor may have left the last line open: ours is not joined with it
         data = (present or b"") + (b"\n" if present and present[-1:] != b"\n" else b"") + line
+        if present and len(data) > FILE_LIMIT:
+            path, present, data = _path(sheaf, number + 1), None, line
         change = Change(path, data, version_of(present))
         with suppress(Changed):
             return sheaf.store.commit([change], by=sheaf.by, why=f"event {event['event_type']}")
@@ -291,16 +292,6 @@ def _told(event: Mapping[str, object]) -> Iterator[str]:
 def _path(sheaf: Sheaf, number: int) -> str:
     more = f"-{number}" if number > 1 else ""
     return f"{FOLDER}/{sheaf.scope.name}{more}.ndjson"
-
-
-def _with_room(sheaf: Sheaf, size: int) -> str:
-    """The first file of events that can take so many bytes more; the numbers that other files claim say nothing."""
-    for number in count(1):
-        path = _path(sheaf, number)
-        stamp = sheaf.store.stamps([path])[path]
-        if not stamp or not stamp[2] or stamp[2] + 1 + size <= FILE_LIMIT:
-            return path
-    raise AssertionError("counting does not end")
 
 
 def _files(sheaf: Sheaf) -> list[tuple[int, str]]:

@@ -167,7 +167,8 @@ def _trimmed(data: bytes, kept: bytes, cutoff: str) -> tuple[tuple[bytes, bytes]
 
 def _without_texts(data: bytes) -> tuple[list[bytes], list[Revision]]:
     """The commits of a segment without texts, as their lines; and their steps, which have them."""
-    lines, steps = [], []
+    lines: list[bytes] = []
+    steps: list[Revision] = []
     segment = data.split(b"\n")[:-1]
     texts = Texts(segment)
     for line in segment:
@@ -200,7 +201,7 @@ def _draft(journal: Journal, parts: Iterable[bytes]) -> str:
 
 
 def _stamps(history: Folder, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    stamps = {}
+    stamps: dict[str, tuple[int, ...]] = {}
     for name in names:
         stamps[name] = ()
         with suppress(FileNotFoundError):
