@@ -400,8 +400,9 @@ class Vectors:
         rows = _in_time(embedder, lambda: self._encode(embedder, [question]))
         if len(self._asked) >= ASKED:
             self._asked = {}
-        self._asked[question] = rows[0]
-        return rows[0]
+        vector: NDArray[float32] = rows[0]
+        self._asked[question] = vector
+        return vector
 
     def _look(
         self, db: sqlite3.Connection, embedder: Embedder, kind: Kind, state: State, question: NDArray[float32]
