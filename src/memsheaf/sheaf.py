@@ -291,8 +291,10 @@ class Sheaf:
         """A page of the whole catalog, most important first: nothing is out of reach."""
         self.index.look()
         rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
-        rows = self._keeper.marked(rows)
-        entries = [(row.name, row.path, "(shared) " * (row.trust == "shared") + _said(row)) for row in rows]
+        entries = [
+            (row.name, row.path, "(shared) " * (row.trust == "shared") + (row.problem or row.description))
+            for row in self._keeper.marked(rows)
+        ]
         return listing(entries, number, self.index.total(kind), PAGE)
 
     def prompt(self, *, also: bool = False) -> str:
@@ -890,8 +892,6 @@ class Sheaf:
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
 
 
-def _said(row: Row) -> str:
-    return row.problem or row.description
 
 
 def _state_of(root: str, settings: config.Settings) -> State:
