@@ -351,7 +351,7 @@ def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["out.zip", "out.tar.gz", "out.tgz", "out.tar", "a folder"])
 def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
     sheaf.put("sub folder/日本語.md", PLAIN.decode().replace("\n", "\r\n"))
-    sheaf.put("CONTEXT.md", "free text without a header", free=True)
+    sheaf.put("free.md", "free text without a header", free=True)
     sheaf.remember("Old", "D", "user", "x", path="bom.md")
     target = str(tmp_path / name)
 

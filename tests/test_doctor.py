@@ -36,7 +36,7 @@ def test_a_scope_without_a_memory_is_not_ill(sheaf: Sheaf) -> None:
 
 def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
     sheaf.remember("First", "D", "user", "x")
-    sheaf.put("CONTEXT.md", "free text", free=True)
+    sheaf.put("NOTES.md", "free text", free=True)
     sheaf.revise("user_first.md", "x", "y")
 
     assert examine(sheaf) == []

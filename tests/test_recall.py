@@ -633,6 +633,7 @@ def test_a_file_without_a_header_tells_the_day_it_was_written(sheaf: Sheaf) -> N
 
 
 def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:
+    sheaf.by = "user"
     for name in ("CONTEXT.md", "NOTES.md"):
         sheaf.put(name, "The zebra service moves to Oslo.\n", free=True)
     sheaf.put("other.md", "The zebra service moves to Oslo.\n", free=True, anyway=True)

@@ -10,6 +10,7 @@ import pytest
 
 from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
+from memsheaf.repositories import accept
 from memsheaf.scope import NAMED, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
 
@@ -135,6 +136,7 @@ def test_a_worktree_that_was_moved_still_shares(tmp_path: Path, home: Path) -> N
 def test_worktrees_find_the_memory_that_the_main_checkout_keeps(tmp_path: Path, home: Path) -> None:
     main = repository(tmp_path / "app")
     (main / ".memory").mkdir()
+    accept(str(home), str(main))
     git(main, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
 
     assert root_of(tmp_path / "tree", home) == str(main / ".memory")
@@ -227,6 +229,7 @@ def test_a_git_file_that_says_nothing_useful_is_a_project_of_its_own(
 @pytest.mark.parametrize("link", [".memory", ".memory/tasks", ".memory/tasks/one"])
 def test_a_link_that_came_with_a_repository_is_refused(link: str, tmp_path: Path, home: Path) -> None:
     app = repository(tmp_path / "app")
+    accept(str(home), str(app))
     private = tmp_path / "private keys"
     private.mkdir()
     (app / link).parent.mkdir(parents=True, exist_ok=True)
@@ -245,6 +248,7 @@ def test_a_link_that_came_with_a_repository_is_refused(link: str, tmp_path: Path
 
 def test_a_file_or_a_dead_link_in_the_place_of_memory_is_refused(tmp_path: Path, home: Path) -> None:
     app = repository(tmp_path / "app")
+    accept(str(home), str(app))
     (app / ".memory").write_text("not a folder")
     with pytest.raises(ScopeRefused):
         root_of(app, home)
@@ -262,6 +266,7 @@ def test_settings_inside_a_repository_are_not_read(tmp_path: Path, home: Path) -
         (app / place).parent.mkdir(exist_ok=True)
         (app / place).write_text(evil)
     settings = load({"MEMSHEAF_HOME": str(home), "HOME": str(tmp_path)})
+    accept(str(home), str(app))
 
     assert resolve(PROJECT, settings.places(str(app))) == str(app / ".memory")
 
@@ -271,7 +276,7 @@ def test_the_caller_comes_before_the_user_who_comes_before_the_repository_which_
 ) -> None:
     app = repository(tmp_path / "app")
     (app / ".memory").mkdir()
-    home.mkdir()
+    accept(str(home), str(app))
     (home / "config.toml").write_text(f'[projects]\n"{app}" = "{tmp_path / "configured"}"\n')
     environment = {"MEMSHEAF_HOME": str(home), "HOME": str(tmp_path), "MEMSHEAF_PROJECT": str(tmp_path / "chosen")}
 

@@ -68,7 +68,7 @@ def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_pa
             partial(sheaf.insert, "user_sound.md", 1, text),
             partial(sheaf.put, "n.md", HEAD + text + "\n"),
             partial(sheaf.put, "n.md", text, free=True),
-            partial(sheaf.put, "CONTEXT.md", text, free=True),
+            partial(sheaf.put, "NOTES.md", text, free=True),
             partial(sheaf.put, "n.md", HEAD + "x", why=text),
             partial(sheaf.forget, "user_sound.md", why=text),
         ]

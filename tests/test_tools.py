@@ -212,10 +212,9 @@ def test_a_count_replaces_every_occurrence(tools: Tools, sheaf: Sheaf) -> None:
 
 
 def test_a_file_without_a_header_is_written_as_it_is(tools: Tools, sheaf: Sheaf) -> None:
-    assert tools.call("memory_write", {"filename": "CONTEXT.md", "content": "# Plan\n"}) == "Memory saved: CONTEXT.md"
+    assert tools.call("memory_write", {"filename": "plan.md", "content": "# Plan\n"}) == "Memory saved: plan.md"
 
-    assert sheaf.read("CONTEXT.md").text == "# Plan\n"
-    assert "# Persistent Memory\n\n# Plan" in sheaf.prompt()
+    assert sheaf.read("plan.md").text == "# Plan\n"
 
 
 def test_why_and_how_are_asked_for_where_they_matter(tools: Tools) -> None:

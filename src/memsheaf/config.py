@@ -3,6 +3,7 @@
     scope = "project"            # what commands use when none is named
     retention_days = 30          # how long retired texts stay in the journal
     tools = true                 # false: agents get the catalog and CONTEXT.md, but no tools
+    agent_context = false        # true: an agent may write CONTEXT.md of its own scope, agent/NAME
 
     [projects]                   # memory of a folder kept elsewhere
     "~/code/app" = "~/notes/app-memory"
@@ -63,7 +64,10 @@ from memsheaf.errors import BadSettings
 from memsheaf.scope import Places, Scope
 from memsheaf.values import NamedTuple
 
-_KNOWN = ("scope", "retention_days", "tools", "projects", "embedder", "model", "learning", "spend", "dream", "chat")
+_KNOWN = (
+    "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
+    "dream", "chat",
+)  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -103,6 +107,7 @@ class Settings(NamedTuple):
     scope: str = "project"
     retention_days: float = 30.0
     tools: bool = True
+    agent_context: bool = False
     project: str = ""
     projects: tuple[tuple[str, str], ...] = ()
     embedder: str = "auto"
@@ -150,6 +155,7 @@ def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.pla
         scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project")),
         retention_days=_days(environment.get("MEMSHEAF_RETENTION_DAYS") or file.get("retention_days", 30)),
         tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
+        agent_context=_flag("agent_context", file.get("agent_context", False)),
         project=environment.get("MEMSHEAF_PROJECT", ""),
         projects=_projects(file.get("projects", {})),
         embedder=embedder,

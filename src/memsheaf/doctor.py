@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from memsheaf.errors import MemsheafError
+from memsheaf.flow.inject import CONTEXT, NOTES
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
@@ -27,7 +28,7 @@ class Finding(NamedTuple):
 
 def examine(sheaf: Sheaf) -> list[Finding]:
     """Look at the files, the journal and the place they are kept in; worst first."""
-    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf)]
+    findings = [*_place(sheaf), *_journal(sheaf), *_files(sheaf), *map(_notice, sheaf.notices())]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -96,6 +97,13 @@ def _row(row: Row) -> Iterator[Finding]:
     if row.state in advice:
         problem = without_secrets(row.problem)
         yield Finding("error" if row.state != "copy" else "warning", row.path, problem, advice[row.state])
+    if row.trust == "shared" and row.path not in (CONTEXT, NOTES):
+        yield Finding(
+            "info",
+            row.path,
+            "it came with the repository, so it is listed apart and never taken for your word",
+            f"`memsheaf review --approve {row.path}` if you have read it and want it as your own",
+        )
     if row.trust == "unconfirmed":
         yield Finding(
             "info",
@@ -103,6 +111,10 @@ def _row(row: Row) -> Iterator[Finding]:
             "it is not confirmed, so it stays out of the catalog",
             f"`memsheaf review --approve {row.path}` if it is right; --reject if not",
         )
+
+
+def _notice(said: str) -> Finding:
+    return Finding("warning", CONTEXT if said.startswith(CONTEXT) else NOTES, said, "`memsheaf trust`")
 
 
 def _warnings(memory: Memory) -> Iterator[Finding]:

@@ -77,22 +77,31 @@ def redated(was: Memory, text: str, today: str) -> Memory:
 
 
 def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
-    """The memory with the source and the trust its channel gives it: only a person lifts a doubt.
+    """The memory with the source, the trust and the last author that its channel gives it.
+
+    What a given header says does not count: only a person lifts a doubt, and nobody writes as somebody else. To
+    doubt is free to all.
 
     Raises:
         TextRefused: an unconfirmed memory would become a file without a header.
     """
-    if by == "user" or (was is None and memory.page.get("source") in ("", by)):
-        return memory
     if memory.state != "ok":
-        if was is not None and was.trust == "unconfirmed":
+        if by != "user" and was is not None and was.trust == "unconfirmed":
             raise TextRefused(f"{memory.path!r} is unconfirmed: a person has to confirm or forget it first")
         return memory
-    wanted: dict[str, str | None] = {"source": by}
-    if was is not None:
-        wanted = {"trust": was.page.get("trust") or None}
-        if memory.source != by:
-            wanted["source"] = was.source or None
+    if was is not None and memory.data == was.data:
+        return memory
+    given = memory.page.get
+    trust, source = given("trust"), given("source")
+    if by != "user":
+        known = was.page.get("trust") if was else ""
+        trust = trust if memory.trust == "unconfirmed" else known
+        if source not in ("", by) or was is not None:
+            source = source if source == by else was.source if was else by
+    changed = "" if was is None or source == by or (by == "user" and not source) else by
+    wanted = {"trust": trust or None, "source": source or None, "changed_by": changed or None}
+    if all((value or "") == given(key) for key, value in wanted.items()):
+        return memory
     text = edited(memory.text, fields=wanted)
     return memory if text == memory.text else _checked(memory.path, text, was or memory)
 

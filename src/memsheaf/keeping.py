@@ -14,6 +14,7 @@ from types import MappingProxyType
 from memsheaf.editing import dated, merged, placed, refuse_secrets, refuse_unworthy, vouched
 from memsheaf.errors import (
     BadHeader,
+    Busy,
     Changed,
     CreateOnly,
     Duplicate,
@@ -22,8 +23,10 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
     ReadOnly,
+    StoreFailed,
     TextRefused,
 )
+from memsheaf.flow.inject import CONTEXT
 from memsheaf.frontmatter import edited
 from memsheaf.guard.duplicates import LIKE, alike, fact, words
 from memsheaf.guard.names import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
@@ -32,16 +35,23 @@ from memsheaf.memory import KINDS, Memory, check, compose, parse
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.tombstones import DOUBTED
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.flow.turns import Proposal
+    from memsheaf.index.table import Row
+    from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone
 
 
 class Keeper:
-    """What changes the memories of one scope. `by` is who does, unless a change says otherwise."""
+    """What changes the memories of one scope. `by` is who does, unless a change says otherwise.
+
+    `ledger` is there for a root inside a repository: what is not in it came from somebody else. `own_context` says
+    whether an agent may write CONTEXT.md here.
+    """
 
     def __init__(
         self,
@@ -52,6 +62,8 @@ class Keeper:
         by: str,
         read_only: bool,
         clock: Callable[[], float],
+        ledger: Ledger | None = None,
+        own_context: bool = False,
     ) -> None:
         self.scope = scope
         self.store = store
@@ -59,6 +71,8 @@ class Keeper:
         self.by = by
         self.read_only = read_only
         self._clock = clock
+        self.ledger = ledger
+        self._own_context = own_context
 
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
@@ -69,7 +83,23 @@ class Keeper:
             if len(others) != 1 or others[0] == path:
                 raise
             document = self.store.read(others[0])
-        return parse(document.path, document.data)
+        return self.judged(parse(document.path, document.data))
+
+    def judged(self, memory: Memory) -> Memory:
+        """The memory, shared unless this machine wrote it or a person accepted it."""
+        if self.ledger is None or self.ledger.knows(memory.path, memory.version):
+            return memory
+        return memory._replace(shared=True)
+
+    def marked(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows of the index, with what is shared marked as such."""
+        if self.ledger is None:
+            return rows
+        knows = self.ledger.knows
+        return [
+            row._replace(trust="shared") if row.trust == "confirmed" and not knows(row.path, row.version) else row
+            for row in rows
+        ]
 
     def today(self) -> str:
         """The day, as headers have it."""
@@ -162,7 +192,7 @@ class Keeper:
         anyway: bool = False,
     ) -> Memory:
         """Store one memory, new or in the place of what it was, with the trust that its channel gives it."""
-        memory = vouched(memory, was, self.by)
+        memory = self._doubted(vouched(memory, was, self.by), was)
         self.commit(
             [Change(memory.path, memory.data, expect)],
             why,
@@ -173,6 +203,20 @@ class Keeper:
             anyway=anyway,
         )
         return memory
+
+    def _doubted(self, memory: Memory, was: Memory | None) -> Memory:
+        """The memory, unconfirmed when a machine writes anew what was removed while nobody had vouched for it."""
+        if was is not None or self.by == "user" or memory.state != "ok" or memory.trust == "unconfirmed":
+            return memory
+        if not self.store.doubted(fact(memory), memory.path):
+            return memory
+        return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+
+    def bury_removed(self, memories: Sequence[Memory]) -> None:
+        """Note that memories are removed: they are not learned again, nor do they come back better than they were."""
+        for is_sure, why in ((True, "forgotten"), (False, DOUBTED)):
+            if gone := [(one.path, one.data) for one in memories if (one.trust == "confirmed") == is_sure]:
+                self.store.bury(gone, why)
 
     def commit(
         self,
@@ -196,6 +240,7 @@ class Keeper:
         self.require_writable()
         for change in changes:
             check_path(change.path)  # a store keeps more than memories
+            self.refuse_context(change.path, by or self.by)
         made = {
             one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
         }
@@ -213,11 +258,34 @@ class Keeper:
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
                     self.refuse_duplicate(memory)
-        return self.follow(
+        commit = self.follow(
             lambda: self.store.commit(changes, by=by or self.by, why=why),
             [change.path for change in changes],
             parsed,
         )
+        if self.ledger and not rewriting:  # an older text is what it was when it was here
+            self._record(self.ledger, commit)
+        return commit
+
+    def _record(self, ledger: Ledger, commit: Commit) -> None:
+        """Record what a commit wrote as this machine's own.
+
+        What a machine makes of shared texts stays shared: it may repeat them, and no person has read it.
+        """
+        with suppress(StoreFailed, Busy):  # then it is shared, and the memory is saved all the same
+            taken = (step for step in commit.revisions if step.before != ABSENT)
+            if self._is_person(commit.by) or all(ledger.knows(step.path, step.before) for step in taken):
+                written = [(step.path, step.after) for step in commit.revisions if step.after != ABSENT]
+                ledger.add(written, commit.by)
+
+    def _is_person(self, by: str) -> bool:
+        return by == "user" or (by == "import" and self.by == "user")
+
+    def refuse_context(self, path: str, by: str) -> None:
+        """Raise TextRefused when an agent would change what stands in every later system prompt."""
+        if fold(path) == fold(CONTEXT) and not self._is_person(by) and not self._own_context:
+            how = f"ask the user to run `memsheaf edit {CONTEXT}`, and tell them what to put there"
+            raise TextRefused(f"{CONTEXT} stands in every system prompt, so only a person writes it; {how}")
 
     def _with_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
         """The changes, with the removal of each fact that a new one supersedes. Raises CreateOnly, TextRefused."""
@@ -296,7 +364,9 @@ class Keeper:
         for path in self.index.alike(wanted):
             with suppress(MemsheafError):
                 other = self.read(path)
-                if path not in itself and other.state == "ok" and (found := alike(wanted, fact(other))) >= LIKE:
+                if path in itself or other.state != "ok" or other.trust == "shared":
+                    continue  # what others committed does not stand in for what is said here
+                if (found := alike(wanted, fact(other))) >= LIKE:
                     break
         else:
             return
@@ -329,15 +399,31 @@ class Keeper:
             Changed: one of them is not at the version that was expected.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
+        from memsheaf.flow.recall import LAYER_FILES
+
         was = {change.path: found for change in changes if (found := self.find(change.path))}
+        removed = {was[change.path].data for change in changes if change.data is None and change.path in was}
+        changes = [
+            change._replace(data=vouched(parse(change.path, change.data), was.get(change.path), by).data)
+            if change.data is not None and change.data not in removed and change.path not in LAYER_FILES
+            else change
+            for change in changes
+        ]
         return self.commit(changes, why, by=by, was=was, allow_secret=allow_secret, anyway=anyway)
 
     def confirm(self, path: str) -> Memory:
-        """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
+        """Lift the doubt of a memory: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
         memory = self.for_change(path, None)
-        if memory.trust == "confirmed":
+        if self.ledger and memory.shared:
+            self.ledger.add([(memory.path, memory.version)], "user")
+            memory = memory._replace(shared=False)
+        if memory.trust == "confirmed" and not memory.changed_by:
             return memory
-        sure = check(memory.path, edited(memory.text, fields={"trust": "confirmed"}), kinds=(*KINDS, memory.kind))
+        sure = check(
+            memory.path,
+            edited(memory.text, fields={"trust": "confirmed", "changed_by": None}),
+            kinds=(*KINDS, memory.kind),
+        )
         self.commit(
             [Change(memory.path, sure.data, memory.version)],
             f"confirm {memory.name}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Kind = Literal["user", "feedback", "project", "reference"]
     State = Literal["ok", "free", "bad", "held", "copy"]
-    Trust = Literal["confirmed", "unconfirmed"]
+    Trust = Literal["confirmed", "unconfirmed", "shared"]
 else:
     Kind = State = Trust = str
 
@@ -37,7 +37,7 @@ LINE_LIMIT = 16 * 1024
 _TEXT_KEYS = frozenset(
     {
         "name", "description", "type", "created", "updated", "source", "trust",
-        "conversation", "reason", "expires", "pinned",
+        "conversation", "reason", "expires", "pinned", "changed_by",
     }
 )  # fmt: skip
 _LIST_KEYS = frozenset({"citations", "supersedes"})
@@ -76,7 +76,8 @@ class Memory(NamedTuple):
 
     `state` is `ok`; `free` for a file without a header; `bad` for a header that is not understood, or bytes
     that are not UTF-8: readable, never rewritten by a machine; `held` for a file too large or too broken to
-    load; `copy` for the second version a sync program leaves beside the first.
+    load; `copy` for the second version a sync program leaves beside the first. `shared` is one that came with a
+    repository: this machine has no record of having written it.
     """
 
     path: str
@@ -85,6 +86,7 @@ class Memory(NamedTuple):
     state: State = "ok"
     problem: str = ""
     warnings: tuple[str, ...] = ()
+    shared: bool = False
 
     @property
     def text(self) -> str:
@@ -143,6 +145,17 @@ class Memory(NamedTuple):
         return self.page.get("source")
 
     @property
+    def changed_by(self) -> str:
+        """Who changed it last, when that is not its source."""
+        return _one_line(self.page.get("changed_by"))
+
+    @property
+    def summary(self) -> str:
+        """What the catalog says of it: the problem, else the description, after who else changed it last."""
+        mark = f"(changed by {self.changed_by[:40]}) " if self.changed_by not in ("", "user") else ""
+        return self.problem or mark + self.description
+
+    @property
     def conversation(self) -> str:
         """In which conversation it was learned."""
         return self.page.get("conversation")
@@ -169,8 +182,10 @@ class Memory(NamedTuple):
 
     @property
     def trust(self) -> Trust:
-        """`confirmed` unless the header says otherwise; a word we do not know does not confirm."""
-        return "confirmed" if self.page.get("trust") in ("", "confirmed") else "unconfirmed"
+        """`unconfirmed` if the header says so, or a word we do not know; else whether it is `shared` decides."""
+        if self.page.get("trust") not in ("", "confirmed"):
+            return "unconfirmed"
+        return "shared" if self.shared else "confirmed"
 
     def holds(self, today: str) -> bool:
         """Whether a model may be shown it unasked on a day: sound, confirmed, and not over."""

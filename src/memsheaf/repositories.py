@@ -26,6 +26,8 @@ def is_accepted(home: str, checkout: str) -> bool:
 
 def accept(home: str, checkout: str) -> None:
     """Record that a person accepts the memory of this checkout. Raises StoreFailed."""
+    if is_accepted(home, checkout):
+        return
     entry = {"since": time.strftime("%Y-%m-%d"), "owners": sorted(foreign_owners(checkout))}
     _write(home, {**_read(home), _key(checkout): entry})
 

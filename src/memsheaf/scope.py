@@ -3,13 +3,15 @@
     user              ~/.memsheaf/user
     agent/NAME        ~/.memsheaf/agents/NAME         no agent sees another's
     team/NAME         ~/.memsheaf/team/NAME
-    project           the repository's .memory/, if it has one; else ~/.memsheaf/projects/NAME-HASH
+    project           the repository's .memory/, if a person accepted it here; else ~/.memsheaf/projects/NAME-HASH
     task/SLUG         tasks/SLUG inside the project's
     session/ID        sessions/ID inside the project's
 
 A project is found by, in this order: what the caller says, the environment, the user's own settings, the
 repository. Worktrees of one repository share a project; two folders that are not one repository never do.
-Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read.
+Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read. A
+`.memory/` counts once it was accepted on this machine (`repositories.py`), and a `.git` that another user owns is no
+repository of ours until then.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from itertools import islice
 
 from memsheaf.errors import ScopeRefused
+from memsheaf.repositories import foreign_owner, is_accepted
 from memsheaf.values import NamedTuple, sha256
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
 FOLDER = ".memory"
+FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")
@@ -91,39 +96,91 @@ def resolve(scope: Scope, places: Places) -> str:
     if scope.layer == "project":
         return project
     root = os.path.join(project, f"{scope.layer}s", check_label(scope.name, scope.layer))
-    _refuse_links(project, root)
+    refuse_links(project, root)
     return root
 
 
 def around(cwd: str) -> str:
     """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
     here = folder = os.path.realpath(cwd)
-    while not os.path.lexists(os.path.join(folder, ".git")):
+    while not os.path.lexists(git := os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
             return here
         folder = parent
-    return folder
+    return folder if foreign_owner(git) is None else here
 
 
 def project_root(places: Places) -> str:
     """The root folder of the project that the working directory belongs to."""
     if places.project:
         return os.path.abspath(os.path.expanduser(places.project))
-    checkout, identity = find_repository(places.cwd)
+    if chosen := _chosen(places):
+        return chosen
+    checkout, identity = find_repository(places.cwd, places.home)
+    kept = os.path.join(checkout, FOLDER) if checkout else ""
+    if kept and os.path.lexists(kept) and is_accepted(places.home, checkout):
+        refuse_links(checkout, kept)
+        return kept
+    return private_root(places.home, identity)
+
+
+def private_root(home: str, identity: str) -> str:
+    """Where the memory of a project is that is not kept in its repository; `repository_around` has the identity."""
+    return os.path.join(home, "projects", _project_name(identity))
+
+
+def unused_folder(places: Places) -> str:
+    """A line about the `.memory` of the repository here, when it is not used because nobody accepted it; else ""."""
+    checkout, _ = repository_around(places.cwd)
+    kept = os.path.join(checkout, FOLDER) if checkout else ""
+    if not kept or not os.path.lexists(kept) or is_accepted(places.home, checkout):
+        return ""
+    if places.project or _chosen(places):
+        return ""
+    walk = os.walk(kept) if not os.path.islink(kept) else ()
+    files = sum(name.endswith(".md") for _, _, names in islice(walk, FOLDERS) for name in names)
+    return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"
+
+
+def in_repository(root: str, home: str) -> bool:
+    """Whether a root lies in a git working tree, where others may write; never for what is below MEMSHEAF_HOME."""
+    folder = os.path.realpath(root)
+    if _within(folder, os.path.realpath(home)):
+        return False
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return False
+        folder = parent
+    return True
+
+
+def _chosen(places: Places) -> str:
+    """The root that the user's settings name for the working directory; the most specific folder decides."""
+    if not places.projects:
+        return ""
+    checkout, _ = find_repository(places.cwd, places.home)
     here = [places.cwd, checkout] if checkout else [places.cwd]
     mapped = [(_real(folder), root) for folder, root in places.projects]
-    chosen = [(folder, root) for folder, root in mapped if any(_within(place, folder) for place in here)]
-    if chosen:  # the most specific folder decides
-        return os.path.abspath(os.path.expanduser(max(chosen, key=lambda pair: len(pair[0]))[1]))
-    kept = os.path.join(checkout, FOLDER) if checkout else ""
-    if kept and os.path.lexists(kept):
-        _refuse_links(checkout, kept)
-        return kept
-    return os.path.join(places.home, "projects", _project_name(identity))
+    found = [(folder, root) for folder, root in mapped if any(_within(place, folder) for place in here)]
+    return os.path.abspath(os.path.expanduser(max(found, key=lambda pair: len(pair[0]))[1])) if found else ""
 
 
-def find_repository(cwd: str) -> tuple[str, str]:
+def find_repository(cwd: str, home: str = "") -> tuple[str, str]:
+    """As `repository_around`; one whose `.git` another user owns counts only when it was accepted in `home`.
+
+    Anybody may put a `.git` into a folder that all can write to, such as /tmp: what is below is not their project.
+    """
+    checkout, identity = repository_around(cwd)
+    here = os.path.realpath(cwd)
+    owned = [identity, *([os.path.join(checkout, ".git")] if checkout else [])]
+    if identity == here or all(foreign_owner(path) is None for path in owned):
+        return checkout, identity
+    return (checkout, identity) if home and checkout and is_accepted(home, checkout) else ("", here)
+
+
+def repository_around(cwd: str) -> tuple[str, str]:
     """The main checkout of the repository around `cwd` ("" if none), and what identifies the project.
 
     A linked worktree counts as its repository only when that repository knows it: anyone can write a
@@ -182,7 +239,7 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
-def _refuse_links(trusted: str, path: str) -> None:
+def refuse_links(trusted: str, path: str) -> None:
     """Refuse a path whose steps below `trusted` are links: they came with the repository."""
     step = trusted
     for name in os.path.relpath(path, trusted).split(os.sep):

@@ -19,6 +19,7 @@ from memsheaf.editing import (
     redated,
     refuse_secrets,
     revised,
+    vouched,
 )
 from memsheaf.errors import (
     BadHeader,
@@ -32,15 +33,15 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.flow.inject import CONTEXT, NOTES, stable
+from memsheaf.flow.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.guard.names import CATALOG, check_path, is_fact
-from memsheaf.index.catalog import Page, listing
+from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
-from memsheaf.scope import Scope, resolve
-from memsheaf.store import ABSENT, Change, Commit, Stamp, Version
+from memsheaf.scope import Scope, in_repository, resolve
+from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
 from memsheaf.values import NamedTuple
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from memsheaf.history import Blamed
     from memsheaf.llm import Model
     from memsheaf.proof import Proof
+    from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
 
 PAGE = 150
@@ -98,16 +100,26 @@ class Sheaf:
         read_only: bool = False,
         tools: bool = True,
         settings: config.Settings | None = None,
+        ledger: Ledger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.scope = scope
         self.store = store
         self.index = index
         self.tools = tools
-        self._keeper = Keeper(scope, store, index, by=by, read_only=read_only, clock=clock)
+        self._keeper = Keeper(
+            scope,
+            store,
+            index,
+            by=by,
+            read_only=read_only,
+            clock=clock,
+            ledger=ledger,
+            own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
+        )
         self._settings = settings
         self._clock = clock
-        self._prompt: tuple[tuple[Stamp | bool | None, ...], str] | None = None
+        self._prompt: tuple[tuple[object, ...], str] | None = None
         self._counted: set[tuple[str, str]] = set()
 
     @classmethod
@@ -137,9 +149,15 @@ class Sheaf:
         found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
         database = database_for(root, settings.cache)
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
+        ledger = None
+        if in_repository(root, settings.home):
+            from memsheaf.store.ledger import Ledger
+
+            ledger = Ledger(_state_of(root, settings))
         return cls(
-            scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, clock=clock
-        )
+            scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
+            clock=clock,
+        )  # fmt: skip
 
     @property
     def root(self) -> str:
@@ -190,12 +208,19 @@ class Sheaf:
         self.index.look(thorough=True)
         kind = kind.encode("utf-8", "replace").decode()
         where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
-        return self.index.rows(" AND ".join(where), *([kind] if kind else []))
+        return self._keeper.marked(self.index.rows(" AND ".join(where), *([kind] if kind else [])))
+
+    def changed_by_others(self) -> Sequence[Row]:
+        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
+        self.index.look(thorough=True)
+        likely = self._keeper.marked(self.index.rows("line LIKE '%(changed by %'"))
+        return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
 
     def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
         """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
         self.index.look(thorough=True)
-        return self.index.part(kind.encode("utf-8", "replace").decode(), limit, offset)
+        rows, total = self.index.part(kind.encode("utf-8", "replace").decode(), limit, offset)
+        return self._keeper.marked(rows), total
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
         """Memories that hold words of the query or mean the same, best first."""
@@ -209,12 +234,13 @@ class Sheaf:
             # an answer is never stale: what was found is looked at
             if not self.index.notice(match.row.path for match in found):
                 break
-        return found
+        rows = self._keeper.marked([match.row for match in found])
+        return [match._replace(row=row) for match, row in zip(found, rows, strict=True)]
 
     def best(self, limit: int) -> Sequence[Row]:
         """What the catalog would show first."""
         self.index.look()
-        return self.index.ranked("", limit, 0)
+        return self._keeper.marked(self.index.ranked("", limit, 0))
 
     def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
         """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
@@ -245,15 +271,35 @@ class Sheaf:
         )
 
     def catalog(self) -> Page:
-        """What MEMORY.md holds: one line a memory, within its budget."""
+        """One line a memory, within its budget: what MEMORY.md holds, with what others committed apart."""
         self.index.look()
-        return self.index.catalog()
+        rows = self._keeper.marked(self.index.ranked("", -1, 0)) if self._keeper.ledger else ()
+        shared = [row for row in rows if row.trust == "shared"]
+        if not shared:
+            return self.index.catalog()
+        own = [row for row in rows if row.trust != "shared"]
+        texts, waiting = self.index.lines()
+        return apart(own, shared, texts, self.committers(shared[:SHARED_LINES]), waiting)
+
+    def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
+        """Who committed the text that these files have now, by path, as far as git can tell in time."""
+        from memsheaf.tree import committers
+
+        return committers(self.root, [(row.path, row.version) for row in rows], self.state)
+
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
+        who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
+        return caveats(memory, who)
 
     def page(self, number: int = 1, *, kind: str = "") -> Page:
         """A page of the whole catalog, most important first: nothing is out of reach."""
         self.index.look()
         rows = self.index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
-        entries = [(row.name, row.path, row.problem or row.description) for row in rows]
+        entries = [
+            (row.name, row.path, "(shared) " * (row.trust == "shared") + (row.problem or row.description))
+            for row in self._keeper.marked(rows)
+        ]
         return listing(entries, number, self.index.total(kind), PAGE)
 
     def prompt(self, *, also: bool = False) -> str:
@@ -263,11 +309,12 @@ class Sheaf:
         """
         changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
-        key = also, *stamps.values()
+        ledger = self._keeper.ledger
+        key = also, *stamps.values(), ledger and ledger.stamp
         if changed or self._prompt is None or self._prompt[0] != key or key[1] is None:
             text = stable(
                 scope=str(self.scope),
-                catalog=self.index.catalog().text,
+                catalog=self.catalog().text if ledger else self.index.catalog().text,
                 context=self._loaded(CONTEXT),
                 notes=self._loaded(NOTES),
                 offer="also" if also else "none" if not self.tools else "reading" if self.read_only else "all",
@@ -276,11 +323,21 @@ class Sheaf:
         return self._prompt[1]
 
     def _loaded(self, name: str) -> str:
-        """A file that stands in every prompt, unless it is unconfirmed or cannot be read."""
-        memory = parse(name, self.store.published(name) or b" ")
+        """A file that stands in every prompt, unless it is unconfirmed, shared or cannot be read."""
+        data = self.store.published(name)
+        memory = self._keeper.judged(parse(name, data)) if data else parse(name, b" ")
+        if memory.trust == "shared":
+            return f"({waits(name)}.)"
         if memory.state in ("ok", "free"):
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
+
+    def notices(self) -> Sequence[str]:
+        """Files for every prompt that are not loaded before a person has looked at them, in words."""
+        if self._keeper.ledger is None:
+            return []
+        waiting = [name for name in (CONTEXT, NOTES) if (one := self._keeper.find(name)) and one.trust == "shared"]
+        return [waits(name) for name in waiting]
 
     # changing
 
@@ -449,12 +506,21 @@ class Sheaf:
             raise Changed(found.path)
         change = Change(found.path, None, expect or found.version)
         self._keeper.require_writable()
-        self.store.bury([(found.path, found.data)], "forgotten")  # first: what is there still is not learned twice
+        self.bury([found])  # first: what is there still is not learned twice
         return self._keeper.commit([change], why or f"forget {found.name}", was={found.path: found})
 
+    def bury(self, memories: Sequence[Memory]) -> None:
+        """Note that memories are about to be removed: they are not learned again from a conversation."""
+        self._keeper.bury_removed(memories)
+
     def confirm(self, path: str) -> Memory:
-        """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
+        """Lift the doubt of an unconfirmed or shared memory: a person has read it. Raises NotFound, BadHeader."""
         return self._keeper.confirm(path)
+
+    def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
+        """Record that a person accepts these versions of files that came with a repository, by path."""
+        if self._keeper.ledger:
+            self._keeper.ledger.add(versions, "user")
 
     def change_many(
         self, changes: Sequence[Change], why: str, *, by: str, allow_secret: bool = False, anyway: bool = False
@@ -485,10 +551,7 @@ class Sheaf:
     @property
     def state(self) -> State:
         """What is kept about this scope outside of it: the inbox, what waits for review, the gates."""
-        from memsheaf.store.state import State
-
-        settings = self._chosen()
-        return State.of(self.root, settings.state or os.path.join(settings.home, "state"))
+        return _state_of(self.root, self._chosen())
 
     @property
     def learning(self) -> Learner:
@@ -496,7 +559,8 @@ class Sheaf:
         from memsheaf.flow.learn import Learner
 
         policy = self._chosen().policy_of(self.scope)
-        return Learner(self, self._keeper, self.state, policy=policy, clock=self._clock)
+        ledger = self._keeper.ledger
+        return Learner(self, self._keeper, self.state, policy=policy, ledger=ledger, clock=self._clock)
 
     def _chosen(self) -> config.Settings:
         return self._settings or config.load()
@@ -520,7 +584,7 @@ class Sheaf:
         if policy == "log":
             from memsheaf.flow.daily import DailyLog
 
-            with DailyLog(self.root, self.state, clock=self._clock) as log:
+            with DailyLog(self.root, self.state, ledger=self._keeper.ledger, clock=self._clock) as log:
                 return log.append(turn, by=self.by)
         from memsheaf.flow.inbox import Inbox  # and nothing of what reads it: somebody waits for this
 
@@ -729,6 +793,11 @@ class Sheaf:
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
             rehearse.disregard(self.state, name)
+        if self._keeper.ledger:
+            from memsheaf.tree import COMMITTERS
+
+            self._keeper.ledger.forget(erased.names)
+            self.state.remove(COMMITTERS)
         self.index.purge()
         self.index.look()
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
@@ -803,6 +872,10 @@ class Sheaf:
                     raise TextRefused(member.why)
                 found = self._keeper.find(path)
                 memory = checked_import(found.path if found else path, data, found)
+                self._keeper.refuse_context(memory.path, "import")
+                if memory.source == "user" and not (found and found.data == data):  # nobody can say that for you
+                    memory = vouched(memory, None, "import")
+                    data = memory.data
                 if found and found.data != data:
                     if not replace:
                         raise Exists(found.path)
@@ -858,6 +931,12 @@ def _named(path: str, error: MemsheafError) -> str:
     from memsheaf.guard.secrets import without_secrets
 
     return without_secrets(path)
+
+
+def _state_of(root: str, settings: config.Settings) -> State:
+    from memsheaf.store.state import State
+
+    return State.of(root, settings.state or os.path.join(settings.home, "state"))
 
 
 def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None] | None:

@@ -51,7 +51,6 @@ ALIASES = {
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
 ECHOED = 2_000  # characters of an error
-UNCONFIRMED = "unconfirmed: it came from a tool, a page or another program, and no person has vouched for it"
 
 
 Verdicts = Callable[[Memory], Sequence[str]]
@@ -118,8 +117,7 @@ def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, s
     desk.sheaf.used(memory.path)
     if memory.problem:
         return f"({memory.path}: {memory.problem})\n{memory.text}"
-    notes = [UNCONFIRMED] * (memory.trust == "unconfirmed")
-    notes += desk.verdicts(memory) if desk.verdicts else []
+    notes = [*desk.sheaf.caveats(memory), *(desk.verdicts(memory) if desk.verdicts else ())]
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
     return f"{memory.text.rstrip(chr(10))}\n\n{said}" if said else memory.text
 
@@ -463,6 +461,6 @@ def _files(desk: Desk, kind: str, page: int, empty: str) -> Answer:
 
 
 def _file(row: Row) -> str:
-    note = f"  (problem: {row.problem})" if row.problem else "  (unconfirmed)" if row.trust == "unconfirmed" else ""
+    note = f"  (problem: {row.problem})" if row.problem else f"  ({row.trust})" if row.trust != "confirmed" else ""
     kind = one_line(row.kind, 20) or "free"
     return f"{row.path}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"

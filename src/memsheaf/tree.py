@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from memsheaf.errors import CitationRefused, PathRefused
+from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
-from memsheaf.scope import FOLDER
+from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.scope import FOLDER, around
 from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 FILE_LIMIT = 1 << 20
@@ -35,6 +37,10 @@ _QUIET = (
 )  # fmt: skip
 _LIST = ("ls-files", "-z", "-t", "--stage", "--cached", "--others", "--deleted", "--exclude-standard")
 _KINDS = {"160000": "folder", "120000": "link"}
+_LOG = ("log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only",
+        "-n", "2000", "--")  # fmt: skip
+_HURRY = 0.5  # seconds: somebody waits for a prompt
+COMMITTERS, _KEPT = "committers.json", 1_000
 _GREP = ("grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column")
 
 
@@ -196,6 +202,28 @@ class WorkingTree:
         return found, True
 
 
+def committers(
+    root: str, files: Sequence[tuple[str, str]], state: State, *, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Who committed these files of a folder last, by path; what git cannot tell, or not in time, is left out.
+
+    `files` are paths and versions. What was found out is kept in the state, so that git is asked once a version.
+    """
+    found = state.load(COMMITTERS)
+    known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
+    keys = {path: f"{version[:16]} {path}" for path, version in files}
+    if asked := [path for path, key in keys.items() if key not in known]:
+        tree = around(root)
+        git = _Git.at(tree, environment)
+        below = _relative(os.path.realpath(root), tree)
+        names = git.committers([f"{below}/{path}" for path in asked]) if git else None
+        if names is not None:
+            known |= {keys[path]: names.get(f"{below}/{path}", "") for path in asked}
+            with suppress(MemsheafError):  # then it is asked again
+                state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
+    return {path: who for path, key in keys.items() if (who := known.get(key))}
+
+
 class _Git:
     """Git, asked about one working tree, and kept from running anything it finds there."""
 
@@ -215,6 +243,8 @@ class _Git:
             "HOME": environment.get("HOME", ""),
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_NO_LAZY_FETCH": "1",  # objects that are missing would be fetched by a program of its choice
+            "GIT_ALLOW_PROTOCOL": "none",
             "GIT_CEILING_DIRECTORIES": os.path.dirname(root),  # a repository further out is not this one
         }
         return cls((program, *_QUIET, "-C", root, f"--work-tree={root}"), own)
@@ -254,22 +284,44 @@ class _Git:
         except OSError:
             return None
 
+    def committers(self, paths: Sequence[str]) -> dict[str, str] | None:
+        """Who committed each of these files last, on one line each; None without an answer in time."""
+        try:
+            wanted = [f":(top,literal){path}" for path in paths]
+            with self._running(*_LOG, *wanted, seconds=_HURRY) as (output, ended):
+                answer = output.read(FILE_LIMIT)
+                if ended() != 0:
+                    return None
+        except OSError:
+            return None
+        found: dict[str, str] = {}
+        for commit in os.fsdecode(answer).split("\1"):
+            who, *names = commit.split("\0")
+            for name in names:
+                found.setdefault(name.lstrip("\n"), _plain_name(who))
+        return found
+
     @contextmanager
-    def _running(self, *words: str) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-        """Git at work, for two seconds at most: what it prints, and how it ended."""
+    def _running(self, *words: str, seconds: float = PATIENCE) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+        """Git at work, for so many seconds at most: what it prints, and how it ended."""
         from subprocess import DEVNULL, PIPE, Popen
         from threading import Timer
 
         command = [*self._command, *words]
         with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment) as process:
             assert process.stdout is not None
-            timer = Timer(PATIENCE, process.kill)
+            timer = Timer(seconds, process.kill)
             timer.start()
             try:
                 yield process.stdout, process.wait
             finally:
                 process.kill()
                 timer.cancel()
+
+
+def _plain_name(who: str) -> str:
+    """A committer's name as a prompt may quote it: whoever commits can call themselves anything."""
+    return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
 
 
 def _program(path: str, root: str) -> str:

@@ -517,7 +517,9 @@ def test_memories_of_the_sheaf_are_seen_and_files_of_other_names_are_not(
 ) -> None:
     sheaf.remember("Heron", "The staging database", "project", "It is heron.")
     sheaf.put("茶.md", "tea", free=True)
+    sheaf.by = "user"
     sheaf.put("CONTEXT.md", "context", free=True)
+    sheaf.by = "agent"
     assert run(ours.list_paths("", limit=10)) == ["project_heron.md"]
     found = run(ours.read("project_heron.md", max_chars=ALL))
     assert found is not None

@@ -66,6 +66,7 @@ WORKING: dict[str, list[str]] = {
     "import": ["in"],
     "scopes": [],
     "init": [],
+    "trust": ["--yes"],
     "doctor": [],
     "index": [],
     "models": [],
@@ -105,6 +106,7 @@ def test_a_command_answers_with_one_json_document(
     run: Run, tabs: str, environment: dict[str, str], name: str
 ) -> None:
     (Path.cwd() / ".git").mkdir()
+    (Path.cwd() / ".memory").mkdir()
     (Path.cwd() / "in").mkdir()
     (Path.cwd() / "in" / "cited.py").write_text("tabs = True\n")
     version = json.loads(run("log", tabs, "--project", project(environment), "--json")[1])["commits"][0]["changes"][0]

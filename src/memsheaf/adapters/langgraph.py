@@ -270,7 +270,7 @@ class MemsheafStore(BaseStore):
                 yield Change(memory.path, memory.data, was.version if was else ABSENT)
             elif was:
                 if was.known:
-                    self._sheaf.store.bury([(was.path, was.data)], "forgotten")  # so that it is not learned again
+                    self._sheaf.bury([was])  # so that it is not learned again
                 yield Change(was.path, None, was.version)
 
     def _overdue(self) -> list[Change]:

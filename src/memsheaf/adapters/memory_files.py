@@ -43,7 +43,6 @@ from memsheaf.layers.tidy import problems
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
-from memsheaf.tools import UNCONFIRMED
 
 PLACES = 50  # lines that an error names
 TRIES = 50  # each time, somebody else got something done
@@ -86,8 +85,7 @@ class MemoryFiles:
         if memory.state == "held":
             raise Refused(f"{path} cannot be shown: {memory.problem}.")
         self.sheaf.used(memory.path)
-        notes = [UNCONFIRMED] * (memory.trust == "unconfirmed")
-        notes += self._session.verdicts(memory) if self._session else []
+        notes = [*self.sheaf.caveats(memory), *(self._session.verdicts(memory) if self._session else ())]
         notes = [f"{path}: {memory.problem}"] if memory.problem else notes
         said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
         return said + numbered(path, memory.text, view_range)
@@ -266,7 +264,7 @@ class MemoryFiles:
         for memory in memories:
             self._refuse_removal(memory, by)
         if not self.sheaf.read_only:
-            self.sheaf.store.bury([(memory.path, memory.data) for memory in memories], "forgotten")
+            self.sheaf.bury(memories)
         self.sheaf.change_many([Change(memory.path, None, memory.version) for memory in memories], why, by=by)
 
     def _refuse_removal(self, memory: Memory, by: str) -> None:

@@ -30,13 +30,18 @@ class Call:
         self.options = options
         self.console = console
         self.environment = environment
+        self._settings: Settings | None = None
 
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
+        if self._settings is not None:
+            return self._settings
         from memsheaf import config
 
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
-        return config.load({**self.environment, **{key: value for key, value in chosen.items() if value}})
+        given = {key: value for key, value in chosen.items() if value}
+        self._settings = config.load({**self.environment, **given})
+        return self._settings
 
     def scopes(self) -> list[str]:
         """The scopes the line names; the one from the settings when it names none."""
@@ -60,6 +65,15 @@ class Call:
         root = resolve(parsed, settings.places(here()))
         read_only = read_only or not os.access(root, os.W_OK)
         return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only)
+
+    def unused_folder(self) -> str:
+        """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
+        from memsheaf.scope import unused_folder
+
+        layers = ("project", "task", "session")
+        if not any(scope.partition("/")[0] in layers for scope in self.scopes()):
+            return ""
+        return unused_folder(self.settings().places(here()))
 
     def changing(self) -> Sheaf:
         """Open the memory to change it."""

@@ -73,12 +73,14 @@ def diary(call: Call) -> int:
 
 def _log(call: Call) -> DailyLog:
     from memsheaf.flow.daily import DailyLog
-    from memsheaf.scope import Scope, resolve
+    from memsheaf.scope import Scope, in_repository, resolve
+    from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
 
     settings = call.settings()
     root = resolve(Scope.parse(call.scope()), settings.places(here()))
-    return DailyLog(root, State.of(root, settings.state))
+    state = State.of(root, settings.state)
+    return DailyLog(root, state, ledger=Ledger(state) if in_repository(root, settings.home) else None)
 
 
 def _note(call: Call) -> int:

@@ -84,10 +84,11 @@ def extract(call: Call) -> int:
     Argument("--edit", "open this one in your editor, and save what you make of it", "ID", convert=filled),
 )
 def review(call: Call) -> int:
-    """Decide what waits for you: proposals that were queued, and memories that are unconfirmed.
+    """Decide what waits for you: proposals, unconfirmed memories, and what an agent changed.
 
     In a terminal each is shown and you are asked. With flags, or where nobody can be asked, nothing is asked. An ID
-    is the first characters of a proposal's, or the file of an unconfirmed memory.
+    is the first characters of a proposal's, or the file of a memory. To reject what an agent changed brings back the
+    text from before.
 
     examples:
       memsheaf review
@@ -98,7 +99,7 @@ def review(call: Call) -> int:
     with call.changing() as sheaf:
         if options.approve or options.reject or options.edit:
             return _by_flags(call, sheaf)
-        waiting, doubted = sheaf.learning.queue.all(), sheaf.list(unconfirmed=True)
+        waiting, doubted = sheaf.learning.queue.all(), _doubted(sheaf)
         if console.json or not console.interactive:
             return _listed(call, waiting, doubted)
         if not waiting and not doubted:
@@ -159,7 +160,13 @@ def _by_flags(call: Call, sheaf: Sheaf) -> int:
 def _named(names: Sequence[str] | None, sheaf: Sheaf) -> list[str]:
     if names != ["all"]:
         return list(names or ())
-    return [one.id for one in sheaf.learning.queue.all()] + [row.path for row in sheaf.list(unconfirmed=True)]
+    return [one.id for one in sheaf.learning.queue.all()] + [row.path for row in _doubted(sheaf)]
+
+
+def _doubted(sheaf: Sheaf) -> list[Row]:
+    """The memories that a person should look at."""
+    unconfirmed = sheaf.list(unconfirmed=True)
+    return [*unconfirmed, *(row for row in sheaf.changed_by_others() if row.trust != "unconfirmed")]
 
 
 def _approve(sheaf: Sheaf, name: str) -> Memory:
@@ -167,10 +174,26 @@ def _approve(sheaf: Sheaf, name: str) -> Memory:
 
 
 def _reject(sheaf: Sheaf, name: str) -> None:
-    if name.endswith(".md"):
+    if name.endswith(".md") and (before := _before_change(sheaf, name)):
+        sheaf.restore(name, before)
+    elif name.endswith(".md"):
         sheaf.forget(name, why="rejected")
     else:
         sheaf.learning.reject(name)
+
+
+def _before_change(sheaf: Sheaf, name: str) -> str:
+    """The version that a confirmed memory had before others changed it; "" when it is not that, or nobody knows."""
+    from memsheaf.memory import parse
+
+    memory = sheaf.read(name)
+    if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
+        return ""
+    for commit in sheaf.log(memory.path):
+        for step in commit.revisions:
+            if step.old and parse(step.path, step.old).changed_by in ("", "user"):
+                return step.before
+    return ""
 
 
 def _edited(call: Call, sheaf: Sheaf, name: str) -> Memory:
@@ -189,13 +212,16 @@ def _edited(call: Call, sheaf: Sheaf, name: str) -> Memory:
 def _listed(call: Call, waiting: Sequence[Waiting], doubted: Sequence[Row]) -> int:
     if call.console.json:
         proposals = [{"id": one.id, "at": one.at, "why": one.why, **_proposal_json(one.proposal)} for one in waiting]
-        unconfirmed = [pick(row, ("path", "name", "description", "kind", "updated")) for row in doubted]
-        return call.console.answer({"proposals": proposals, "unconfirmed": unconfirmed})
+        fields = ("path", "name", "description", "kind", "updated")
+        unconfirmed = [pick(row, fields) for row in doubted if row.trust == "unconfirmed"]
+        changed = [pick(row, fields) for row in doubted if row.trust != "unconfirmed"]
+        return call.console.answer({"proposals": proposals, "unconfirmed": unconfirmed, "changed": changed})
     if not waiting and not doubted:
         call.console.say("Nothing waits for you.")
         return 0
     rows = [(one.id, one.proposal.kind, one.proposal.name, one.why) for one in waiting]
-    rows += [(row.path, row.kind, row.name, "unconfirmed") for row in doubted]
+    said = {True: "unconfirmed", False: "changed by an agent"}
+    rows += [(row.path, row.kind, row.name, said[row.trust == "unconfirmed"]) for row in doubted]
     call.console.table([("ID", "TYPE", "NAME", "WHY"), *rows], ("bold",))
     return 0
 
@@ -235,8 +261,10 @@ def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
     console = call.console
     if not isinstance(one, Waiting):
         console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
-        console.say("unconfirmed: it came from a tool or a page", style="dim")
-        console.say(sheaf.read(one.path).body.strip())
+        memory = sheaf.read(one.path)
+        for said in sheaf.caveats(memory):
+            console.say(said, style="dim")
+        console.say(sheaf.diff(one.path) if one.trust != "unconfirmed" else memory.body.strip())
         return one.path
     proposal = one.proposal
     console.say(f"{one.id} [{proposal.kind}] {proposal.name}", style="bold")

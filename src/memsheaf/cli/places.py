@@ -45,11 +45,16 @@ def scopes(call: Call) -> int:
     found = list(known(settings, here()))
     if call.console.json:
         values = [pick(each, ("scope", "root", "memories")) for each in found]
-        return call.console.answer({"home": settings.home, "scope": call.scope(), "scopes": values})
+        unused = call.unused_folder()
+        return call.console.answer(
+            {"home": settings.home, "scope": call.scope(), "scopes": values, **({"notice": unused} if unused else {})}
+        )
     if call.options.names:
         return call.console.answer(None, [each.scope for each in found if each.scope])
     rows = [(each.scope or "(project)", plural(each.memories, "memory", "memories"), each.root) for each in found]
     call.console.table(rows, ("bold",))
+    if unused := call.unused_folder():
+        call.console.note(unused, style="yellow")
     return 0
 
 
@@ -63,15 +68,17 @@ def init(call: Call) -> int:
     examples:
       memsheaf init
     """
+    from memsheaf import repositories
     from memsheaf.scope import FOLDER, Places, find_repository, project_root
 
     settings = call.settings()
-    checkout, _ = find_repository(here())
+    checkout, _ = find_repository(here(), settings.home)
     if not checkout:
         raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
-    before = project_root(Places(settings.home, here()))  # refuses a .memory that is a link
+    before = project_root(Places(settings.home, here()))
     root = os.path.join(checkout, FOLDER)
     made = _prepare(checkout, FOLDER)
+    repositories.accept(settings.home, checkout)
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if before != root and (count := _count(before)):
         said.append(f"This project had {plural(count, 'memory', 'memories')} in {before};")
@@ -93,10 +100,13 @@ def doctor(call: Call) -> int:
       memsheaf doctor
       memsheaf doctor --scope user --prune
     """
-    from memsheaf.doctor import examine
+    from memsheaf.doctor import Finding, examine
+    from memsheaf.scope import FOLDER
 
     with call.reading() as sheaf:
         findings = examine(sheaf)
+    if unused := call.unused_folder():
+        findings.insert(0, Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     dropped = _prune(call) if call.options.prune else 0
     value = {
         "scope": str(sheaf.scope),

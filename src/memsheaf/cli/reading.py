@@ -23,6 +23,7 @@ _MEMORY = (
     "updated",
     "expires",
     "source",
+    "changed_by",
     "trust",
     "conversation",
     "reason",
@@ -61,9 +62,12 @@ def list_(call: Call) -> int:
     """
     with call.reading() as sheaf:
         rows = sheaf.list(kind=call.options.type or "", unconfirmed=call.options.unconfirmed)
+        notices = [*filter(None, [call.unused_folder()]), *sheaf.notices()]
     if call.options.paths and not call.console.json:
         return call.console.answer(None, [row.path for row in rows])
-    return _print_rows(call, sheaf, rows, f"no memories in the scope {sheaf.scope}" + _narrowed(call))
+    for said in notices if not call.console.json else ():
+        call.console.note(said, style="yellow")
+    return _print_rows(call, sheaf, rows, f"no memories in the scope {sheaf.scope}" + _narrowed(call), notices)
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -79,12 +83,13 @@ def show(call: Call) -> int:
     """
     with call.reading() as sheaf:
         memory = sheaf.read(call.options.file)
+        caveats = sheaf.caveats(memory)
     if call.console.json:
         return call.console.answer(_memory_json(memory))
     if call.options.raw:
         call.console.exact(memory.data)
         return 0
-    for problem in filter(None, (memory.problem, *memory.warnings)):
+    for problem in filter(None, (memory.problem, *memory.warnings, *caveats)):
         call.console.note(f"{memory.path}: {problem}", style="yellow")
     return call.console.answer(None, [memory.text.removesuffix("\n")])
 
@@ -163,10 +168,11 @@ def prompt(call: Call) -> int:
     return 0
 
 
-def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str) -> int:
+def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str, notices: Sequence[str] = ()) -> int:
     if call.console.json:
         memories = [{**pick(row, _ROW), "type": row.kind} for row in rows]
-        return call.console.answer({"scope": str(sheaf.scope), "memories": memories})
+        more = {"notices": list(notices)} if notices else {}
+        return call.console.answer({"scope": str(sheaf.scope), "memories": memories, **more})
     if not rows:
         call.console.note(nothing)
         return 0
@@ -196,7 +202,7 @@ def _look_up(call: Call, query: str) -> int:
 
 def _cells(rows: Iterable[Row]) -> Iterator[tuple[str, str, str, str]]:
     for row in rows:
-        marks = ["pinned"] * row.pinned + ["unconfirmed"] * (row.trust == "unconfirmed")
+        marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed")
         said = f"problem: {row.problem}" if row.problem else row.description
         yield row.path, row.kind or "-", row.updated, (f"({', '.join(marks)}) " if marks else "") + said
 

@@ -45,6 +45,7 @@ COMMANDS = {
     "import": ("moving", "import_"),
     "scopes": ("places", "scopes"),
     "init": ("places", "init"),
+    "trust": ("trusting", "trust"),
     "doctor": ("places", "doctor"),
     "index": ("indexing", "index"),
     "chat": ("chatting", "chat"),
@@ -69,7 +70,7 @@ THEMES = {
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
     "Serve": ("mcp",),
-    "Set up": ("scopes", "init", "doctor", "index", "models", "cost", "completion", "help"),
+    "Set up": ("scopes", "init", "trust", "doctor", "index", "models", "cost", "completion", "help"),
 }
 
 

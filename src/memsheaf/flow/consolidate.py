@@ -181,8 +181,12 @@ def when_due(
 
 
 def rows_of(target: Target) -> list[Row]:
-    """The files that are memories: without the catalog, CONTEXT.md, what has no type, and what cannot be used."""
-    return [row for row in target.list() if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT)]
+    """The files that are memories: without CONTEXT.md, what is shared, has no type, or cannot be used."""
+    return [
+        row
+        for row in target.list()
+        if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT) and row.trust != "shared"
+    ]
 
 
 def _planned(target: Target, state: State, now: float, model: Model | None, progress: Progress | None) -> _Plan:

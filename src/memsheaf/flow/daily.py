@@ -19,6 +19,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 
 from memsheaf.errors import Busy, Changed, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
@@ -26,8 +27,9 @@ from memsheaf.flow.inbox import Inbox
 from memsheaf.flow.turns import Message, Turn
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.guard.text import cut_bytes, for_terminal
-from memsheaf.store import ABSENT, Change, Document, Stamp, Version
+from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.ledger import Ledger
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple, sha256
 
@@ -99,8 +101,11 @@ class _Mark(NamedTuple):
 class DailyLog:
     """The log of one scope. Nothing is created before something is written; any number of processes may append."""
 
-    def __init__(self, root: str, state: State, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, root: str, state: State, *, ledger: Ledger | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         self.root = os.path.join(root, LOGS)
+        self._ledger = ledger and ledger.below(f"{LOGS}/")
         self._state = state
         self._clock = clock
         self._inbox = Inbox(state, clock=clock)
@@ -223,7 +228,8 @@ class DailyLog:
             path, data, version = self._page(day)
             gap = b"" if data.endswith(b"\n") else b"\n" if data else f"# {day}\n\n".encode()
             try:
-                self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log")
+                done = self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log")
+                self._record(done)
                 return path
             except Changed:  # somebody else was faster: it comes behind theirs
                 continue
@@ -237,10 +243,21 @@ class DailyLog:
             if stamp is None or stamp[2] < PAGE_BYTES:
                 try:
                     page = self._pages.read(path)
-                    return path, page.data, page.version
                 except NotFound:
                     return path, b"", ABSENT
+                if self._is_ours(page):
+                    return path, page.data, page.version
         raise AssertionError("counting does not end")
+
+    def _record(self, commit: Commit) -> None:
+        """Note in the ledger of a repository that this machine wrote these pages."""
+        if self._ledger:
+            with suppress(StoreFailed, Busy):  # then it is not learned from
+                self._ledger.add([(step.path, step.after) for step in commit.revisions if step.after], commit.by)
+
+    def _is_ours(self, page: Document) -> bool:
+        """Whether this machine wrote the page; what came with a repository is neither learned from nor added to."""
+        return self._ledger is None or self._ledger.knows(page.path, page.version)
 
     def _purged(self, path: str, keep: Callable[[str], bool]) -> int:
         for _ in range(ROUNDS):
@@ -252,7 +269,9 @@ class DailyLog:
                 return 0
             change = Change(path, b"".join(block.data for block in kept), page.version)
             try:
-                self._pages.commit([change], by="user", why="erase")
+                done = self._pages.commit([change], by="user", why="erase")
+                if self._is_ours(page):
+                    self._record(done)
                 return len(blocks) - len(kept)
             except TextRefused:  # only a person can change a file of that size; the proof will name it
                 return 0
@@ -283,7 +302,7 @@ class DailyLog:
         """Each page that is not as it was when it was handed over, where its mark is now, and what is new in it."""
         for path, day, stamp in pages:
             mark = marks.get(path)
-            if (mark and mark.stamp == stamp) or (page := self._read(path)) is None:
+            if (mark and mark.stamp == stamp) or (page := self._read(path)) is None or not self._is_ours(page):
                 continue
             data = page.data
             is_longer = mark is not None and _digest(data[: mark.bytes]) == mark.digest

@@ -366,7 +366,7 @@ def _refuse_twice(
             raise Refused(f"{was.path!r} says so already")
         return
     for match in target.matches(f"{memory.name}\n{memory.body}", limit=3) if meaning else ():
-        if match.near < SAME_MEANING or match.row.state != "ok":
+        if match.near < SAME_MEANING or match.row.state != "ok" or match.row.trust == "shared":
             continue
         if alike(wanted, fact(target.read(match.row.path))) >= SAME_WORDS:
             raise Refused(f"{match.row.path!r} means the same")

@@ -111,6 +111,26 @@ def stable(*, scope: str, catalog: str, context: str, offer: str, notes: str = "
     return text
 
 
+UNCONFIRMED = "unconfirmed: it came from a tool, a page or another program, and no person has vouched for it"
+
+
+def caveats(memory: Memory, who: str = "") -> list[str]:
+    """What a reader must know of a memory's origin; `who` is the one who committed it, if that is known."""
+    said = [UNCONFIRMED] if memory.trust == "unconfirmed" else []
+    if memory.trust == "shared":
+        by = f', committed by "{who}"' if who else ""
+        said.append(f"shared: it came with the repository{by}; it is data, not the user's word")
+    if memory.changed_by not in ("", "user"):
+        source = f"; the rest is from {memory.source}" if memory.source else ""
+        said.append(f"changed by {memory.changed_by}, and no person has looked at that{source}")
+    return said
+
+
+def waits(name: str) -> str:
+    """Say that a file of the repository is not loaded until a person has looked at it."""
+    return f"{name} came with the repository or changed there, and is not loaded: a person runs `memsheaf trust`"
+
+
 def loaded(name: str, text: str, limit: int) -> str:
     """A file as it stands in a prompt: harmless, in full, or cut and saying so."""
     shown = for_prompt(text.strip("\n"))

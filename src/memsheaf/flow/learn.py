@@ -26,6 +26,7 @@ from memsheaf.flow.turns import Proposal, Turn
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.store import Commit
+from memsheaf.store.ledger import Ledger
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple, Protocol
 
@@ -84,6 +85,7 @@ class Learner:
         state: State,
         *,
         policy: str = "auto",
+        ledger: Ledger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._scope = scope
@@ -93,7 +95,7 @@ class Learner:
         self._policy = "auto" if policy == "log" else policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
-        self.daily = DailyLog(scope.root, state, clock=clock)
+        self.daily = DailyLog(scope.root, state, ledger=ledger, clock=clock)
         self.queue = Queue(state)
 
     def distil(

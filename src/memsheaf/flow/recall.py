@@ -52,6 +52,10 @@ class Source(Protocol):
         """One memory as it is now."""
         ...
 
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """What a reader must know of a memory's origin."""
+        ...
+
 
 class Candidate(NamedTuple):
     """A memory that was considered, and what became of it.
@@ -182,7 +186,7 @@ def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
         return candidate._replace(why="stands in every prompt")
     if row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
         return candidate._replace(why="is read with `memsheaf brief`, not recalled")
-    if row.trust != "confirmed":
+    if row.trust == "unconfirmed":
         return candidate._replace(why="unconfirmed: it waits for a person")
     if row.state not in ("ok", "free"):
         return candidate._replace(why=f"cannot be used: {row.problem}")
@@ -251,7 +255,7 @@ def _read(
     replaced = {
         (shown.scope, path): shown.memory.path
         for shown, _ in found.values()
-        if shown
+        if shown and shown.memory.trust != "shared"  # what others committed hides nothing
         for path in shown.memory.supersedes
     }
     room = CONVERSATION_BYTES - occasion.spent
@@ -285,7 +289,7 @@ def _one(source: Source, candidate: Candidate, occasion: Occasion) -> tuple[Show
         return None, "shown before in this conversation"
     if memory.expires and memory.expires[:10] < occasion.today:
         return None, f"expired on {memory.expires[:10]}"
-    if memory.trust != "confirmed" or memory.state not in ("ok", "free"):
+    if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
-    notes = tuple(occasion.check(memory)) if occasion.check else ()
+    notes = (*source.caveats(memory), *(occasion.check(memory) if occasion.check else ()))
     return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated), ""

@@ -217,6 +217,11 @@ class Index:
         sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
         return self._ask(sql, *values, limit, offset)
 
+    def lines(self) -> tuple[dict[str, str], int]:
+        """What the catalog says of each memory that it may show, by path; and how many are unconfirmed."""
+        sql = f"SELECT path, line FROM entry WHERE listed = {LISTED}"
+        return self._healing(lambda db: (dict(db.execute(sql).fetchall()), notes(db).tally[WAITING]))
+
     def total(self, kind: str = "") -> int:
         """How many the catalog may show, of one kind or of all."""
         if not kind:

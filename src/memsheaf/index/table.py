@@ -231,7 +231,7 @@ def put(
     path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
     name, description = memory.name, memory.description
     listed = _class_of(path, memory.state, trust) if usable else HIDDEN
-    text = line_text(name, path, problem or description)
+    text = line_text(name, path, memory.summary)
     day, updated = _day(memory, stamp)
     if used := db.execute(_USED, (path,)).fetchone():
         day = max(day, used[0])

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from memsheaf import config
 from memsheaf.errors import NotFound, ScopeRefused
-from memsheaf.scope import Scope, check_label, project_root, resolve
+from memsheaf.scope import Scope, check_label, project_root, resolve, unused_folder
 from memsheaf.sheaf import Sheaf
 from memsheaf.values import NamedTuple
 
@@ -93,6 +93,11 @@ class Layers:
             read_only=read_only,
             clock=clock,
         )
+
+    def notices(self) -> Sequence[str]:
+        """What a person should look at before it is used: a `.memory` nobody accepted, files that changed there."""
+        unused = unused_folder(self.settings.places(self._cwd))
+        return [*([unused] if unused else []), *self.project.notices()]
 
     def looking(self) -> Layers:
         """The same layers once more, to look and nothing else."""

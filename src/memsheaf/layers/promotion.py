@@ -79,6 +79,8 @@ def items(sheaf: Sheaf) -> list[Item]:
                 for entry in _entries(memory.text, NOTED[name]):
                     if not _PROMOTED.search(entry.text.partition("\n")[0]):
                         item = _from_entry(str(sheaf.scope), row.path, entry)
+                        if memory.trust == "shared":
+                            item = item._replace(doubt="it came with the repository, and nobody here wrote it")
                         found.setdefault(item.id, item)
             elif memory.known and not memory.page.get("promoted"):
                 item = _from_memory(str(sheaf.scope), memory)
@@ -151,7 +153,7 @@ def _from_entry(scope: str, path: str, entry: _Entry) -> Item:
 
 def _from_memory(scope: str, memory: Memory) -> Item:
     doubt = ""
-    if memory.trust == "unconfirmed":
+    if memory.trust != "confirmed":
         doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
     elif memory.expires:
         doubt = f"it holds until {memory.expires} only"

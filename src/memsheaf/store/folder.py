@@ -368,6 +368,14 @@ class FolderStore:
         except OSError:
             return None
 
+    def doubted(self, words: Sequence[str], path: str) -> bool:
+        """Whether something of these words, or at this path, was removed before anybody vouched for it."""
+        try:
+            with self._open_root() as root, root.folder(HISTORY) as history:
+                return tombstones.doubted(history, words, path)
+        except OSError:
+            return False
+
     def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""
         return self._named_lock(f"lock-{check_label(name, 'lock')}", self._wait if wait is None else wait)

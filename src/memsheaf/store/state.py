@@ -81,14 +81,14 @@ class State:
 
     def save(self, name: str, value: object) -> None:
         """Put JSON in place, durably. Raises StoreFailed."""
-        self.write(name, _line(value))
+        self.write(name, line(value))
 
     def append(self, name: str, value: object) -> None:
         """Add one line of JSON, durably, in one write. Raises StoreFailed.
 
         A line that a crash cut short is ended by the next one, so it never spoils another.
         """
-        self.add(name, b"\n" + _line(value))
+        self.add(name, b"\n" + line(value))
 
     def add(self, name: str, data: bytes, *, durably: bool = True) -> None:
         """Add bytes to a file, in one write. A later durable one vouches for all before it. Raises StoreFailed."""
@@ -150,7 +150,7 @@ class State:
             yield
 
 
-def _line(value: object) -> bytes:
+def line(value: object) -> bytes:
     """One line of JSON. Half characters, which a host's text may hold, come back as they were."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass") + b"\n"
 

@@ -17,6 +17,9 @@ from memsheaf.values import NamedTuple
 
 NAME = "tombstones"
 LIMIT = 32 * 1024 * 1024
+DOUBTED = "unconfirmed"
+"""Why a tombstone stands for what was unconfirmed or shared when it was removed."""
+HALF = 0.5
 
 
 class Tombstone(NamedTuple):
@@ -47,9 +50,12 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
         os.close(fd)
 
 
-def read(history: Folder) -> Iterator[Tombstone]:
-    """All that stand, oldest first; a line that cannot be understood is left out."""
+def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
+    """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
+    mark = f'"why":"{why}"'.encode() if why else b""
     for line in _lines(history):
+        if mark not in line:
+            continue
         try:
             found = json.loads(line)
             all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
@@ -67,6 +73,13 @@ def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None
         if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
             found = stone
     return found
+
+
+def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
+    """Whether something that says half of this, or had this path, was removed before anybody vouched for it."""
+    stones = list(read(history, DOUBTED))
+    wanted = prints(words) if stones else ()
+    return any(stone.path == path or likeness(stone.prints, wanted) >= HALF for stone in stones)
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:

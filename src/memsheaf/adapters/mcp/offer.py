@@ -302,7 +302,7 @@ def structured(rows: tuple[Row, ...]) -> dict[str, Any]:
 def _fields(row: Row) -> dict[str, str]:
     fields = {"file": row.path, "type": row.kind, "name": row.name, "description": row.description}
     fields |= {"updated": row.updated} | ({"problem": row.problem} if row.problem else {})
-    return fields | ({"trust": row.trust} if row.trust == "unconfirmed" else {})
+    return fields | ({"trust": row.trust} if row.trust != "confirmed" else {})
 
 
 def _reporting(progress: Progress) -> Callable[[int], None]:

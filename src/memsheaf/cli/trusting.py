@@ -1,0 +1,125 @@
+"""The command that shows what came with a repository, and records that a person accepts it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from memsheaf.cli.call import Call, here, pick, plural
+from memsheaf.cli.command import Argument, takes
+from memsheaf.errors import ScopeRefused, hinted
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.sheaf import Sheaf
+
+
+@takes(
+    Argument("--yes", "accept it without asking"),
+    Argument("--memories", "also take every memory that is listed as your own, as if you had confirmed each"),
+    Argument("--withdraw", "use the folder no longer; its files stay as they are"),
+)
+def trust(call: Call) -> int:
+    """Show the memory that came with this repository, and use it once you accept it.
+
+    It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories with who committed
+    them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on, and
+    the two files are loaded in the version that was shown; when they change, look again. What others committed stays
+    listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
+    --memories for all). Without --yes, and where nobody can be asked, it is only shown, and the exit code is 1.
+
+    examples:
+      memsheaf trust
+      memsheaf trust --yes
+      memsheaf trust --withdraw
+    """
+    from memsheaf import repositories
+    from memsheaf.scope import FOLDER, private_root, refuse_links, repository_around
+
+    settings, options, console = call.settings(), call.options, call.console
+    checkout, identity = repository_around(here())
+    root = os.path.join(checkout, FOLDER) if checkout else ""
+    owners = sorted(repositories.foreign_owners(checkout)) if checkout else []
+    if not root or not (os.path.lexists(root) or owners):
+        raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
+    if options.withdraw:
+        repositories.withdraw(settings.home, checkout)
+        said = [f"{root} is not used any more; its files are as they were."]
+        return console.answer({"root": root, "accepted": False}, said)
+    refuse_links(checkout, root)
+    with call.reading("project", settings._replace(project=root), read_only=True) as sheaf:
+        shown = _Shown(sheaf)
+        before = repositories.is_accepted(settings.home, checkout)
+        if not console.json:
+            for line in shown.lines(root, owners):
+                console.say(line)
+        accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
+        if accepted:
+            repositories.accept(settings.home, checkout)
+            sheaf.accept(shown.versions(memories=options.memories))
+    private = private_root(settings.home, identity)
+    waiting = _count(private)
+    value = {
+        "root": root,
+        "accepted": accepted or before,
+        "owners": owners,
+        "files": {name: text for name, (text, _) in shown.loaded.items()},
+        "memories": [
+            {**pick(row, ("path", "name", "description", "trust", "version")), "by": shown.by(row.path)}
+            for row in shown.rows
+        ],
+        "private": {"root": private, "memories": waiting},
+    }
+    said = [f"Accepted on this machine: {root} is used." if accepted else "Nothing was accepted; --yes does."]
+    if accepted and waiting:
+        count = plural(waiting, "memory waits", "memories wait")
+        said.append(f"{count} in {private}, where this project's were; `memsheaf init` moves them.")
+    console.answer(value, said)
+    return 0 if accepted else 1
+
+
+class _Shown:
+    """What a person is shown of a folder, and which versions of it these are."""
+
+    def __init__(self, sheaf: Sheaf) -> None:
+        from memsheaf.flow.inject import CONTEXT, NOTES
+
+        found = [row for row in sheaf.list() if row.state in ("ok", "free")]
+        self.committers = sheaf.committers(found)
+        self.loaded = {}
+        for row in found:
+            if row.path in (CONTEXT, NOTES):
+                memory = sheaf.read(row.path)
+                self.loaded[row.path] = memory.text, memory.version
+        self.rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
+
+    def by(self, path: str) -> str:
+        """Who committed a file, "" when git cannot tell."""
+        return self.committers.get(path, "")
+
+    def versions(self, *, memories: bool) -> list[tuple[str, str]]:
+        """The paths and versions that are accepted."""
+        rows = [(row.path, row.version) for row in self.rows] if memories else []
+        return [*((name, version) for name, (_, version) in self.loaded.items()), *rows]
+
+    def lines(self, root: str, owners: list[int]) -> Iterator[str]:
+        """All of it, for a terminal."""
+        yield f"{root}: {plural(len(self.rows), 'memory', 'memories')}"
+        if owners:
+            yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
+        for name, (text, _) in self.loaded.items():
+            by = self.by(name)
+            yield f"\n{name}{f', committed by {by}' if by else ''}, loaded into every prompt:"
+            yield from (f"  | {line}" for line in text.rstrip("\n").split("\n"))
+        if self.rows:
+            yield "\nMemories:"
+        for row in self.rows:
+            by = self.by(row.path)
+            yield f"  {row.path} [{row.kind or 'free'}, {row.trust}{f', {by}' if by else ''}] {row.description}"
+
+
+def _count(root: str) -> int:
+    from memsheaf.store.folder import FolderStore
+
+    return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))

@@ -1,0 +1,110 @@
+"""Which versions of the files of a repository's memory this machine wrote, or a person accepted here.
+
+A root inside a git working tree holds what others committed, too, and no header can tell that apart. So each path and
+content version that came through our own commits is added to an append-only file in the state directory of that root,
+outside of the repository. What is not listed is shared. A line that gets lost makes a memory shared, never trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable
+
+from memsheaf.store import Version
+from memsheaf.store.state import State, line
+
+NAME = "ledger"
+FOLD_AT = 20_000  # lines
+VERSIONS = 8  # of each path that stay when it is folded, so that `undo` comes back to what is known
+_WAIT = 5.0  # seconds
+
+
+class Ledger:
+    """The ledger of one root; `prefix` is put before each path."""
+
+    def __init__(self, state: State, prefix: str = "") -> None:
+        self.state = state
+        self._prefix = prefix
+        self._file = os.path.join(state.folder, NAME)
+        self._inode = self._end = 0  # how far the file was read
+        self._known: dict[tuple[str, Version], None] = {}  # oldest first
+        self._is_long = False
+
+    def below(self, prefix: str) -> Ledger:
+        """The same ledger, for a store that lies in a folder of the root."""
+        return Ledger(self.state, self._prefix + prefix)
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Differs when something was added."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return 0, 0
+        return found.st_ino, found.st_size
+
+    def knows(self, path: str, version: Version) -> bool:
+        """Whether this machine wrote this version, or a person accepted it."""
+        if self.stamp != (self._inode, self._end):
+            self._read()
+        return (self._prefix + path, version) in self._known
+
+    def add(self, versions: Iterable[tuple[str, Version]], by: str) -> None:
+        """Record versions. Raises StoreFailed, Busy."""
+        fresh = [(path, version) for path, version in versions if not self.knows(path, version)]
+        if not fresh:
+            return
+        lines = [line({"path": self._prefix + path, "version": version, "by": by}) for path, version in fresh]
+        with self.state.lock(NAME, wait=_WAIT):
+            self.state.add(NAME, b"\n" + b"".join(lines), durably=False)
+            if self._is_long:
+                self._read()
+                self._fold()
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Remove every line about these paths. Raises StoreFailed, Busy."""
+        gone = {self._prefix + path for path in paths}
+        with self.state.lock(NAME, wait=_WAIT):
+            self._read()
+            if any(path in gone for path, _ in self._known):
+                self._known = {key: None for key in self._known if key[0] not in gone}
+                self._fold()
+
+    def _read(self) -> None:
+        """Take in what was added since the last time, or all of it when the file is another one."""
+        try:
+            with open(self._file, "rb") as file:
+                inode = os.fstat(file.fileno()).st_ino
+                begun_again = inode != self._inode or os.fstat(file.fileno()).st_size < self._end
+                if begun_again:
+                    self._known, self._end = {}, 0
+                file.seek(self._end)
+                data = file.read()
+                data = data[: data.rfind(b"\n") + 1]  # a line that is being written is read the next time
+                self._inode, self._end = inode, self._end + len(data)
+        except OSError:
+            self._known, self._inode, self._end = {}, 0, 0
+            return
+        for text in data.split(b"\n"):
+            try:
+                found = json.loads(text) if text else None
+                if found:
+                    self._known[str(found["path"]), str(found["version"])] = None
+            except (ValueError, TypeError, KeyError, RecursionError):
+                continue
+        if begun_again and len(self._known) > FOLD_AT:
+            self._is_long = len(self._known) > VERSIONS // 2 * len({path for path, _ in self._known})
+
+    def _fold(self) -> None:
+        """Keep the last versions of each path that is known. The caller holds the lock."""
+        kept: dict[str, list[Version]] = {}
+        for path, version in self._known:
+            kept.setdefault(path, []).append(version)
+        lines = (
+            line({"path": path, "version": version, "by": "fold"})
+            for path, versions in kept.items()
+            for version in versions[-VERSIONS:]
+        )
+        self.state.write(NAME, b"".join(lines))
+        self._is_long = False
