@@ -161,7 +161,7 @@ def _outgoing(root: str, history: bool, left_out: list[tuple[str, str]]) -> Iter
         if history:
             lines = [encode(commit, "") for commit in store.history()]
             yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
-            stones = to_lines(store.tombstones())
+            stones = to_lines(store.buried_all())
             yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
 
 
@@ -477,7 +477,7 @@ def _copied(root: str, places: Places) -> dict[str, str]:
             written.append((name, version_of(data)))
             break
     past = reversed(list(store.history()))
-    target.graft(_of_these(past, names.keys(), names), store.tombstones())
+    target.graft(_of_these(past, names.keys(), names), store.buried_all())
     if changes:
         target.commit(changes, by="user", why=f"move from {places.source}")
         _keep_times(store, target, names)

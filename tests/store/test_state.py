@@ -167,3 +167,25 @@ def test_old_drafts_go_and_those_at_work_stay(state: State, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path / "state")) == ["a", "draft-a-new", "draft-b-new"]
     state.tidy(now, of="a")
     assert sorted(os.listdir(tmp_path / "state")) == ["a", "draft-b-new"]
+
+
+def test_a_state_takes_over_another_and_loses_nothing(tmp_path: Path) -> None:
+    ours, theirs = State(str(tmp_path / "ours")), State(str(tmp_path / "theirs"))
+    for state, name in ((ours, "ours"), (theirs, "theirs")):
+        state.save("inbox-000000000007.json", name)
+        state.save("expected.json", [[name, "a.md"], ["both", "b.md"]])
+        state.save("gate.json", {"at": name, name: 1})
+        state.add("inbox.known", f"\n{name}\n".encode())
+    theirs.save("proposal-1.json", "waits")
+    with theirs.lock("inbox"):
+        pass
+
+    ours.absorb(theirs)
+    ours.absorb(theirs)
+
+    assert not (tmp_path / "theirs").exists()
+    assert [ours.load(f"inbox-00000000000{number}.json") for number in (7, 8)] == ["ours", "theirs"]
+    assert ours.load("expected.json") == [["ours", "a.md"], ["both", "b.md"], ["theirs", "a.md"]]
+    assert ours.load("gate.json") == {"at": "ours", "ours": 1, "theirs": 1}
+    assert (ours.read("inbox.known") or b"").split() == [b"ours", b"theirs"]
+    assert ours.load("proposal-1.json") == "waits"

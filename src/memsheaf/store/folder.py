@@ -380,7 +380,7 @@ class FolderStore:
             tombstones.add(desk.history, stones)
         return len(fresh)
 
-    def tombstones(self) -> list[tombstones.Tombstone]:
+    def buried_all(self) -> list[tombstones.Tombstone]:
         """What is not to be learned again, oldest first."""
         with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
             return list(tombstones.read(history))
