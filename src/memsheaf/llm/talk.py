@@ -37,8 +37,8 @@ class Said(NamedTuple):
     """One message of a conversation. The `role` is "user", "assistant" or "tool".
 
     An assistant's message may have `calls`; each is answered by one message of a tool, with the call's id in
-    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts beside
-    a message of a user or a tool: it is sent behind its text, and is no part of what was said.
+    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts
+    beside a message of a user or a tool: it is sent behind its text, and is no part of what was said.
     """
 
     role: str
