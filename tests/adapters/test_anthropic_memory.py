@@ -422,10 +422,11 @@ def test_texts_that_cannot_be_stored_are_refused(tool: MemoryTool) -> None:
 def test_an_edit_goes_by_the_whole_text_and_dates_a_header_that_has_a_date(tool: MemoryTool) -> None:
     create(tool, "/memories/user_tabs.md", TYPED.replace("---\nUse", "updated: 2020-01-01\n---\nUse"))
 
+    # a change to a memory without a source adds the line `changed_by: agent` to its header
     said = replace(tool, "/memories/user_tabs.md", "description: Indentation", "description: How to indent")
     assert "     3\tdescription: How to indent" in said
     assert (
-        insert(tool, "/memories/user_tabs.md", 7, "In all files.")
+        insert(tool, "/memories/user_tabs.md", 8, "In all files.")
         == "The file /memories/user_tabs.md has been edited."
     )
 
