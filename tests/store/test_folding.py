@@ -39,7 +39,7 @@ def change(store: FolderStore, path: str, data: bytes | None, by: str = "agent")
 
 
 def long_past(root: Path, clock: Clock, segments: int = 12) -> FolderStore:
-    """Memories that were never touched since they were written, and one that changed so often that it fills segments."""
+    """Memories that nobody touched since they were written, and one that fills segments with its changes."""
     store = FolderStore(str(root), clock=clock)
     for name in ("first", "second", "third"):
         change(store, f"user_{name}.md", MEMORY.format(name, name, f"the {name} text").encode())
