@@ -425,7 +425,9 @@ def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clo
         first = sheaf.remember("Editor", "D", "user", "vim")
         sheaf.revise(first.path, "vim", "helix")
     for ahead in (400 * DAY, DAY, 2 * DAY):
-        with Sheaf.open("user", settings=settings, clock=lambda now=clock.now + ahead: now) as sheaf:
+        other = Clock()
+        other.now = clock.now + ahead
+        with Sheaf.open("user", settings=settings, clock=other) as sheaf:
             sheaf.remember(f"Other {ahead}", "D", "user", f"x {ahead}")
 
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:

@@ -39,7 +39,7 @@ def change(store: FolderStore, path: str, data: bytes | None, by: str = "agent")
 
 
 def long_past(root: Path, clock: Clock, segments: int = 12) -> FolderStore:
-    """Memories that were never touched since they were written, and one that changed so often that it fills segments."""
+    """Memories that nobody touched since they were written, and one that fills segments with its changes."""
     store = FolderStore(str(root), clock=clock)
     for name in ("first", "second", "third"):
         change(store, f"user_{name}.md", MEMORY.format(name, name, f"the {name} text").encode())
@@ -72,7 +72,7 @@ def test_what_is_past_retention_is_folded_and_the_log_still_tells_all(tmp_path: 
     assert store.prune() == 0
 
     assert told(store) == before
-    assert told(store, "user_second.md") == [one for one in before if one[3][0][0] == "user_second.md"]
+    assert told(store, "user_second.md") == [one for one in before if "user_second.md" in str(one[3])]
     assert (len(segments(tmp_path)), len(segments(tmp_path, "archive"))) == (1, 1)
     assert sum(path.stat().st_size for path in (tmp_path / ".history").iterdir()) < size / 10
     assert store.damaged() == []
