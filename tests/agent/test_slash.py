@@ -161,7 +161,7 @@ def test_commands_of_the_line_run_as_they_do_there(scene: Scene) -> None:
             ["promote"],
             ["review"],
             ["dream", "status"],
-            ["recall", "--scope", "project", "--scope", "user", "--", "how do we deploy?"],
+            ["recall", "--", "how do we deploy?"],
             ["recall", "--help"],
             ["notes", "it's", "unbalanced"],
         ]

@@ -289,16 +289,19 @@ class Layers:
         A bare name is of the home scope; where that does not have it, of the nearest scope that does. Every scope has
         a CONTEXT.md and NOTES.md of its own, so these bare names are always of the home scope.
         """
+        return self._found(name)[:2]
+
+    def _found(self, name: str) -> tuple[Sheaf, str, Memory | None]:
+        """As `place`, with the memory if it was read on the way."""
         scope, sign, path = name.partition(":")
         others = [one for one in self.scopes() if one != self.home]
         if sign and scope in (self.home, *others):
-            return self.sheaf(scope), path
+            return self.sheaf(scope), path, None
         if others and fold(name) not in map(fold, _EACH):
             for sheaf in (self.own, *map(self.sheaf, others)):
                 with suppress(MemsheafError):
-                    sheaf.read(name)
-                    return sheaf, name
-        return self.own, name
+                    return sheaf, name, sheaf.read(name)
+        return self.own, name, None
 
     def name(self, sheaf: Sheaf, path: str) -> str:
         """The name under which a file of a scope is shown."""
@@ -318,9 +321,9 @@ class Layers:
 
     def read(self, name: str) -> Memory:
         """Give one memory by the name under which it is shown. Raises NotFound, PathRefused."""
-        sheaf, path = self.place(name)
+        sheaf, path, memory = self._found(name)
         with self.naming(sheaf):
-            return self._shown(sheaf, sheaf.read(path))
+            return self._shown(sheaf, memory or sheaf.read(path))
 
     def _shown(self, sheaf: Sheaf, memory: Memory) -> Memory:
         return memory._replace(path=self.name(sheaf, memory.path))
@@ -519,8 +522,8 @@ class Layers:
     def used(self, *names: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each."""
         for name in names:
-            sheaf, path = self.place(name)
-            sheaf.used(path)
+            scope, _, path = name.rpartition(":")
+            self.sheaf(scope or self.home).used(path)
 
     def log(self, *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of each scope, newest first, at most `limit` of each; the home scope comes first."""
@@ -627,7 +630,9 @@ class Layers:
 
     def names(self, layer: str) -> Names:
         """The names of the tasks, or sessions, that have a folder here, in order."""
-        folder = os.path.join(project_root(self.settings.places(self._cwd)), f"{layer}s")
+        project = self._open.get("project")  # then nobody has to look for the repository again
+        root = project.root if project else project_root(self.settings.places(self._cwd))
+        folder = os.path.join(root, f"{layer}s")
         try:
             with os.scandir(folder) as entries:
                 return sorted(
