@@ -34,7 +34,7 @@ from memsheaf.errors import (
 )
 from memsheaf.flow.inject import CONTEXT, NOTES, stable
 from memsheaf.guard.names import CATALOG, check_path, is_fact
-from memsheaf.index.catalog import Page, listing
+from memsheaf.index.catalog import Page, apart, listing
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import UNUSABLE, Row
 from memsheaf.keeping import Keeper
@@ -161,6 +161,16 @@ class Sheaf:
         self.close()
 
     @property
+    def keeper(self) -> Keeper:
+        """What every change of this scope passes."""
+        return self._keeper
+
+    @property
+    def settings(self) -> config.Settings:
+        """The settings it was opened with, or those of the user."""
+        return self._settings or config.load()
+
+    @property
     def by(self) -> str:
         """Who makes the changes."""
         return self._keeper.by
@@ -237,7 +247,7 @@ class Sheaf:
             model=self.metered("select", model) if model else None,
             deadline=deadline,
             used=used,
-            prompt=lambda: "\n".join(sheaf.prompt() for sheaf in sheaves.values()),
+            prompt=lambda: "\n".join(sheaf.prompt(also=sheaf is not self) for sheaf in sheaves.values()),
             learn=self.learn,
             tree=tree,
             memories=self.root,
@@ -259,18 +269,19 @@ class Sheaf:
     def prompt(self, *, also: bool = False) -> str:
         """The section for an agent's system prompt; the same bytes as long as no memory changed.
 
-        With `also`, it follows that of another scope, which says already how memory is used.
+        With `also`, it follows that of another scope, which says already how memory is used; names have their scope.
         """
         changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = also, *stamps.values()
         if changed or self._prompt is None or self._prompt[0] != key or key[1] is None:
+            catalog = self.index.catalog().text
             text = stable(
                 scope=str(self.scope),
-                catalog=self.index.catalog().text,
+                catalog=apart(catalog, str(self.scope)) if also else catalog,
                 context=self._loaded(CONTEXT),
                 notes=self._loaded(NOTES),
-                offer="also" if also else "none" if not self.tools else "reading" if self.read_only else "all",
+                offer="none" if not self.tools else "also" if also else "reading" if self.read_only else "all",
             )
             self._prompt = key, text
         return self._prompt[1]
@@ -487,7 +498,7 @@ class Sheaf:
         """What is kept about this scope outside of it: the inbox, what waits for review, the gates."""
         from memsheaf.store.state import State
 
-        settings = self._chosen()
+        settings = self.settings
         return State.of(self.root, settings.state or os.path.join(settings.home, "state"))
 
     @property
@@ -495,17 +506,14 @@ class Sheaf:
         """The inbox of this scope, and what waits for review."""
         from memsheaf.flow.learn import Learner
 
-        policy = self._chosen().policy_of(self.scope)
-        return Learner(self, self._keeper, self.state, policy=policy, clock=self._clock)
-
-    def _chosen(self) -> config.Settings:
-        return self._settings or config.load()
+        policy = self.settings.policy_of(self.scope)
+        return Learner(self, self._keeper, self.state, policy=lambda path: policy, clock=self._clock)
 
     def _quick_embedder(self) -> Embedder | None:
         """What tells in no time how near two texts are: the table in the package, unless there is to be none."""
         from memsheaf.embed import find
 
-        settings = self._chosen()
+        settings = self.settings
         with suppress(EmbedderFailed):
             return None if settings.embedder == "none" else find(settings.cache, name="static")
         return None
@@ -516,7 +524,7 @@ class Sheaf:
         With the policy `log` it goes into the daily log.
         """
         self._keeper.require_writable()
-        policy = self._chosen().policy_of(self.scope)
+        policy = self.settings.policy_of(self.scope)
         if policy == "log":
             from memsheaf.flow.daily import DailyLog
 
@@ -532,15 +540,17 @@ class Sheaf:
         *,
         deadline: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
+        learner: Learner | None = None,
     ) -> Distilled:
         """Make memories of the turns that wait: with the model, or the one of the settings, or by rules alone.
 
         What it may cost is limited by the settings. What fails waits for the next time. Then memories are
-        consolidated, if that is due, nobody has to be asked, and the policy is not `log`.
+        consolidated, if that is due, nobody has to be asked, and the policy is not `log`. `Layers` gives the
+        `learner` that keeps each where it belongs; else all is kept here.
         """
         self._keeper.require_writable()
-        done = self.learning.distil(self.metered("extract", model), deadline=deadline, progress=progress)
-        if done.problem or self._chosen().policy_of(self.scope) != "auto":
+        done = (learner or self.learning).distil(self.metered("extract", model), deadline=deadline, progress=progress)
+        if done.problem or self.settings.policy_of(self.scope) != "auto":
             return done
         with suppress(Busy):
             return done._replace(report=self.dream(model)[1])
@@ -588,12 +598,12 @@ class Sheaf:
         return consolidate.when_due(
             self,
             state=self.state,
-            settings=self._chosen().dream,
+            settings=self.settings.dream,
             now=self._clock(),
             files=self._memories(),
             learned=self.learning.inbox.learned(),
             planning=planning,
-            logging=self._chosen().policy_of(self.scope) == "log",
+            logging=self.settings.policy_of(self.scope) == "log",
             model=lambda: self.metered("consolidate", model),
             embedder=self._quick_embedder(),
             progress=progress,
@@ -604,7 +614,7 @@ class Sheaf:
         from memsheaf.flow import dream
 
         files, learned = self._memories(), self.learning.inbox.learned()
-        settings = self._chosen()
+        settings = self.settings
         logging = settings.policy_of(self.scope) == "log"
         return dream.gates(
             self.state, settings.dream, files=files, learned=learned, now=self._clock(), logging=logging
@@ -631,7 +641,7 @@ class Sheaf:
         from memsheaf.llm import load_model
         from memsheaf.llm.spend import Ledger, Metered
 
-        settings = self._chosen()
+        settings = self.settings
         model = model or settings.model
         if isinstance(model, str):
             own = model == settings.model  # address and key in the settings are for it and for no other

@@ -31,6 +31,8 @@ from memsheaf.flow.inject import NOTES
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
+from memsheaf.layers import Layers
+from memsheaf.llm.talk import Touched
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.values import Annotated, NamedTuple
@@ -59,22 +61,26 @@ Verdicts = Callable[[Memory], Sequence[str]]
 
 
 class Answer(NamedTuple):
-    """What a tool says: the `text` for a model, the `rows` it lists if it lists any, and whether it `failed`."""
+    """What a tool says: the `text` for a model, the `rows` it lists if it lists any, and whether it `failed`.
+
+    `touched` is what it changed, or what stood in its way, as values: nobody has to read it out of the text.
+    """
 
     text: str
     rows: tuple[Row, ...] | None = None
     failed: bool = False
+    touched: tuple[Touched, ...] = ()
 
 
 class Desk:
-    """What one conversation has open: its sheaf, and which version of each memory it has seen.
+    """What one conversation has open: its memory, and which version of each file it has seen.
 
     One that does not `remember` serves callers that nobody can tell apart: what one has seen is not held to be known
     by the next.
     """
 
-    def __init__(self, sheaf: Sheaf, verdicts: Verdicts | None = None, *, remember: bool = True) -> None:
-        self.sheaf = sheaf
+    def __init__(self, memory: Layers, verdicts: Verdicts | None = None, *, remember: bool = True) -> None:
+        self.memory = memory
         self.verdicts = verdicts
         self.remember = remember
         self.seen: dict[str, str] = {}
@@ -84,6 +90,10 @@ class Desk:
         if self.remember:
             self.seen[memory.path] = memory.version
         return memory
+
+    def did(self, action: str, path: str) -> tuple[Touched, ...]:
+        """What was done to a file, as an answer tells it."""
+        return (Touched(action, path.rpartition(":")[0] or self.memory.home, path),)
 
 
 def memory_view(
@@ -95,27 +105,27 @@ def memory_view(
     if page < 1:
         raise TextRefused(f"there is no page {page}; pages begin with 1")
     if target == "index" and page == 1:
-        return desk.sheaf.catalog().text
+        return desk.memory.catalog().text
     if target == "context":
-        return desk.sheaf.prompt()
+        return desk.memory.prompt()
     if target == "files":
         return _files(desk, "", page, "(no memory files yet)")
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
-        return desk.sheaf.page(page - 1).text
-    return desk.sheaf.page(page, kind=target).text
+        return desk.memory.page(page - 1).text
+    return desk.memory.page(page, kind=target).text
 
 
 def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]) -> str:
     """Read one memory in full."""
     if filename.casefold() == CATALOG.casefold():
-        return desk.sheaf.catalog().text
-    memory = desk.sheaf.read(filename)
+        return desk.memory.catalog().text
+    memory = desk.memory.read(filename)
     if memory.state == "held":
         raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
     desk.saw(memory)
-    desk.sheaf.used(memory.path)
+    desk.memory.used(memory.path)
     if memory.problem:
         return f"({memory.path}: {memory.problem})\n{memory.text}"
     notes = [UNCONFIRMED] * (memory.trust == "unconfirmed")
@@ -131,19 +141,19 @@ def memory_write(
     description: Annotated[str, "One line that tells when this matters"] = "",
     type: Annotated[str, "user, feedback, project or reference"] = "",
     filename: Annotated[str, "Only to choose the file yourself; made from type and name otherwise"] = "",
-) -> str:
+) -> Answer:
     """Save one durable fact. Skip what the code or its history already says. An existing memory of that name or
     file is replaced, once you have read it."""
     if filename and not (name or description or type):
         return _write_free(desk, filename, content)
     try:
-        memory = desk.sheaf.remember(name, description, type, content, path=filename)
+        memory = desk.memory.remember(name, description, type, content, path=filename)
     except Exists as error:
         expect = desk.seen.get(error.path)
-        memory = desk.sheaf.remember(
+        memory = desk.memory.remember(
             name, description, type, content, path=error.path, replace=True, expect=expect or "unread"
         )
-    return f"Memory saved: {desk.saw(memory).path}{_advice(memory)}"
+    return Answer(f"Memory saved: {desk.saw(memory).path}{_advice(memory)}", touched=desk.did("saved", memory.path))
 
 
 def memory_update(
@@ -152,10 +162,10 @@ def memory_update(
     old_text: Annotated[str, "The exact text to replace; it must occur once"],
     new_text: Annotated[str, "What to put in its place"],
     count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
-) -> str:
+) -> Answer:
     """Replace a piece of text in a memory."""
-    memory = desk.saw(desk.sheaf.revise(filename, old_text, new_text, count=count))
-    return f"Memory updated: {memory.path}"
+    memory = desk.saw(desk.memory.revise(filename, old_text, new_text, count=count))
+    return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
 
 
 def memory_insert(
@@ -163,18 +173,18 @@ def memory_insert(
     filename: Annotated[str, "The memory to add to"],
     line: Annotated[int, "Insert after this line of the body; 0 is the start"],
     text: Annotated[str, "The text to insert"],
-) -> str:
+) -> Answer:
     """Insert text in a memory."""
-    memory = desk.saw(desk.sheaf.insert(filename, line, text))
-    return f"Memory updated: {memory.path}"
+    memory = desk.saw(desk.memory.insert(filename, line, text))
+    return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
 
 
-def memory_delete(desk: Desk, filename: Annotated[str, "The memory to remove"]) -> str:
+def memory_delete(desk: Desk, filename: Annotated[str, "The memory to remove"]) -> Answer:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename.casefold() == CATALOG.casefold():
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
-    commit = desk.sheaf.forget(filename)
-    return f"Memory deleted: {commit.revisions[0].path}"
+    path = desk.memory.forget(filename).revisions[0].path
+    return Answer(f"Memory deleted: {path}", touched=desk.did("deleted", path))
 
 
 def memory_list(
@@ -193,7 +203,7 @@ def memory_search(
     limit: Annotated[int, "How many at most"] = 10,
 ) -> Answer:
     """Find memories by their words and by what they mean."""
-    rows = desk.sheaf.search(query, limit=max(1, min(limit, 50)))
+    rows = desk.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
     return Answer("\n".join(map(_file, rows)) or nothing, tuple(rows))
 
@@ -219,7 +229,9 @@ SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
 
 
 class Tools:
-    """The tools, bound to one sheaf, for one conversation.
+    """The tools, bound to layers or to one sheaf, for one conversation.
+
+    Over `Layers` they read every scope, and write where `Layers.scope_for` says.
 
     Callers that nobody can tell apart share tools that do not `remember` what was read: these replace no memory as a
     whole, only parts. With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
@@ -230,12 +242,13 @@ class Tools:
     """
 
     def __init__(
-        self, sheaf: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
+        self, memory: Layers | Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
-        self.desk = Desk(sheaf, session.verdicts if session else _looking(sheaf, tree), remember=remember)
+        layers = memory if isinstance(memory, Layers) else Layers.of(memory)
+        self.desk = Desk(layers, session.verdicts if session else _looking(layers, tree), remember=remember)
         self._session = session
-        wanted = (tool for tool in TOOLS if not sheaf.read_only or tool.__name__ in READING)
-        self._tools = {tool.__name__: tool for tool in wanted} if sheaf.tools else {}
+        wanted = (tool for tool in TOOLS if not layers.read_only or tool.__name__ in READING)
+        self._tools = {tool.__name__: tool for tool in wanted} if layers.tools else {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -261,9 +274,10 @@ class Tools:
         try:
             found = self._answer(name, arguments)
         except Changed as error:
-            return _failure(self._shown_anew(error.path))
+            return _failure(self._shown_anew(error.path))._replace(touched=self.desk.did("exists", error.path))
         except MemsheafError as error:
-            return _failure(_masked(shortened(self._explained(error))))
+            same = self.desk.did("same", error.path) if isinstance(error, Duplicate) else ()
+            return _failure(_masked(shortened(self._explained(error))))._replace(touched=same)
         return found if isinstance(found, Answer) else Answer(found)
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
@@ -290,10 +304,12 @@ class Tools:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
         from memsheaf.flow.recall import LAYER_FILES
 
-        sheaf = self.desk.sheaf
-        if sheaf.scope.layer in ("task", "session") and fold(filename) in map(fold, LAYER_FILES):
+        if not filename:
+            return
+        sheaf, path = self.desk.memory.place(filename)
+        if sheaf.scope.layer in ("task", "session") and fold(path) in map(fold, LAYER_FILES):
             raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
-        if fold(filename) != fold(NOTES):
+        if fold(path) != fold(NOTES):
             return
         from memsheaf.layers.tidy import problems
 
@@ -326,7 +342,7 @@ class Tools:
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
         try:
-            memory = self.desk.saw(self.desk.sheaf.read(path))
+            memory = self.desk.saw(self.desk.memory.read(path))
         except MemsheafError:
             return f"'{path}' is no longer there. memory_list shows what exists."
         if not self.desk.remember:
@@ -343,13 +359,13 @@ def shortened(text: str) -> str:
     return text if len(text) <= ECHOED else f"{text[: ECHOED // 2]} … {text[-ECHOED // 2 :]}"
 
 
-def _looking(sheaf: Sheaf, tree: str) -> Verdicts | None:
+def _looking(layers: Layers, tree: str) -> Verdicts | None:
     """What looks up in a folder what memories cite and name; None without a folder."""
 
     def verdicts(memory: Memory) -> Sequence[str]:
         if not memory.citations and not _NAMING.search(memory.body):
             return ()  # as most memories are; what looks further is not even loaded
-        return sheaf.session(tree=tree).verdicts(memory)
+        return layers.own.session(tree=tree).verdicts(memory)
 
     return verdicts if tree else None
 
@@ -430,10 +446,10 @@ def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
     return arguments
 
 
-def _write_free(desk: Desk, filename: str, content: str) -> str:
+def _write_free(desk: Desk, filename: str, content: str) -> Answer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
     try:
-        found = desk.sheaf.read(filename)
+        found = desk.memory.read(filename)
     except NotFound:
         found = None
     if found and found.state in ("bad", "held"):
@@ -441,8 +457,8 @@ def _write_free(desk: Desk, filename: str, content: str) -> str:
     if found and desk.seen.get(found.path) != found.version:
         raise Changed(found.path)
     free = not content.removeprefix("\ufeff").startswith("---")
-    memory = desk.sheaf.put(filename, content, expect=found.version if found else "", free=free)
-    return f"Memory saved: {desk.saw(memory).path}"
+    memory = desk.memory.put(filename, content, expect=found.version if found else "", free=free)
+    return Answer(f"Memory saved: {desk.saw(memory).path}", touched=desk.did("saved", memory.path))
 
 
 def _advice(memory: Memory) -> str:
@@ -452,7 +468,7 @@ def _advice(memory: Memory) -> str:
 
 
 def _files(desk: Desk, kind: str, page: int, empty: str) -> Answer:
-    rows, total = desk.sheaf.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
+    rows, total = desk.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
     if not total:
         return Answer(empty, ())
     pages = -(-total // PAGE)

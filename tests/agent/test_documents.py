@@ -48,16 +48,13 @@ class Desk:
             assert terminal.end() == 0, terminal.text()
 
     def memories(self) -> dict[str, str]:
-        """What is on disk: the text of each memory of the project."""
-        return {
-            path.name: path.read_text()
-            for path in sorted(self.home.glob("projects/*/*.md"))
-            if path.name != "MEMORY.md"
-        }
+        """What is on disk: the text of each memory of the project and of the user."""
+        found = [*self.home.glob("projects/*/*.md"), *self.home.glob("user/*.md")]
+        return {path.name: path.read_text() for path in sorted(found) if path.name != "MEMORY.md"}
 
     def catalog(self) -> str:
-        [path] = self.home.glob("projects/*/MEMORY.md")
-        return path.read_text()
+        found = [*self.home.glob("projects/*/MEMORY.md"), *self.home.glob("user/MEMORY.md")]
+        return "".join(path.read_text() for path in found)
 
 
 @pytest.fixture
@@ -149,8 +146,8 @@ FIRST: list[Reply] = [
 
 
 def second(asked: Asked) -> Reply:
-    assert "[Prefers TypeScript](user_prefers-typescript.md)" in asked.system  # without being told
-    return call("memory_read", {"filename": "user_prefers-typescript.md"})
+    assert "[Prefers TypeScript](user:user_prefers-typescript.md)" in asked.system  # without being told
+    return call("memory_read", {"filename": "user:user_prefers-typescript.md"})
 
 
 def read(asked: Asked) -> Reply:
@@ -162,7 +159,8 @@ SECOND: list[Reply | Callable[[Asked], Reply]] = [
     second,
     read,
     call(
-        "memory_insert", {"filename": "user_prefers-typescript.md", "line": 1, "text": "Dark theme in all editors."}
+        "memory_insert",
+        {"filename": "user:user_prefers-typescript.md", "line": 1, "text": "Dark theme in all editors."},
     ),
     say("Added."),
     call("memory_delete", {"filename": "project_auth-on-postgresql.md"}),
@@ -178,7 +176,9 @@ MADE = "def main():\n\tprint('hello')\n"
 
 
 def tabbed(asked: Asked) -> Reply:
-    assert "[Prefers tabs](user_prefers-tabs.md)" in asked.text  # told beside the message, or in the system prompt
+    assert (
+        "[Prefers tabs](user:user_prefers-tabs.md)" in asked.text
+    )  # told beside the message, or in the system prompt
     return call("write", {"path": "test.py", "content": MADE})
 
 
@@ -240,7 +240,7 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
             terminal.type("The auth service decision is outdated. Delete that memory.")
             terminal.send("\r")
             terminal.wait("N never?")
-            assert "delete the memory project/project_auth-on-postgresql.md" in terminal.text()
+            assert "delete the memory project_auth-on-postgresql.md" in terminal.text()
             assert "project_auth-on-postgresql.md" in desk.memories()  # not before somebody says yes
             place = terminal.cells.place
             terminal.send("y")

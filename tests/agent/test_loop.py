@@ -39,10 +39,10 @@ def requests(agent: Any) -> list[Request]:
 def test_what_one_conversation_saved_the_next_one_has_in_its_system_prompt(scene: Scene) -> None:
     with scene.chat([calling("memory_write", SAVE), "Saved."]) as agent:
         _, ended = run(agent, "I prefer tabs. Remember that.")
-    assert ended.saved == ("user_prefers-tabs.md",)
+    assert ended.saved == ("user:user_prefers-tabs.md",)
     with scene.chat(["With tabs."]) as agent:
         run(agent, "How do I indent?")
-        assert "[Prefers tabs](user_prefers-tabs.md)" in requests(agent)[0].system
+        assert "[Prefers tabs](user:user_prefers-tabs.md)" in requests(agent)[0].system
 
 
 def test_what_was_said_in_passing_is_learned_behind_the_turn(scene: Scene) -> None:
@@ -51,7 +51,7 @@ def test_what_was_said_in_passing_is_learned_behind_the_turn(scene: Scene) -> No
         learned = agent.learned(wait=30.0)
     assert len(learned) == 1
     assert "single quotes" in learned[0].lower()
-    with scene.memory() as sheaf:
+    with scene.memory("user") as sheaf:
         assert ["single quotes" in sheaf.read(row.path).body for row in sheaf.list()] == [True]
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_learned_twice_from_a_turn_in_which_the_model_saved(scene: Sc
     with scene.chat([calling("memory_write", SAVE), "Saved."]) as agent:
         run(agent, "I prefer tabs. Remember that.")
         assert agent.learned(wait=30.0) == ()
-    with scene.memory() as sheaf:
+    with scene.memory("user") as sheaf:
         assert len(sheaf.list()) == 1
 
 
@@ -70,8 +70,8 @@ def test_a_memory_that_matters_stands_beside_the_message_and_stays_there(scene: 
         events, ended = run(agent, "When do we deploy to production?")
         run(agent, "Thank you very much for that")
         first, second = requests(agent)
-    assert Recalled(("project/project_deploy-day.md",)) in events
-    assert ended.recalled == ("project/project_deploy-day.md",)
+    assert Recalled(("project_deploy-day.md",)) in events
+    assert ended.recalled == ("project_deploy-day.md",)
     assert "Deployments go out on Fridays." in first.conversation[0].beside
     assert first.conversation[0].text == "When do we deploy to production?"
     assert second.conversation[0] == first.conversation[0]
@@ -150,7 +150,7 @@ def test_a_slow_selector_does_not_delay_the_first_piece_and_its_choice_comes_wit
             if thread.name == "memsheaf-recall":
                 thread.join(60)
         events, _ = run(agent, "Are you quite sure about it?")
-    assert Recalled(("project/project_deploy-day.md",)) in events
+    assert Recalled(("project_deploy-day.md",)) in events
 
 
 def test_files_of_other_scopes_can_be_read_and_changed_where_they_are(scene: Scene) -> None:
@@ -164,10 +164,10 @@ def test_files_of_other_scopes_can_be_read_and_changed_where_they_are(scene: Sce
     ]
     with scene.chat(script) as agent:
         events, _ = run(agent, "I have switched to helix")
-        assert "[Editor](user_editor.md)" in requests(agent)[0].system
+        assert "[Editor](user:user_editor.md)" in requests(agent)[0].system
     answers = [event.answer for event in events if isinstance(event, Called)]
     assert "Uses vim." in answers[0]
-    assert answers[1] == "Memory updated: user_editor.md"
+    assert answers[1] == "Memory updated: user:user_editor.md"
     assert "user_editor.md" in answers[2]
     with scene.memory("user") as sheaf:
         assert "Uses helix." in sheaf.read("user_editor.md").body
@@ -477,7 +477,7 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
         [calling("memory_delete", '{"filename": "user_prefers-tabs.md"}'), "Gone."], answer="once"
     ) as agent:
         run(agent, "Forget about the tabs, please")
-        assert agent.mind.undo() == "Taken back: user_prefers-tabs.md is there again."
+        assert agent.mind.undo() == "Taken back: user:user_prefers-tabs.md is there again."
     with scene.memory("project") as sheaf:
         assert sheaf.read("project_deploy-day.md")
     with scene.memory("user") as sheaf:
@@ -533,7 +533,7 @@ def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
         question = "When do we deploy to production?"
         events, ended = run(agent, f"{question} {'.' * 4_000} {question}")
     assert any(isinstance(event, Noted) and "made shorter" in event.line for event in events)
-    assert ended.recalled == ("project/project_deploy-day.md",)
+    assert ended.recalled == ("project_deploy-day.md",)
 
 
 def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
@@ -614,8 +614,8 @@ def test_one_always_deletes_one_memory_and_shows_what_it_says(scene: Scene) -> N
     with scene.chat(script, answer=lambda wish: next(answers)) as agent:
         run(agent, "Delete it twice for me")
     assert [wish.line.rpartition(" ")[2] for wish in scene.wishes] == [
-        "project/user_testing.md",
-        "user/user_testing.md",
+        "user_testing.md",
+        "user:user_testing.md",
     ]
     assert "Run the tests." in scene.wishes[0].detail
 

@@ -49,6 +49,12 @@ FOUR = (
 )
 
 
+def answered(tools: Tools, call: Call) -> Said:
+    """What a tool answers, as an agent's loop puts it into the conversation."""
+    answer = tools.answer(call.tool, call.arguments)
+    return Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched)
+
+
 class Chat:
     """A conversation with the offline talker: runs its calls on a real store, as an agent's loop does."""
 
@@ -71,7 +77,7 @@ class Chat:
             if not step.said.calls:
                 return step.said.text
             for call in step.said.calls:
-                self.said.append(Said("tool", self.run(call), answers=call.id, tool=call.tool))
+                self.said.append(self.run(call))
         raise AssertionError("it never comes to an end")
 
     def step(self) -> Step:
@@ -80,12 +86,12 @@ class Chat:
         assert "".join(each.text for each in spoken if isinstance(each, Spoken)) == step.said.text
         return step
 
-    def run(self, call: Call) -> str:
+    def run(self, call: Call) -> Said:
         if call.tool != "write":
-            return self.tools.call(call.tool, call.arguments)
+            return answered(self.tools, call)
         arguments: Mapping[str, str] = json.loads(call.arguments)
         (self.folder / arguments["path"]).write_text(arguments["content"])
-        return f"Wrote {arguments['path']}"
+        return Said("tool", f"Wrote {arguments['path']}", answers=call.id, tool=call.tool)
 
     @property
     def calls(self) -> list[str]:
@@ -166,7 +172,9 @@ with Sheaf.open("user", settings=settings) as sheaf:
     while not said[-1].role == "assistant" or said[-1].calls:
         *_, step = Offline().talk(Request("", said, tools.schemas()))
         said.append(step.said)
-        said += [Said("tool", tools.call(c.tool, c.arguments), answers=c.id, tool=c.tool) for c in step.said.calls]
+        for call in step.said.calls:
+            answer = tools.answer(call.tool, call.arguments)
+            said.append(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
 print(said[-1].text)
 """
     done = subprocess.run(
@@ -611,7 +619,7 @@ def test_what_comes_beside_a_later_message_changes_nothing_that_was_begun(chat: 
     assert beside
     chat.said = [Said("user", "Create a Python file called test.py")]
     first = chat.step().said
-    chat.said += [first, Said("tool", chat.run(first.calls[0]), answers=first.calls[0].id, tool="memory_search")]
+    chat.said += [first, chat.run(first.calls[0])]
     chat.said[-1] = chat.said[-1]._replace(beside=beside)
 
     assert [call.tool for call in chat.step().said.calls] == ["memory_read"]

@@ -46,7 +46,7 @@ class Chat:
             agent,
             self.paper,
             self._run,
-            files=lambda: [("project", "project_db.md"), ("user", "user_tabs.md")],
+            files=lambda: ["project_db.md", "user:user_tabs.md", "notes (old).md"],
             conversations=lambda: ["20261115-2241-3f9a", "20261114-0800-aaaa"],
             complete=lambda words: ["set", "show", "--json"] if words[0] == "notes" else [],
         )
@@ -97,8 +97,7 @@ def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Sce
     with opened(scene) as chat:
         for line in (
             "/memory",
-            "/memory show user_tabs.md",
-            "/memory show user/user_tabs.md",
+            "/memory show user:user_tabs.md",
             "/memory edit nobody.md",
             "/memory why it's Bob's day?",
             "/memory search tabs or spaces",
@@ -107,14 +106,11 @@ def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Sce
             assert chat.do(line) == Then()
 
         assert chat.ran == [
-            ["list", "--scope", "project"],
-            ["list", "--scope", "user"],
-            ["show", "--scope", "user", "--", "user_tabs.md"],
-            ["show", "--scope", "user", "--", "user_tabs.md"],
+            ["list"],
+            ["show", "--", "user:user_tabs.md"],
             ["edit", "--", "nobody.md"],
-            ["why", "--scope", "project", "--scope", "user", "--", "it's Bob's day?"],
-            ["search", "--scope", "project", "--", "tabs or spaces"],
-            ["search", "--scope", "user", "--", "tabs or spaces"],
+            ["why", "--", "it's Bob's day?"],
+            ["search", "--", "tabs or spaces"],
         ]
         assert "nothing is left to undo" in chat.paper.text
 
@@ -138,8 +134,9 @@ def test_remember_forget_and_ignore_become_messages(scene: Scene) -> None:
 
 def test_a_file_is_forgotten_at_once(scene: Scene) -> None:
     with opened(scene) as chat:
-        assert chat.do("/forget user_tabs.md") == Then()
-        assert chat.ran == [["forget", "--scope", "user", "--", "user_tabs.md"]]
+        assert chat.do("/forget user:user_tabs.md") == Then()
+        assert chat.do("/forget notes (old).md") == Then()
+        assert chat.ran == [["forget", "--", "user:user_tabs.md"], ["forget", "--", "notes (old).md"]]
 
 
 def test_commands_of_the_line_run_as_they_do_there(scene: Scene) -> None:
@@ -164,7 +161,7 @@ def test_commands_of_the_line_run_as_they_do_there(scene: Scene) -> None:
             ["promote"],
             ["review"],
             ["dream", "status"],
-            ["recall", "--scope", "project", "--scope", "user", "--", "how do we deploy?"],
+            ["recall", "--", "how do we deploy?"],
             ["recall", "--help"],
             ["notes", "it's", "unbalanced"],
         ]
@@ -275,8 +272,8 @@ def test_a_conversation_that_is_short_is_not_made_shorter(scene: Scene) -> None:
         ("/me", ["/memory"]),
         ("/re", ["/remember", "/recall", "/review", "/resume"]),
         ("/memory s", ["show", "search"]),
-        ("/memory show us", ["user_tabs.md"]),
-        ("/memory show ", ["project_db.md", "user_tabs.md"]),
+        ("/memory show us", ["user:user_tabs.md"]),
+        ("/memory show ", ["project_db.md", "user:user_tabs.md", "notes (old).md"]),
         ("/forget p", ["project_db.md"]),
         ("/resume 20261114", ["20261114-0800-aaaa"]),
         ("/dream ", ["status", "run"]),

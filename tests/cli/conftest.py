@@ -65,5 +65,15 @@ def tree(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
 @pytest.fixture
 def tabs(run: Callable[..., tuple[int, str, str]]) -> str:
     """The file of a memory that is there."""
-    run("add", "Prefers tabs", "Use tabs.", "--description", "Indentation of code", "--type", "user")
+    run(
+        "add",
+        "Prefers tabs",
+        "Use tabs.",
+        "--description",
+        "Indentation of code",
+        "--type",
+        "user",
+        "--scope",
+        "project",
+    )
     return "user_prefers-tabs.md"

@@ -26,7 +26,7 @@ class Stubborn(io.StringIO):
 
 @pytest.fixture
 def hostile(run: Run, environment: dict[str, str]) -> str:
-    run("add", "First", "x", "--description", "d", "--type", "user")
+    run("add", "First", "x", "--description", "d", "--type", "project")
     (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
     (root / "evil.md").write_text(f"---\nname: E{HOSTILE}\ndescription: D{HOSTILE}\ntype: user\n---\n{HOSTILE}\n")
     (root / f"{HOSTILE[:10]}.md").write_text("x")
@@ -76,7 +76,7 @@ def test_colours_appear_on_a_terminal_only_and_not_against_the_users_wish(run: R
 
 
 def test_a_line_is_cut_to_the_width_of_the_terminal_and_whole_elsewhere(run: Run) -> None:
-    run("add", "Long", "x", "--description", "very " * 40 + "long", "--type", "user")
+    run("add", "Long", "x", "--description", "very " * 40 + "long", "--type", "project")
 
     narrow = run("list", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1].rstrip("\n")
     assert len(narrow) <= 60
@@ -137,9 +137,9 @@ def test_ctrl_c_ends_with_130_and_changes_nothing(
 
 
 def test_a_reader_that_has_enough_ends_it_without_a_word(run: Run, environment: dict[str, str]) -> None:
-    run("add", "Long", "x\n" * 60_000, "--description", "d", "--type", "user")
+    run("add", "Long", "x\n" * 60_000, "--description", "d", "--type", "project")
     show = subprocess.Popen(
-        [sys.executable, "-m", "memsheaf", "show", "user_long.md"],
+        [sys.executable, "-m", "memsheaf", "show", "project_long.md"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -172,7 +172,7 @@ def test_a_full_disk_behind_the_output_is_an_error_with_words(
 
 
 def test_output_is_utf_8_in_every_locale(run: Run, environment: dict[str, str]) -> None:
-    run("add", "日本", "x", "--description", "日本語", "--type", "user")
+    run("add", "日本", "x", "--description", "日本語", "--type", "project")
 
     for setting in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}):
         done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
-FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "user")
+FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "project")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_init_keeps_the_memory_in_the_repository(run: Run, repository: Path) -> 
     assert run("init")[:2] == (0, f"Made {repository}/.memory\n")
     run(*FACT)
 
-    assert (repository / ".memory" / "user_fact.md").exists()
+    assert (repository / ".memory" / "project_fact.md").exists()
 
 
 def test_init_again_changes_nothing(run: Run, repository: Path, tree: Tree) -> None:
@@ -69,7 +69,7 @@ def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dic
         ["git", "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
     )
 
-    assert listed.stdout.split() == [".memory/.gitignore", ".memory/MEMORY.md", ".memory/user_fact.md"]
+    assert listed.stdout.split() == [".memory/.gitignore", ".memory/MEMORY.md", ".memory/project_fact.md"]
 
 
 def test_init_tells_of_memories_that_are_elsewhere_and_how_to_bring_them(run: Run, repository: Path) -> None:
@@ -80,7 +80,7 @@ def test_init_tells_of_memories_that_are_elsewhere_and_how_to_bring_them(run: Ru
     assert "1 memory in " in out
     assert run("list")[1] == ""
     assert run(*out.partition("`memsheaf ")[2].partition("`")[0].split())[0] == 0
-    assert "user_fact.md" in run("list")[1]
+    assert "project_fact.md" in run("list")[1]
 
 
 def test_init_outside_a_repository_is_refused(run: Run, tree: Tree) -> None:

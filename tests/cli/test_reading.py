@@ -38,7 +38,7 @@ def test_a_list_has_columns_that_line_up_whatever_the_script(run: Run) -> None:
 
     first, second = out.splitlines()
     assert first.startswith("reference_日本.md  reference  20")
-    assert second.startswith("user_tabs.md       user       20")
+    assert second.startswith("user:user_tabs.md  user       20")
 
 
 def test_a_list_is_narrowed_by_type_and_to_file_names(run: Run) -> None:
@@ -46,8 +46,8 @@ def test_a_list_is_narrowed_by_type_and_to_file_names(run: Run) -> None:
     add(run, "Docs", "Where the docs are", "reference")
 
     assert run("list", "--type", "reference", "--paths")[1] == "reference_docs.md\n"
-    assert run("list", "--paths")[1] == "reference_docs.md\nuser_tabs.md\n"
-    assert run("list", "--type", "usr") == (0, "", "no memories in the scope project of type 'usr'\n")
+    assert run("list", "--paths")[1] == "reference_docs.md\nuser:user_tabs.md\n"
+    assert run("list", "--type", "usr") == (0, "", "no memories in project, user of type 'usr'\n")
 
 
 def test_a_file_that_cannot_be_used_is_listed_with_its_problem(
@@ -71,7 +71,7 @@ def test_a_search_finds_the_best_first_and_says_when_there_is_nothing(run: Run) 
     add(run, "Release day", "When releases go out")
     add(run, "Tabs", "Not the day")
 
-    assert run("search", "release", "day")[1].startswith("user_release-day.md")
+    assert run("search", "release", "day")[1].startswith("user:user_release-day.md")
     assert len(run("search", "day", "--limit", "1")[1].splitlines()) == 1
     assert run("search", "zebra")[:2] == (0, "")
 
@@ -105,7 +105,7 @@ def test_a_prompt_has_a_section_for_each_scope_and_none_of_the_tools_when_asked_
 
 
 def test_several_scopes_are_refused_where_one_is_meant(run: Run) -> None:
-    code, _, err = run("list", "--scope", "user", "--agent", "writer")
+    code, _, err = run("doctor", "--scope", "user", "--agent", "writer")
 
     assert code == 2
     assert "one scope at a time" in err
@@ -154,8 +154,10 @@ def test_the_settings_decide_where_nothing_is_said(run: Run, tabs: str, environm
 
 def test_home_and_project_can_be_put_elsewhere_for_one_call(run: Run, tabs: str, tmp_path: Path) -> None:
     assert run("list", "--home", str(tmp_path / "other"))[1] == ""
-    assert run("--project", str(tmp_path / "kept"), "add", "X", "x", "--description", "x", "--type", "user")[0] == 0
-    assert (tmp_path / "kept" / "user_x.md").exists()
+    assert (
+        run("--project", str(tmp_path / "kept"), "add", "X", "x", "--description", "x", "--type", "project")[0] == 0
+    )
+    assert (tmp_path / "kept" / "project_x.md").exists()
 
 
 def test_a_removed_working_directory_is_an_error_with_words(run: Run, tmp_path: Path) -> None:
@@ -176,7 +178,8 @@ def test_json_rows_have_the_same_keys_for_list_and_search(run: Run, tabs: str) -
     found = json.loads(run("search", "tabs", "--json")[1])
 
     assert listed == found
-    assert listed["scope"] == "project"
-    assert sorted(listed["memories"][0]) == sorted(
-        ["path", "type", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem"]
-    )
+    assert listed["scopes"] == ["project", "user"]
+    assert set(listed["memories"][0]) == {
+        "scope", "path", "type", "name", "description", "updated", "state", "trust", "pinned", "size", "version",
+        "problem",
+    }  # fmt: skip

@@ -57,7 +57,7 @@ def test_several_scopes_are_asked_the_nearest_first(filled: Run) -> None:
     _, out, _ = filled("recall", "--agent", "ops", "--scope", "user", "our deployment process?", "--json")
 
     assert {(one["scope"], one["path"]) for one in json.loads(out)["memories"]} == {
-        ("agent/ops", "project_deploy.md"),
+        ("agent/ops", "agent/ops:project_deploy.md"),
         ("user", "project_ci-cd-considerations.md"),
     }
 

@@ -350,7 +350,6 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
         (1, ["--scope", "nonsense"]),
         (2, ["--port", "8377"]),
         (2, ["--new-token"]),
-        (2, ["--scope", "user", "--scope", "project"]),
         (2, ["--http", "--port", "high"]),
         (2, ["--http", "--port", "65536"]),
         (2, ["--http", "--host", ""]),

@@ -79,7 +79,6 @@ def test_a_program_that_only_this_shell_finds_is_named_by_its_place(
         (2, ["--port", "9000"], "--port goes with --http"),
         (2, ["--port", "0"], "--port goes with --http"),
         (2, ["--http", "--port", "0"], "port"),
-        (2, ["--scope", "user", "--scope", "project"], "one scope"),
         (1, ["--scope", "nonsense"], "not a scope"),
         (1, ["--http", "--host", "0.0.0.0"], "other machines reach"),
         (1, ["--http", "--host", "0.0.0.0", "--behind-proxy"], "--allow-host"),

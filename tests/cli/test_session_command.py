@@ -152,8 +152,8 @@ def test_what_is_refused_is_told_in_the_words_of_sessions(run: Run) -> None:
 def test_what_search_shows_of_a_session_is_what_it_is_about(run: Run, one: str) -> None:
     run("session", "note", "Tests need Redis", "--section", "key")
 
-    assert run("search", "--layers", "redis")[1].endswith(" (pinned) Move the login\n")
-    assert run("search", "--layers", "confirmed facts")[1] == ""
+    assert run("search", "redis")[1].endswith(" (pinned) Move the login\n")
+    assert run("search", "confirmed facts")[1] == ""
 
 
 def test_help_shows_how_to_note_what_can_be_promoted_at_once(run: Run) -> None:

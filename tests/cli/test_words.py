@@ -15,7 +15,7 @@ def test_a_query_may_be_the_name_of_an_argument_and_the_scope_stays_the_one_name
 
     assert code == 0
     assert f"'{word}'" in out + err
-    assert "the scope user" in out + err
+    assert "in user\n" in out + err
 
 
 def test_a_memory_may_be_called_by_the_name_of_an_argument(run: Run) -> None:

@@ -23,8 +23,12 @@ def test_a_fact_that_is_added_is_shown_with_all_that_was_said(run: Run) -> None:
         *TABS, "Use tabs.", "--pin", "--cite", "a.py:1", "--cite", "b.py:2", "--expires", "2027-01-01"
     )
 
-    assert (code, out, err) == (0, "Saved user_prefers-tabs.md\n", "")
-    memory = shown(run, "user_prefers-tabs.md")
+    assert (code, out, err) == (
+        0,
+        "Saved user:user_prefers-tabs.md; `memsheaf undo --scope user` takes it back.\n",
+        "",
+    )
+    memory = shown(run, "user:user_prefers-tabs.md")
     assert memory["name"] == "Prefers tabs"
     assert memory["type"] == "user"
     assert memory["body"] == "Use tabs.\n"

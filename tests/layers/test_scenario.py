@@ -110,10 +110,10 @@ def test_a_task_of_six_phases_outlives_a_reset_and_leaves_a_fact(memsheaf: Memsh
     assert "DONE" in memsheaf("notes")
 
     # a new conversation knows the fact, and that its citation holds
-    later = asked(memsheaf, "recall", "--layers", "what do API handlers answer to an error?")
+    later = asked(memsheaf, "recall", "what do API handlers answer to an error?")
     assert [(one["scope"], one["name"]) for one in later["memories"]] == [("project", "Errors of the API")]
     assert later["memories"][0]["notes"] == ["citation verified: api/handlers.py:1-2 is as it was cited."]
-    layers = [one["layer"] for one in asked(memsheaf, "search", "--layers", "problem+json errors")["memories"]]
+    layers = [one["scope"] for one in asked(memsheaf, "search", "problem+json errors")["memories"]]
     assert layers[0] == "project"
 
 

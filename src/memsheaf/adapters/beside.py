@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from memsheaf.errors import MemsheafError
 from memsheaf.flow.learn import AT_IT, Distilled
+from memsheaf.layers import Layers
 from memsheaf.sheaf import Sheaf
 
 _log = logging.getLogger("memsheaf")
@@ -34,7 +35,7 @@ def _logged(done: Distilled) -> None:
 
 
 class Distiller:
-    """Makes memories of what waits in a scope, in a thread beside the agent; one at a time.
+    """Makes memories of what waits, in a thread beside the agent; one at a time.
 
     `heard` is told what came of it.
 
@@ -42,8 +43,8 @@ class Distiller:
     then waits in the inbox for the next run.
     """
 
-    def __init__(self, sheaf: Sheaf, heard: Callable[[Distilled], None] = _logged) -> None:
-        self._sheaf = sheaf
+    def __init__(self, memory: Layers | Sheaf, heard: Callable[[Distilled], None] = _logged) -> None:
+        self._memory = memory
         self._heard = heard
         self._guard = threading.Lock()
         self._worker: threading.Thread | None = None
@@ -70,7 +71,7 @@ class Distiller:
 
     def _asks_model(self) -> bool:
         try:
-            return self._sheaf.metered("extract") is not None
+            return self._memory.metered("extract") is not None
         except MemsheafError:
             return True
 
@@ -86,6 +87,6 @@ class Distiller:
 
     def _distilled(self) -> Distilled:
         try:
-            return self._sheaf.distil()
+            return self._memory.distil()
         except MemsheafError as error:
             return Distilled(problem=str(error))

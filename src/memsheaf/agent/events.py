@@ -8,7 +8,7 @@ from memsheaf.values import NamedTuple
 
 
 class Recalled(NamedTuple):
-    """Memories came beside the message: `scope/file` of each."""
+    """Memories came beside the message: the name of each file, with its scope unless that is the chat's own."""
 
     files: tuple[str, ...]
 
@@ -54,7 +54,7 @@ class Failed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The turn is over. `answer` is all that was said in it; `saved` are files that tools wrote.
+    """The turn is over. `answer` is all that was said in it; `saved` are the names of files that tools wrote.
 
     `input`, `output`, `cached` and `dollars` are what the turn cost; `dollars` is None when nobody knows.
     """

@@ -10,8 +10,7 @@ from memsheaf.agent.steps import Bill, Steps
 from memsheaf.errors import MemsheafError, Refused, StoreFailed
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.turns import Message, Turn
-from memsheaf.llm.talk import Said
-from memsheaf.tools import READING
+from memsheaf.llm.talk import Said, Touched
 
 # Known to type checkers under this name: an agent has turns, and not the other way round.
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ class Exchange:
         self._late = []
         for recall in found:
             if recall and recall.text:
-                files = tuple(f"{one.scope}/{one.memory.path}" for one in recall.memories)
+                files = tuple(one.name for one in recall.memories)
                 self._recalled += files
                 texts.append(recall.text)
                 yield Recalled(files)
@@ -92,7 +91,7 @@ class Exchange:
         said = agent.conversation[self._begin :]
         if not said:
             return
-        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool([*self._told("")]))
+        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool(self._done()))
         self._note(lambda kept: kept.mark(model=agent.talker.name))
         try:
             agent.mind.learn(turn, later=agent.permission.planning)
@@ -107,15 +106,12 @@ class Exchange:
     @property
     def saved(self) -> tuple[str, ...]:
         """The files that tools wrote in this turn."""
-        files = [file.partition(" (")[0] for word in ("saved: ", "updated: ") for file in self._told(word)]
-        return tuple(dict.fromkeys(files))
+        return tuple(dict.fromkeys(one.path for one in self._done() if one.action != "deleted"))
 
-    def _told(self, word: str) -> Iterator[str]:
-        """What memory tools said of what they changed in this turn."""
-        for one in self._agent.conversation[self._begin :]:
-            is_change = one.tool.startswith("memory_") and one.tool not in READING
-            if is_change and one.text.startswith(f"Memory {word}"):
-                yield one.text.removeprefix(f"Memory {word}")
+    def _done(self) -> list[Touched]:
+        """What memory tools changed in this turn."""
+        told = (one for said in self._agent.conversation[self._begin :] for one in said.touched)
+        return [one for one in told if one.action in ("saved", "updated", "deleted")]
 
     def ended(self) -> Ended:
         """What the turn came to."""

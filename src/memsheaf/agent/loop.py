@@ -193,12 +193,12 @@ class Agent:
     @property
     def scope(self) -> str:
         """The scope that is written to."""
-        return str(self.mind.home.scope)
+        return self.mind.layers.home
 
     @property
     def scopes(self) -> list[str]:
         """All scopes, the nearest first."""
-        return [str(sheaf.scope) for sheaf in self.mind.sheaves]
+        return self.mind.layers.scopes()
 
     def learned(self, wait: float = 0.0) -> tuple[str, ...]:
         """The names of memories that were learned behind the last turns and not told yet; waits at most so long."""
@@ -274,8 +274,8 @@ class Agent:
 
     def _deletion(self, name: str) -> Wish:
         """The wish to delete a memory, with what it says."""
-        scope, text = self.mind.found(name[:1_000])
-        file = one_line(f"{scope}/{name}", 200)
+        found, text = self.mind.found(name[:1_000])
+        file = one_line(found, 200)
         return Wish("memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}")
 
 

@@ -1,7 +1,6 @@
 """The memory side of one chat: the catalog it began with, what is recalled, the tools, and what is learned behind it.
 
-Without named scopes it is the layers around the working directory: task, session, project and user. Tools write to
-the project then, otherwise to the first scope that was named; they read and change what is in the others, too.
+All of it is over `Layers`: those around the working directory, or the scopes that were named.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from memsheaf.adapters.beside import Distiller
 from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError, NoSuchCommit
+from memsheaf.errors import MemsheafError
 from memsheaf.flow.inject import words
 from memsheaf.flow.learn import AT_IT, Distilled
 from memsheaf.flow.recall import Recall
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from memsheaf.flow.compact.ladder import Compacted
     from memsheaf.flow.compact.talk import Entry
     from memsheaf.flow.inject import Shown
-    from memsheaf.flow.session import Session
 
 PATIENCE = 0.5
 """Seconds that a first request waits for memories that are ranked here; for a model that chooses it does not wait."""
@@ -47,24 +45,12 @@ PLANNING = "Error: plan mode: nothing is written, memory included. Say what you 
 class Mind:
     """What a chat remembers with. Close it."""
 
-    def __init__(
-        self,
-        sheaves: Sequence[Sheaf],
-        session: Session,
-        *,
-        home: Sheaf,
-        layers: Layers | None = None,
-        selecting: bool = False,
-        stack: ExitStack | None = None,
-    ) -> None:
-        self.sheaves = tuple(sheaves)
-        self.session = session
-        self.home = home
-        self.learning = Learning(home)
-        self._layers = layers
-        self._selecting = selecting
-        self._stack = stack or ExitStack()
-        self._tools = {str(sheaf.scope): Tools(sheaf, session=session) for sheaf in self.sheaves}
+    def __init__(self, layers: Layers, *, selector: Model | None = None, tree: str = "") -> None:
+        self.layers = layers
+        self.session = layers.session(model=selector, tree=tree)
+        self.learning = Learning(layers)
+        self._selecting = selector is not None
+        self._tools = Tools(layers, session=self.session)
         self._told = ""
 
     @classmethod
@@ -83,52 +69,46 @@ class Mind:
         Raises:
             ScopeRefused, NotFound, StoreFailed.
         """
-        tree = around(cwd)
         with ExitStack() as stack:
-            if not scopes and settings.scope == "project":
-                layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, by=by, clock=clock))
-                sheaves = [layers.sheaf(scope) for scope in layers.scopes()]
-                session = layers.session(model=selector, tree=tree)
-                home: Sheaf = layers.project
-                return cls(
-                    sheaves, session, home=home, layers=layers, selecting=bool(selector), stack=stack.pop_all()
-                )
-            named = list(dict.fromkeys(scopes or (settings.scope,)))
-            sheaves = [
-                stack.enter_context(Sheaf.open(scope, settings=settings, cwd=cwd, by=by, clock=clock))
-                for scope in named
-            ]
-            session = sheaves[0].session(*sheaves[1:], model=selector, tree=tree)
-            return cls(sheaves, session, home=sheaves[0], selecting=bool(selector), stack=stack.pop_all())
+            opened = Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock)
+            layers = stack.enter_context(opened)
+            mind = cls(layers, selector=selector, tree=around(cwd))
+            stack.pop_all()  # from here on whoever has it closes it
+        return mind
 
     def close(self) -> None:
         """Let everything go."""
-        self._stack.close()
+        self.layers.close()
+
+    @property
+    def home(self) -> Sheaf:
+        """The scope that is learned in, and whose conversations are kept."""
+        return self.layers.own
+
+    @property
+    def sheaves(self) -> Sequence[Sheaf]:
+        """All scopes, the nearest first."""
+        return self.layers.sheaves()
 
     @property
     def by(self) -> str:
         """Who makes the changes that tools make."""
-        return self.home.by
+        return self.layers.by
 
     @by.setter
     def by(self, who: str) -> None:
-        for sheaf in self.sheaves:
-            sheaf.by = who
+        self.layers.by = who
 
     # what stands in the prompt, and beside a message
 
     def prompt(self) -> str:
         """The section for the system prompt, as memory is now; from here on, changes are told as news."""
-        self._told = self._now()
+        self._told = self.layers.prompt()
         return self._told
-
-    def _now(self) -> str:
-        own, *others = [self.home, *(s for s in self.sheaves if s is not self.home and s.scope.layer not in _NOTED)]
-        return "\n".join([own.prompt(), *(other.prompt(also=True) for other in others)])
 
     def news(self) -> str:
         """How the catalog has changed since this was last asked for, ready to stand beside a message; or ""."""
-        told, self._told = self._told, self._now()
+        told, self._told = self._told, self.layers.prompt()
         before, now = _lines(told), _lines(self._told)
         came = [f"+ {line}" for line in now if line not in before]
         went = [f"- {line}" for line in before if line not in now]
@@ -150,9 +130,8 @@ class Mind:
 
     def _holds(self, shown: Shown) -> bool:
         """Whether a memory is still as it was when it was recalled."""
-        sheaf = next((one for one in self.sheaves if str(one.scope) == shown.scope), self.home)
         try:
-            return sheaf.read(shown.memory.path).version == shown.memory.version
+            return self.layers.read(shown.name).version == shown.memory.version
         except MemsheafError:
             return False
 
@@ -169,39 +148,19 @@ class Mind:
 
     def schemas(self) -> list[dict[str, Any]]:
         """The memory tools, as an API takes them."""
-        return self._tools[str(self.home.scope)].schemas()
+        return self._tools.schemas()
 
     def answer(self, name: str, arguments: Mapping[str, object]) -> Answer:
-        """Run a memory tool where its file is: in the scope that is written to, else in the nearest that has it."""
-        named = arguments.get("filename")
-        if name in ("memory_view", "memory_list", "memory_search"):
-            return self._everywhere(name, arguments)
-        if isinstance(named, str) and named:
-            for sheaf in (self.home, *self.sheaves):
-                if _has(sheaf, named):
-                    return self._tools[str(sheaf.scope)].answer(name, arguments)
-        return self._tools[str(self.home.scope)].answer(name, arguments)
+        """Run a memory tool."""
+        return self._tools.answer(name, arguments)
 
     def found(self, name: str) -> tuple[str, str]:
-        """The scope that a tool would find a file in, and its text; the first scope and "" when it is nowhere."""
-        for sheaf in (self.home, *self.sheaves):
-            with suppress(MemsheafError):
-                return str(sheaf.scope), sheaf.read(name).text
-        return str(self.home.scope), ""
-
-    def _everywhere(self, name: str, arguments: Mapping[str, object]) -> Answer:
-        """What every scope says, those besides the first under their names, unless they have nothing to say."""
-        first = self._tools[str(self.home.scope)].answer(name, arguments)
-        if first.failed or (name == "memory_view" and arguments.get("target") == "context"):
-            return first
-        texts = [first.text.rstrip("\n")]
-        for sheaf in self.sheaves:
-            if sheaf is self.home or not sheaf.best(1):
-                continue
-            found = self._tools[str(sheaf.scope)].answer(name, arguments)
-            if not found.failed and (found.rows is None or found.rows):
-                texts.append(f"In the scope {sheaf.scope}:\n{found.text.rstrip(chr(10))}")
-        return Answer("\n\n".join(texts))
+        """The name that a file is shown by, and its text; "" when it is nowhere."""
+        try:
+            memory = self.layers.read(name)
+        except MemsheafError:
+            return name, ""
+        return memory.path, memory.text
 
     # learning and fitting
 
@@ -212,35 +171,20 @@ class Mind:
 
     def compact(self, conversation: Sequence[Entry], budget: int, *, by_user: bool, name: str) -> Compacted:
         """Make a conversation fit so many tokens; what the layers say survives. Raises Refused, StoreFailed."""
-        from memsheaf.flow import compact
-
         trigger = "task" if by_user else "budget"
-        if self._layers:
-            return self._layers.compact(conversation, budget, trigger=trigger, name=name, approve=by_user)
-        model, state = self.home.metered("compact"), self.home.state
-        if by_user:
-            compact.approve(conversation, state=state, name=name)
-        return compact.run(
-            conversation, budget, trigger=trigger, model=model, name=name, state=state, now=time.time()
-        )
+        return self.layers.compact(conversation, budget, trigger=trigger, name=name, approve=by_user)
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
-        found = []
-        for sheaf in self.sheaves:
-            with suppress(NoSuchCommit):
-                found.append((sheaf.store.last_standing(except_by="outside", events=False), sheaf))
-        if not found:
-            raise NoSuchCommit("nothing is left to undo")
-        commit, sheaf = max(found, key=lambda one: one[0].at)
-        return "\n".join(_undone(revision) for revision in sheaf.undo(commit.id).revisions)
+        _, commit = self.layers.undo()
+        return "\n".join(map(_undone, commit.revisions))
 
 
 class Learning:
     """What is learned behind a chat, kept until it is told."""
 
-    def __init__(self, sheaf: Sheaf) -> None:
-        self.distiller = Distiller(sheaf, self._heard)
+    def __init__(self, layers: Layers) -> None:
+        self.distiller = Distiller(layers, self._heard)
         self._guard = threading.Lock()
         self._names: list[str] = []
         self._queued = 0
@@ -271,9 +215,6 @@ class Learning:
                 self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
 
-_NOTED = ("task", "session")  # their notes are read when they are asked for, and stand in no prompt
-
-
 def _undone(revision: Revision) -> str:
     """What an undo did to one memory, in words."""
     if revision.after == ABSENT:
@@ -284,14 +225,6 @@ def _undone(revision: Revision) -> str:
 def _lines(prompt: str) -> dict[str, None]:
     """The lines of a catalog that name a memory, in their order."""
     return dict.fromkeys(line[2:] for line in prompt.split("\n") if line.startswith("- ["))
-
-
-def _has(sheaf: Sheaf, name: str) -> bool:
-    try:
-        sheaf.read(name)
-    except MemsheafError:
-        return False
-    return True
 
 
 def reading(schemas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -130,7 +130,7 @@ class Steps:
             self._runs = True
             answer = yield from self._hands.run(call, arguments)
         self._open, self._runs = self._open[1:], False
-        self.add(Said("tool", answer.text, answers=call.id, tool=call.tool))
+        self.add(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
 
 

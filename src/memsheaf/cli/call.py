@@ -39,30 +39,63 @@ class Call:
         return config.load({**self.environment, **{key: value for key, value in chosen.items() if value}})
 
     def scopes(self) -> list[str]:
-        """The scopes the line names; the one from the settings when it names none."""
+        """The scopes the line or the settings name; none for the layers around the working directory."""
         named = [*(self.options.scope or ()), *(f"agent/{name}" for name in self.options.agent or ())]
-        return named or [self.settings().scope]
+        usual = self.settings().scope if not named else ""
+        return named or ([usual] if usual != "project" else [])
 
     def scope(self) -> str:
         """The one scope this command is about."""
-        first, *more = self.scopes()
+        first, *more = self.scopes() or ["project"]
         if more:
             raise Usage("this command works on one scope at a time")
         return first
 
-    def reading(self, scope: str = "", settings: Settings | None = None, *, read_only: bool = False) -> Sheaf:
-        """Open the memory to look at it. A folder that is not there, or not ours to write, is left alone."""
+    def memory(
+        self,
+        *,
+        settings: Settings | None = None,
+        by: str = BY,
+        task: str | None = "",
+        session: str | None = "",
+        read_only: bool = False,
+    ) -> Layers:
+        """Open what this command is about: the scopes that the line names, else project and user, as layers."""
+        from memsheaf.layers import Layers
+
+        return Layers.open(
+            settings=settings or self.settings(),
+            cwd=here(),
+            by=by,
+            scopes=self.scopes(),
+            task=task or "",
+            session=session or "",
+            read_only=read_only,
+        )
+
+    @contextmanager
+    def placed(self, file: str) -> Iterator[tuple[Sheaf, str]]:
+        """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
+        with self.memory() as memory:
+            sheaf, path = memory.place(file)
+            if file and path == file and sheaf.keeper.find(path) is None:  # then where it was
+                had = (one for one in memory.sheaves() if next(one.store.history(path), None))
+                sheaf = next(had, sheaf)
+            with memory.naming(sheaf):
+                yield sheaf, path
+
+    def reading(self) -> Sheaf:
+        """Open one scope to look at it. A folder that is not there, or not ours to write, is left alone."""
         from memsheaf.scope import Scope, resolve
         from memsheaf.sheaf import Sheaf
 
-        settings = settings or self.settings()
-        parsed = Scope.parse(scope or self.scope())
+        settings, parsed = self.settings(), Scope.parse(self.scope())
         root = resolve(parsed, settings.places(here()))
-        read_only = read_only or not os.access(root, os.W_OK)
+        read_only = not os.access(root, os.W_OK)
         return Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only)
 
     def changing(self) -> Sheaf:
-        """Open the memory to change it."""
+        """Open one scope to change it."""
         from memsheaf.sheaf import Sheaf
 
         return Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY)

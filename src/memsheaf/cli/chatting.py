@@ -89,11 +89,10 @@ def _opened(call: Call) -> Iterator[Agent]:
     from memsheaf.agent.permission import Permission
 
     options = call.options
-    named = call.scopes() if options.scope or options.agent else ()
     agent = open_agent(
         call.settings(),
         cwd=here(),
-        scopes=named,
+        scopes=call.scopes(),
         model=options.model or "",
         url=options.url or "",
         resume=options.resume,
@@ -157,10 +156,8 @@ def _code(took: Took) -> int:
 def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
     from memsheaf.agent.terminal.slash import Commands
 
-    def files() -> Iterator[tuple[str, str]]:
-        for sheaf in agent.mind.sheaves:
-            for row in sheaf.list():
-                yield str(sheaf.scope), row.path
+    def files() -> list[str]:
+        return [row.path for row in agent.mind.layers.list()]
 
     def complete(words: Sequence[str]) -> list[str]:
         from memsheaf.cli.completion import candidates
@@ -216,8 +213,8 @@ def _chosen(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
         is_scoped = load(words[0]).scoped
     except Usage:  # `main` says so
         is_scoped = False
-    named = "--scope" in words or "--agent" in words or "--layers" in words
-    return [*chosen, "--scope", agent.scope] if is_scoped and not named else chosen
+    named = not agent.mind.layers.given or "--scope" in words or "--agent" in words
+    return chosen if named or not is_scoped else [*chosen, "--scope", agent.scope]
 
 
 def _screen(console: Console, *, live: bool) -> Screen:

@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.guard.citations import Citation
     from memsheaf.guard.evidence import Evidence
+    from memsheaf.layers import Layers
     from memsheaf.memory import Memory
-    from memsheaf.sheaf import Sheaf
 
 
 @takes(
@@ -84,19 +84,19 @@ def verify(call: Call) -> int:
     from memsheaf.tree import WorkingTree
 
     with (
-        call.reading() as sheaf,
-        WorkingTree.open(around(here()), memories=sheaf.root, environment=call.environment) as tree,
+        call.memory() as layers,
+        WorkingTree.open(around(here()), memories=layers.root, environment=call.environment) as tree,
         call.console.waiting("verifying"),
     ):
-        found = [(memory.path, examine(memory, tree)) for memory in _memories(sheaf, call.options.file)]
+        found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
     if call.console.json:
         memories = [_json(path, evidence) for path, evidence in found]
-        call.console.answer({"scope": str(sheaf.scope), "tree": tree.root, "memories": memories})
+        call.console.answer({"scope": layers.home, "tree": tree.root, "memories": memories})
     else:
         rows = [row for path, evidence in found for row in _rows(path, evidence)]
         call.console.table(rows, ("", "bold"))
         if not rows:
-            call.console.note(f"no citations in the scope {sheaf.scope}")
+            call.console.note(f"no citations in the scope {layers.home}")
     states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
     return 1 if states & {"drifted", "missing"} else 0
 
@@ -104,18 +104,18 @@ def verify(call: Call) -> int:
 def _add(call: Call, citation: Citation) -> Memory:
     from memsheaf.guard.citations import cited
 
-    with call.changing() as sheaf:
-        memory = sheaf.read(call.options.memory)
-        return sheaf.put(memory.path, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
+    with call.memory() as layers:
+        memory = layers.read(call.options.memory)
+        return layers.put(memory.path, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
 
 
-def _memories(sheaf: Sheaf, files: Sequence[str]) -> Iterator[Memory]:
+def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
     """The memories that were named, or all that can be understood."""
-    yield from map(sheaf.read, files)
-    for row in sheaf.list() if not files else ():
+    yield from map(memory.read, files)
+    for row in memory.own.list() if not files else ():
         if row.state in ("ok", "free"):
             with suppress(NotFound):  # somebody was faster
-                yield sheaf.read(row.path)
+                yield memory.own.read(row.path)
 
 
 def _rows(path: str, evidence: Evidence) -> Iterator[tuple[str, str, str]]:

@@ -142,7 +142,6 @@ FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE"
 ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 
-LAYERS = Argument("--layers", "ask task, session, project and user, in this order, instead of one scope")
 TASK = Argument(
     "--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG", convert=filled, complete="tasks"
 )

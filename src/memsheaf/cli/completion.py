@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from memsheaf.cli.call import BY, Call, here
+from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import EVERYWHERE, Argument, Usage, takes
 from memsheaf.cli.parser import Options, split_command
 from memsheaf.cli.table import COMMANDS, load
@@ -181,7 +181,5 @@ def _ask(call: Call, what: str, options: Options) -> Iterable[str]:
     if what in ("tasks", "sessions"):
         with asked.layers(read_only=True) as layers:
             return layers.names(what[:-1])
-    from memsheaf.sheaf import Sheaf
-
-    with Sheaf.open(asked.scope(), settings=asked.settings(), cwd=here(), by=BY, read_only=True) as sheaf:
-        return [row.path for row in sheaf.list()]
+    with asked.memory(read_only=True) as memory:
+        return [row.path for row in memory.list()]

@@ -30,8 +30,8 @@ def edit(call: Call) -> int:
       memsheaf edit user_prefers-tabs.md
       EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
-    with call.changing() as sheaf:
-        memory = _opened(sheaf, call.options.file)
+    with call.placed(call.options.file) as (sheaf, path):
+        memory = _opened(sheaf, path)
         draft = _draft(memory.path.rpartition("/")[2], memory.data, call.environment)
         try:
             _run_editor(call.environment, draft)
@@ -47,8 +47,9 @@ def edit(call: Call) -> int:
             raise
         _discard(draft)
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
-    said = f"Updated {memory.path}" if data != memory.data else f"{memory.path} is as it was"
-    return call.console.answer({"path": memory.path, "version": version, "changed": data != memory.data}, [said])
+    file = call.options.file
+    said = f"Updated {file}" if data != memory.data else f"{file} is as it was"
+    return call.console.answer({"path": file, "version": version, "changed": data != memory.data}, [said])
 
 
 def _opened(sheaf: Sheaf, path: str) -> Memory:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from memsheaf.flow.review import Waiting
     from memsheaf.flow.turns import Proposal, Turn
     from memsheaf.index.table import Row
+    from memsheaf.layers import Layers
     from memsheaf.llm import Model
     from memsheaf.memory import Memory
-    from memsheaf.sheaf import Sheaf
 
 TRANSCRIPT = 1 << 28  # bytes
 
@@ -52,15 +52,15 @@ def extract(call: Call) -> int:
       memsheaf extract notes.txt --model none --json
     """
     options, console = call.options, call.console
-    with call.changing() as sheaf:
-        turns = _turns(call, options.source, sheaf.root) if options.source else []
-        model = sheaf.metered("extract", options.model)
+    with call.memory() as memories:
+        turns = _turns(call, options.source, memories.root) if options.source else []
+        model = memories.metered("extract", options.model)
         if options.dry_run:
-            done = _rehearsed(sheaf, turns if options.source else sheaf.learning.waiting(), model)
+            done = _rehearsed(memories, turns if options.source else memories.learning.waiting(), model)
         else:
-            kept = sheaf.learning.inbox.extend(turns) if turns else 0
+            kept = memories.learning.inbox.extend(turns) if turns else 0
             with console.progress("Reading turns") as progress:
-                done = sheaf.learning.distil(model, progress=progress)
+                done = memories.learning.distil(model, progress=progress)
             if options.source and not kept and not done.turns:
                 console.note("all of it was read before")
     value = {
@@ -95,15 +95,15 @@ def review(call: Call) -> int:
       memsheaf review --approve 3f2a --reject 91bc
     """
     options, console = call.options, call.console
-    with call.changing() as sheaf:
+    with call.memory() as memories:
         if options.approve or options.reject or options.edit:
-            return _by_flags(call, sheaf)
-        waiting, doubted = sheaf.learning.queue.all(), sheaf.list(unconfirmed=True)
+            return _by_flags(call, memories)
+        waiting, doubted = memories.learning.queue.all(), memories.list(unconfirmed=True)
         if console.json or not console.interactive:
             return _listed(call, waiting, doubted)
         if not waiting and not doubted:
             console.say("Nothing waits for you.")
-        return _one_by_one(call, sheaf, [*waiting, *doubted])
+        return _one_by_one(call, memories, [*waiting, *doubted])
 
 
 def _turns(call: Call, source: str, folder: str) -> list[Turn]:
@@ -119,11 +119,11 @@ def _turns(call: Call, source: str, folder: str) -> list[Turn]:
     return list(found)
 
 
-def _rehearsed(sheaf: Sheaf, turns: Sequence[Turn], model: Model | None) -> Distilled:
+def _rehearsed(memories: Layers, turns: Sequence[Turn], model: Model | None) -> Distilled:
     """What would come of some turns; nothing is written but what the model cost."""
     from memsheaf.flow.learn import Distilled
 
-    return Distilled(len(turns), tuple(sheaf.learning.rehearse(turns, model)))
+    return Distilled(len(turns), tuple(memories.learning.rehearse(turns, model)))
 
 
 def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:
@@ -143,47 +143,47 @@ def _verdict_json(one: Verdict) -> dict[str, object]:
     return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
 
 
-def _by_flags(call: Call, sheaf: Sheaf) -> int:
+def _by_flags(call: Call, memories: Layers) -> int:
     options = call.options
     done = []
-    for name in _named(options.approve, sheaf):
-        done.append({"id": name, "done": "approved", "path": _approve(sheaf, name).path})
-    for name in _named(options.reject, sheaf):
-        _reject(sheaf, name)
+    for name in _named(options.approve, memories):
+        done.append({"id": name, "done": "approved", "path": _approve(memories, name).path})
+    for name in _named(options.reject, memories):
+        _reject(memories, name)
         done.append({"id": name, "done": "rejected", "path": ""})
     if options.edit:
-        done.append({"id": options.edit, "done": "approved", "path": _edited(call, sheaf, options.edit).path})
+        done.append({"id": options.edit, "done": "approved", "path": _edited(call, memories, options.edit).path})
     return call.console.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
 
 
-def _named(names: Sequence[str] | None, sheaf: Sheaf) -> list[str]:
+def _named(names: Sequence[str] | None, memories: Layers) -> list[str]:
     if names != ["all"]:
         return list(names or ())
-    return [one.id for one in sheaf.learning.queue.all()] + [row.path for row in sheaf.list(unconfirmed=True)]
+    return [one.id for one in memories.learning.queue.all()] + [row.path for row in memories.list(unconfirmed=True)]
 
 
-def _approve(sheaf: Sheaf, name: str) -> Memory:
-    return sheaf.confirm(name) if name.endswith(".md") else sheaf.learning.approve(name)
+def _approve(memories: Layers, name: str) -> Memory:
+    return memories.confirm(name) if name.endswith(".md") else memories.learning.approve(name)
 
 
-def _reject(sheaf: Sheaf, name: str) -> None:
+def _reject(memories: Layers, name: str) -> None:
     if name.endswith(".md"):
-        sheaf.forget(name, why="rejected")
+        memories.forget(name, why="rejected")
     else:
-        sheaf.learning.reject(name)
+        memories.learning.reject(name)
 
 
-def _edited(call: Call, sheaf: Sheaf, name: str) -> Memory:
+def _edited(call: Call, memories: Layers, name: str) -> Memory:
     from memsheaf.cli.editing import edited_text
 
     if name.endswith(".md"):
-        memory = sheaf.read(name)
+        memory = memories.read(name)
         text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
-        sheaf.put(memory.path, text, expect=memory.version, anyway=True)
-        return sheaf.confirm(memory.path)
-    waiting = sheaf.learning.queue.get(name)
+        memories.put(memory.path, text, expect=memory.version, anyway=True)
+        return memories.confirm(memory.path)
+    waiting = memories.learning.queue.get(name)
     content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)
-    return sheaf.learning.approve(name, content=content)
+    return memories.learning.approve(name, content=content)
 
 
 def _listed(call: Call, waiting: Sequence[Waiting], doubted: Sequence[Row]) -> int:
@@ -204,20 +204,20 @@ def _proposal_json(proposal: Proposal) -> dict[str, object]:
     return {**proposal._asdict()}
 
 
-def _one_by_one(call: Call, sheaf: Sheaf, waiting: Sequence[Waiting | Row]) -> int:
+def _one_by_one(call: Call, memories: Layers, waiting: Sequence[Waiting | Row]) -> int:
     console = call.console
     for number, one in enumerate(waiting, 1):
         console.say(f"\n{number} of {len(waiting)}", style="dim")
-        name = _shown(call, sheaf, one)
+        name = _shown(call, memories, one)
         while True:
             answer = console.choose("approve, edit, reject, skip or quit?", "aersq")
             try:
                 if answer == "a":
-                    console.say(f"saved: {_approve(sheaf, name).path}", style="green")
+                    console.say(f"saved: {_approve(memories, name).path}", style="green")
                 elif answer == "e":
-                    console.say(f"saved: {_edited(call, sheaf, name).path}", style="green")
+                    console.say(f"saved: {_edited(call, memories, name).path}", style="green")
                 elif answer == "r":
-                    _reject(sheaf, name)
+                    _reject(memories, name)
                     console.say("rejected", style="yellow")
                 elif answer == "q":
                     return 0
@@ -228,7 +228,7 @@ def _one_by_one(call: Call, sheaf: Sheaf, waiting: Sequence[Waiting | Row]) -> i
     return 0
 
 
-def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
+def _shown(call: Call, memories: Layers, one: Waiting | Row) -> str:
     """Show what waits, and give the name it is decided by."""
     from memsheaf.flow.review import Waiting
 
@@ -236,7 +236,7 @@ def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
     if not isinstance(one, Waiting):
         console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
         console.say("unconfirmed: it came from a tool or a page", style="dim")
-        console.say(sheaf.read(one.path).body.strip())
+        console.say(memories.read(one.path).body.strip())
         return one.path
     proposal = one.proposal
     console.say(f"{one.id} [{proposal.kind}] {proposal.name}", style="bold")
@@ -245,7 +245,7 @@ def _shown(call: Call, sheaf: Sheaf, one: Waiting | Row) -> str:
         from memsheaf.history import diff
 
         try:
-            old = sheaf.read(proposal.replaces).body
+            old = memories.read(proposal.replaces).body
         except NotFound:
             old = ""
         console.say(diff(proposal.replaces, old, proposal.content + "\n", labels=("now", "proposed")))

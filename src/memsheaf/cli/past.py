@@ -34,8 +34,8 @@ def log(call: Call) -> int:
       memsheaf log user_prefers-tabs.md --limit 5
     """
     limit = call.options.limit
-    with call.reading() as sheaf:
-        found = sheaf.log(call.options.file or "")
+    with call.placed(call.options.file or "") as (sheaf, path):
+        found = sheaf.log(path)
         commits = list(islice(found, limit or None))
         more = next(iter(found), None) is not None if limit else False
     if call.console.json:
@@ -65,8 +65,8 @@ def diff(call: Call) -> int:
       memsheaf diff user_prefers-tabs.md
       memsheaf diff user_prefers-tabs.md 98af5cb2fc62
     """
-    with call.reading() as sheaf:
-        text = sheaf.diff(call.options.file, call.options.older or "", call.options.newer or "")
+    with call.placed(call.options.file) as (sheaf, path):
+        text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
     if call.console.json:
         return call.console.answer({"path": call.options.file, "diff": text})
     if not text:
@@ -85,8 +85,8 @@ def blame(call: Call) -> int:
     examples:
       memsheaf blame user_prefers-tabs.md
     """
-    with call.reading() as sheaf:
-        lines = sheaf.blame(call.options.file)
+    with call.placed(call.options.file) as (sheaf, path):
+        lines = sheaf.blame(path)
     if call.console.json:
         return call.console.answer({"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]})
     older = "(older)"
@@ -141,8 +141,8 @@ def restore(call: Call) -> int:
     examples:
       memsheaf restore user_prefers-tabs.md 98af5cb2fc62
     """
-    with call.changing() as sheaf:
-        commit = sheaf.restore(call.options.file, call.options.version)
+    with call.placed(call.options.file) as (sheaf, path):
+        commit = sheaf.restore(path, call.options.version)
     said = [f"Restored {call.options.file}:", *_changes(commit)]
     if not commit.revisions:
         said = [f"{call.options.file} is at that version already"]
@@ -164,13 +164,13 @@ def erase(call: Call) -> int:
     if not call.options.yes:
         if not call.console.interactive:
             raise Usage("erase cannot be undone; confirm it with --yes where nobody can be asked")
-        if not call.console.confirm(f"Erase {file} and all its versions from {call.scope()} for good?"):
+        if not call.console.confirm(f"Erase {file} and all its versions for good?"):
             call.console.note("Nothing was erased.")
             return 1
-    with call.changing() as sheaf:
+    with call.placed(file) as (sheaf, path):
         if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
-            raise NotFound(file)
-        proof = sheaf.erase(file)
+            raise NotFound(path)
+        proof = sheaf.erase(path)
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "gone")
     call.console.answer(pick(proof, fields), _proof(proof))
     return 0 if proof.gone else 1

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import FILE, LAYERS, SESSION, TASK, Argument, Usage, filled, positive, takes
+from memsheaf.cli.command import FILE, SESSION, TASK, Argument, filled, positive, takes
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.table import Row
+    from memsheaf.layers import Layers
     from memsheaf.memory import Memory
-    from memsheaf.sheaf import Sheaf
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
@@ -50,20 +50,21 @@ TYPE = Argument(
     Argument("--paths", "print the file names alone"),
 )
 def list_(call: Call) -> int:
-    """List every memory of a scope, in the order of the files.
+    """List every memory, scope by scope, in the order of the files.
 
-    A file that cannot be used is listed with its problem.
+    What is not the project's has its scope before its name, as in user:user_prefers-tabs.md; every command takes
+    that name. --scope lists one scope alone. A file that cannot be used is listed with its problem.
 
     examples:
       memsheaf list
       memsheaf list --scope user --type feedback
       memsheaf list --json
     """
-    with call.reading() as sheaf:
-        rows = sheaf.list(kind=call.options.type or "", unconfirmed=call.options.unconfirmed)
-    if call.options.paths and not call.console.json:
-        return call.console.answer(None, [row.path for row in rows])
-    return _print_rows(call, sheaf, rows, f"no memories in the scope {sheaf.scope}" + _narrowed(call))
+    with call.memory() as memory:
+        rows = memory.list(kind=call.options.type or "", unconfirmed=call.options.unconfirmed)
+        if call.options.paths and not call.console.json:
+            return call.console.answer(None, [row.path for row in rows])
+        return _print_rows(call, memory, rows, "no memories in " + ", ".join(memory.scopes()) + _narrowed(call))
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -77,10 +78,10 @@ def show(call: Call) -> int:
       memsheaf show user_prefers-tabs.md
       memsheaf show user_prefers-tabs.md --raw > copy.md
     """
-    with call.reading() as sheaf:
-        memory = sheaf.read(call.options.file)
+    with call.memory() as layers:
+        memory = layers.read(call.options.file)
     if call.console.json:
-        return call.console.answer(_memory_json(memory))
+        return call.console.answer({"scope": _scope(memory.path, layers), **_memory_json(memory)})
     if call.options.raw:
         call.console.exact(memory.data)
         return 0
@@ -91,29 +92,26 @@ def show(call: Call) -> int:
 
 @takes(
     Argument("query", "words to look for; a memory needs to hold one of them", "WORD", required=True, repeated=True),
-    Argument("--limit", "how many at most (10); with --layers, of each layer", "N", default=10, convert=positive),
-    LAYERS,
+    Argument("--limit", "how many at most (10)", "N", default=10, convert=positive),
     TASK,
     SESSION,
 )
 def search(call: Call) -> int:
-    """Find memories by words in their name, description or text, best first.
+    """Find memories by words in their name, description or text.
 
-    With --layers each line says which layer it came from.
+    The best are shown, the nearest scope first: the task, the session, the project, the user. --scope looks in one
+    scope alone.
 
     examples:
       memsheaf search release day
       memsheaf search --scope user indentation --limit 3
-      memsheaf search --layers "test command"
     """
     query = " ".join(call.options.query)
-    if call.options.layers:
-        return _look_up(call, query)
-    if call.options.task or call.options.session:
-        raise Usage("--task and --session go with --layers")
-    with call.reading() as sheaf:
-        rows = sheaf.search(query, limit=call.options.limit)
-    return _print_rows(call, sheaf, rows, f"nothing found for {query!r} in the scope {sheaf.scope}")
+    with call.memory(task=call.options.task, session=call.options.session) as memory:
+        for said in memory.unclear():
+            call.console.note(said)
+        rows = memory.search(query, limit=call.options.limit)
+        return _print_rows(call, memory, rows, f"nothing found for {query!r} in " + ", ".join(memory.scopes()))
 
 
 @takes(
@@ -130,9 +128,9 @@ def catalog(call: Call) -> int:
       memsheaf catalog --page 2 --type project
     """
     number, kind = call.options.page, call.options.type or ""
-    with call.reading() as sheaf:
-        page = sheaf.page(number or 1, kind=kind) if number or kind else sheaf.catalog()
-    value = {"scope": str(sheaf.scope), **pick(page, ("shown", "total", "text"))}
+    with call.memory() as memory:
+        page = memory.page(number or 1, kind=kind) if number or kind else memory.catalog()
+        value = {"scopes": memory.scopes(), **pick(page, ("shown", "total", "text"))}
     return call.console.answer(value, [page.text.removesuffix("\n")])
 
 
@@ -143,62 +141,46 @@ def catalog(call: Call) -> int:
 def prompt(call: Call) -> int:
     """Print the section for an agent's system prompt.
 
-    It is the same text as long as no memory changed. --scope and --agent may be given several times.
+    It is the same text as long as no memory changed. It has the project and the user; --scope and --agent, which may
+    be given several times, name others.
 
     examples:
       memsheaf prompt
-      memsheaf prompt --scope user --scope project
+      memsheaf prompt --scope user
       memsheaf prompt --agent researcher --no-tools
     """
     settings = call.settings()
     if call.options.no_tools:
         settings = settings._replace(tools=False)
-    texts = []
-    for scope in call.scopes():
-        with call.reading(scope, settings, read_only=call.options.read_only) as sheaf:
-            texts.append((str(sheaf.scope), sheaf.prompt()))
+    with call.memory(settings=settings, read_only=call.options.read_only) as memory:
+        texts = memory.prompts()
     if call.console.json:
         return call.console.answer({"prompts": [{"scope": scope, "text": text} for scope, text in texts]})
     call.console.exact("\n".join(text for _, text in texts).encode())
     return 0
 
 
-def _print_rows(call: Call, sheaf: Sheaf, rows: Sequence[Row], nothing: str) -> int:
+def _print_rows(call: Call, memory: Layers, rows: Sequence[Row], nothing: str) -> int:
     if call.console.json:
-        memories = [{**pick(row, _ROW), "type": row.kind} for row in rows]
-        return call.console.answer({"scope": str(sheaf.scope), "memories": memories})
+        memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
+        return call.console.answer({"scopes": memory.scopes(), "memories": memories})
     if not rows:
         call.console.note(nothing)
         return 0
-    call.console.table(_cells(rows), ("bold", "cyan", "dim"))
+    call.console.table(map(_cells, rows), ("bold", "cyan", "dim"))
     if call.console.stdout.isatty():
         call.console.note(plural(len(rows), "memory", "memories"), style="dim")
     return 0
 
 
-def _look_up(call: Call, query: str) -> int:
-    with call.layers(task=call.options.task, session=call.options.session) as layers:
-        for said in layers.unclear():
-            call.console.note(said)
-        found = layers.look_up(query, limit=call.options.limit)
-        asked = layers.scopes()
-    if call.console.json:
-        rows = [
-            {"layer": one.layer, "scope": one.scope, **pick(one.row, _ROW), "type": one.row.kind} for one in found
-        ]
-        return call.console.answer({"scopes": asked, "memories": rows})
-    if not found:
-        call.console.note(f"nothing found for {query!r} in {', '.join(asked)}")
-    cells = zip([one.scope for one in found], _cells(one.row for one in found), strict=True)
-    call.console.table([(scope, *row) for scope, row in cells], ("dim", "bold", "cyan", "dim"))
-    return 0
+def _scope(name: str, memory: Layers) -> str:
+    return name.rpartition(":")[0] or memory.home
 
 
-def _cells(rows: Iterable[Row]) -> Iterator[tuple[str, str, str, str]]:
-    for row in rows:
-        marks = ["pinned"] * row.pinned + ["unconfirmed"] * (row.trust == "unconfirmed")
-        said = f"problem: {row.problem}" if row.problem else row.description
-        yield row.path, row.kind or "-", row.updated, (f"({', '.join(marks)}) " if marks else "") + said
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    marks = ["pinned"] * row.pinned + ["unconfirmed"] * (row.trust == "unconfirmed")
+    said = f"problem: {row.problem}" if row.problem else row.description
+    return row.path, row.kind or "-", row.updated, (f"({', '.join(marks)}) " if marks else "") + said
 
 
 def _narrowed(call: Call) -> str:

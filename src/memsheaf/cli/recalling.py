@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
-from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import LAYERS, SESSION, TASK, Argument, Usage, takes
+from memsheaf.cli.call import here, pick, plural
+from memsheaf.cli.command import SESSION, TASK, Argument, takes
 from memsheaf.cli.indexing import EMBEDDING
+from memsheaf.scope import around
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -15,28 +15,26 @@ if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.flow.inject import Shown
     from memsheaf.flow.recall import Candidate, Recall
-    from memsheaf.flow.session import Session
     from memsheaf.index.embedding import Embedding
-    from memsheaf.sheaf import Sheaf
+    from memsheaf.layers import Layers
 
 _MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 
 
-@takes(_MESSAGE, LAYERS, TASK, SESSION)
+@takes(_MESSAGE, TASK, SESSION)
 def recall(call: Call) -> int:
     """Print the memories that matter for a message, as an agent gets them beside it.
 
     At most five, whole or cut at 4,096 bytes, with their age. Nothing is printed when none matters; `memsheaf why`
-    tells the reasons. --scope and --agent may be given several times, the nearest first; --layers is short for the
-    task, the session, the project and the user.
+    tells the reasons. It looks in the task, the session, the project and the user, where there are any; with --scope
+    and --agent, which may be given several times, the nearest first, only there.
 
     examples:
       memsheaf recall "how do we deploy?"
-      memsheaf recall --scope project --scope user "which indentation here?" --json
-      memsheaf recall --layers "how do we run the tests?"
+      memsheaf recall --scope user "which indentation do I like?" --json
     """
-    with _session(call) as (session, _):
-        found = session.recall(" ".join(call.options.message))
+    with _opened(call) as memory:
+        found = memory.recall(" ".join(call.options.message), tree=around(here()))
     if call.console.json:
         return call.console.answer(_recall_json(found))
     if not found.text:
@@ -46,7 +44,7 @@ def recall(call: Call) -> int:
     return 0
 
 
-@takes(_MESSAGE, LAYERS, TASK, SESSION)
+@takes(_MESSAGE, TASK, SESSION)
 def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
@@ -57,11 +55,11 @@ def why(call: Call) -> int:
 
     examples:
       memsheaf why "how do we deploy?"
-      memsheaf why --scope project --scope user "which indentation here?" --json
+      memsheaf why --scope user "which indentation do I like?" --json
     """
-    with _session(call) as (session, sheaves):
-        found = session.why(" ".join(call.options.message))
-        made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in sheaves}
+    with _opened(call) as memory:
+        found = memory.session(tree=around(here())).why(" ".join(call.options.message))
+        made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in memory.sheaves()}
     if call.console.json:
         candidates = [_candidate_json(one) for one in found.candidates]
         embedding = {scope: pick(one, EMBEDDING) for scope, one in made.items()}
@@ -94,23 +92,11 @@ def _told(made: Embedding) -> str:
     return "found by words and meaning"
 
 
-@contextmanager
-def _session(call: Call) -> Iterator[tuple[Session, list[Sheaf]]]:
-    from memsheaf.cli.call import here
-    from memsheaf.scope import around
-
-    options = call.options
-    if options.layers:
-        with call.layers(task=options.task, session=options.session) as layers:
-            for said in layers.unclear():
-                call.console.note(said)
-            yield layers.session(tree=around(here())), [layers.sheaf(scope) for scope in layers.scopes()]
-        return
-    if options.task or options.session:
-        raise Usage("--task and --session go with --layers")
-    with ExitStack() as stack:
-        sheaves = [stack.enter_context(call.reading(scope)) for scope in call.scopes()]
-        yield sheaves[0].session(*sheaves[1:], tree=around(here())), sheaves
+def _opened(call: Call) -> Layers:
+    memory = call.memory(task=call.options.task, session=call.options.session)
+    for said in memory.unclear():
+        call.console.note(said)
+    return memory
 
 
 def _cells(found: Recall) -> Iterator[tuple[str, ...]]:
@@ -139,7 +125,7 @@ def _shown_json(one: Shown) -> dict[str, object]:
     return {
         "layer": one.scope.partition("/")[0],
         "scope": one.scope,
-        "path": memory.path,
+        "path": one.name,
         "name": memory.name,
         "type": memory.kind,
         "version": memory.version,

@@ -41,9 +41,9 @@ def mcp(call: Call) -> int:
 
     Over stdin and stdout by default: the client starts it. With --http, which takes pip install 'memsheaf[mcp]', it
     listens on loopback, and every request needs the token that is printed once and kept in a file that only you can
-    read; --json then prints one line, with `url` and `token_file`, as soon as it listens. The scope is chosen here
-    and never by a model; with --read-only nothing can be changed. --print-config serves nothing: it tells how to add
-    the server to a client, with the scope and the other options of the line.
+    read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
+    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. --print-config serves
+    nothing: it tells how to add the server to a client, with the scope and the other options of the line.
 
     examples:
       memsheaf mcp
@@ -59,7 +59,7 @@ def mcp(call: Call) -> int:
         raise Usage(f"--{given[0].replace('_', '-')} goes with --http")
     if options.print_config:
         return _print_config(call)
-    settings, scope = call.settings(), call.scope()
+    settings, scopes = call.settings(), call.scopes()
     if options.http:
         return _serve_http(call)
     import gc
@@ -68,16 +68,17 @@ def mcp(call: Call) -> int:
     from memsheaf.adapters.mcp.stdio import serve
     from memsheaf.scope import Scope
 
-    Scope.parse(scope)  # what is no scope is told now, and not in every answer
+    for scope in scopes:
+        Scope.parse(scope)  # what is no scope is told now, and not in every answer
     if call.console.stdin is not None and call.console.stdin.isatty():
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
     gc.disable()  # what a start makes stays, and need not be looked through; `_opening` enables it again
-    serve(_opening(call, scope), version=__version__, reading=options.read_only, tools=settings.tools)
+    serve(_opening(call), version=__version__, reading=options.read_only, tools=settings.tools)
     return 0
 
 
-def _opening(call: Call, scope: str) -> Callable[[], Offer]:
+def _opening(call: Call) -> Callable[[], Offer]:
     """What opens the memories, once somebody asks for them."""
 
     def opened() -> Offer:
@@ -85,13 +86,10 @@ def _opening(call: Call, scope: str) -> Callable[[], Offer]:
 
         from memsheaf.adapters.mcp.offer import Offer
         from memsheaf.scope import around
-        from memsheaf.sheaf import Sheaf
 
         gc.freeze()
         gc.enable()
-
-        sheaf = Sheaf.open(scope, settings=call.settings(), cwd=here(), read_only=call.options.read_only)
-        return Offer(sheaf, tree=around(here()))
+        return Offer(call.memory(by="agent", read_only=call.options.read_only), tree=around(here()))
 
     return opened
 
@@ -111,15 +109,13 @@ def _serve_http(call: Call) -> int:
     from memsheaf.adapters.mcp.offer import Offer
     from memsheaf.adapters.mcp.token import token
     from memsheaf.scope import around
-    from memsheaf.sheaf import Sheaf
 
     site.check()
     tree = around(here())
-    opened = Sheaf.open(call.scope(), settings=settings, cwd=here(), read_only=options.read_only)
-    with opened as sheaf, site.listen() as listener:
+    with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         ended = serve(
-            lambda alone: Offer(sheaf, tree=tree, remember=alone),
+            lambda alone: Offer(memory, tree=tree, remember=alone),
             site,
             listener,
             shown.text,
@@ -166,7 +162,8 @@ def _print_config(call: Call) -> int:
     from memsheaf.scope import Scope
 
     client = call.options.print_config
-    Scope.parse(call.scope())  # a server would start with any, and fail in the first call
+    for scope in call.scopes():
+        Scope.parse(scope)  # a server would start with any, and fail in the first call
     url = _url(call) if call.options.http else ""
     words = [*_ourselves(), "mcp", *_chosen(call)]
     if call.console.json:

@@ -38,6 +38,8 @@ def add(call: Call) -> int:
 
     Description and type are asked for because they decide when an agent reads the memory: `user` is about
     the person, `feedback` a correction or confirmation, `project` about the work, `reference` where to look.
+    Without --scope it goes where it belongs: what is about the person, and feedback that holds in all projects
+    ("always", "everywhere"), to the user, all else to the project.
 
     examples:
       memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user
@@ -46,8 +48,8 @@ def add(call: Call) -> int:
     """
     options = call.options
     content = call.given_text(options.text, options.content)
-    with call.changing() as sheaf, insisting():
-        memory = sheaf.remember(
+    with call.memory() as layers, insisting():
+        memory = layers.remember(
             options.name,
             options.description,
             options.type,
@@ -80,8 +82,8 @@ def update(call: Call) -> int:
       memsheaf update project_release-day.md --old Fridays --new Mondays
     """
     options = call.options
-    with call.changing() as sheaf, insisting():
-        memory = sheaf.revise(
+    with call.memory() as layers, insisting():
+        memory = layers.revise(
             options.file,
             options.old,
             options.new,
@@ -107,8 +109,8 @@ def insert(call: Call) -> int:
     """
     options = call.options
     text = call.given_text(options.text)
-    with call.changing() as sheaf, insisting():
-        memory = sheaf.insert(
+    with call.memory() as layers, insisting():
+        memory = layers.insert(
             options.file, options.line, text, allow_secret=options.allow_secret, anyway=options.anyway
         )
     return _changed(call, "Updated", memory)
@@ -123,12 +125,21 @@ def forget(call: Call) -> int:
     examples:
       memsheaf forget project_release-day.md --why "no releases any more"
     """
-    with call.changing() as sheaf:
-        commit = sheaf.forget(call.options.file, why=call.options.why or "")
+    with call.memory() as layers:
+        commit = layers.forget(call.options.file, why=call.options.why or "")
     path = commit.revisions[0].path
-    said = f"Forgot {path}; `memsheaf undo {commit.id}` brings it back."
+    said = f"Forgot {path}; `memsheaf undo {commit.id}{_scoped(path)}` brings it back."
     return call.console.answer({"path": path, "commit": commit.id}, [said])
 
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:
-    return call.console.answer({"path": memory.path, "version": memory.version}, [f"{verb} {memory.path}"])
+    said = f"{verb} {memory.path}"
+    if scoped := _scoped(memory.path):
+        said += f"; `memsheaf undo{scoped}` takes it back."
+    return call.console.answer({"path": memory.path, "version": memory.version}, [said])
+
+
+def _scoped(name: str) -> str:
+    """What names the scope of a file on another line, "" for the one that commands are about anyway."""
+    scope = name.rpartition(":")[0]
+    return f" --scope {scope}" if scope else ""

@@ -7,7 +7,7 @@ asked for in so many words. What comes of a proposal is a `Verdict`, with the re
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
@@ -113,9 +113,17 @@ class BadAnswer(ModelFailed):
 
 
 def decide(
-    target: Memories, keeper: Keeper, proposals: Iterable[Proposal], turns: Sequence[Turn], *, policy: str
+    target: Memories,
+    keeper: Keeper,
+    proposals: Iterable[Proposal],
+    turns: Sequence[Turn],
+    *,
+    policy: Callable[[str], str],
 ) -> list[tuple[Verdict, Change | None]]:
-    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason."""
+    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason.
+
+    `policy` says how the scope of a path learns.
+    """
     decided: list[tuple[Verdict, Change | None]] = []
     taken: dict[str, Memory] = {}
     for proposal in proposals:
@@ -146,16 +154,27 @@ def decide(
             decided.append((Verdict(proposal, "dropped", "", without_secrets(str(error))), None))
             continue
         taken[memory.path] = memory
-        proposal = proposal._replace(replaces=was.path if was else "", version=was.version if was else "")
-        if why := _needs_a_person(proposal, was, policy):
+        proposal = proposal._replace(
+            replaces=was.path if was else "", version=was.version if was else "", scope=scope_of(memory.path)
+        )
+        if why := _needs_a_person(proposal, was, policy(memory.path)):
             decided.append((Verdict(proposal, "queued", memory.path, why), None))
         else:
             decided.append((Verdict(proposal, "saved", memory.path, ""), change))
     return decided
 
 
+def scope_of(path: str) -> str:
+    """The scope that stands before a path, "" for the one that learns.
+
+    >>> scope_of("user:user_tabs.md"), scope_of("project_x.md")
+    ('user', '')
+    """
+    return path.rpartition(":")[0]
+
+
 def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: str) -> list[Verdict]:
-    """Commit what is to be saved, as one; or one by one, when something in it is refused after all.
+    """Commit what is to be saved in one scope, as one; or one by one, when something in it is refused after all.
 
     Raises:
         Changed, Exists: somebody changed one of them meanwhile; decide again.
@@ -373,13 +392,13 @@ def _refuse_twice(
 
 
 def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
-    if policy != "auto":
+    if policy not in ("auto", "log"):
         return "the policy of this scope is to ask"
     if was is None:
         return ""
     if proposal.trust == "unconfirmed":
         return "it would replace a memory, and comes from a tool or a page"
-    if is_fact(was.path):
+    if is_fact(was.path.rpartition(":")[2]):
         return "it would supersede a fact"
     if was.pinned:
         return "it would change a pinned memory"

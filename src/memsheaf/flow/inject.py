@@ -32,7 +32,8 @@ class Shown(NamedTuple):
     """A memory as it stands beside a message: `notes` are what was found out about its citations.
 
     `limit` is how many bytes of its text there is room for; `saved` is its day, where its header does not say;
-    `rest` says how the reader comes by what is cut off, "" when there is no way.
+    `rest` says how the reader comes by what is cut off, "" when there is no way. `file` is the name under which it is
+    shown, if that is not its path.
     """
 
     scope: str
@@ -42,6 +43,12 @@ class Shown(NamedTuple):
     limit: int = MEMORY_BYTES
     saved: str = ""
     rest: str = "; `memory_read` gives the rest"
+    file: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that its file is read by."""
+        return self.file or self.memory.path
 
     @property
     def age(self) -> str:
@@ -77,7 +84,7 @@ class Shown(NamedTuple):
         """The memory between marks that carry a nonce."""
         memory = self.memory
         head = [
-            f'<memory-{nonce} file="{_attribute(memory.path)}" type="{_attribute(memory.kind)}" '
+            f'<memory-{nonce} file="{_attribute(self.name)}" type="{_attribute(memory.kind)}" '
             f'scope="{_attribute(self.scope)}" saved="{self.age}">',
             one_line(for_prompt(memory.name), 200),
         ]

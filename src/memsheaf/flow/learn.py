@@ -4,7 +4,8 @@
     sheaf.distil()         # whenever there is time: what waits becomes memories, proposals, or nothing
 
 The cursor moves only when a batch is through. A process that was killed in between does the same batch again, and
-sees by the journal whether it was committed already.
+sees by the journals in which scopes it was committed already. What belongs to several scopes is one commit in each;
+the scope that learns comes last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
 from memsheaf.flow.aim import Memories
 from memsheaf.flow.consolidate import Report
 from memsheaf.flow.daily import DailyLog
-from memsheaf.flow.extract import BadAnswer, Keeper, Verdict, decide, propose, save
+from memsheaf.flow.extract import BadAnswer, Keeper, Verdict, decide, propose, save, scope_of
 from memsheaf.flow.forgetting import keeping
 from memsheaf.flow.inbox import Batch, Inbox
 from memsheaf.flow.review import Queue
@@ -47,8 +48,8 @@ class Scope(Memories, Protocol):
         """The folder that holds its files."""
         ...
 
-    def log(self, path: str = "", *, limit: int | None = None) -> Iterable[Commit]:
-        """Its commits, newest first."""
+    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
+        """Its commits, newest first; those of other scopes name them in their paths."""
         ...
 
 
@@ -73,8 +74,8 @@ class Distilled(NamedTuple):
 class Learner:
     """How one scope learns: its inbox, its daily log, what waits for review, and the policy.
 
-    With `auto` and `log` what passes the gates is saved, with `suggest` it waits for a person. The daily log is read
-    unless the policy is `manual`.
+    `policy` tells that of the scope of a path, or of this one for "". With `auto` and `log` what passes the gates is
+    saved, with `suggest` it waits for a person. The daily log is read unless the policy is `manual`.
     """
 
     def __init__(
@@ -83,14 +84,14 @@ class Learner:
         keeper: Keeper,
         state: State,
         *,
-        policy: str = "auto",
+        policy: Callable[[str], str] = lambda path: "auto",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._scope = scope
         self._keeper = keeper
         self._state = state
-        self._reads_log = policy != "manual"
-        self._policy = "auto" if policy == "log" else policy
+        self._reads_log = policy("") != "manual"
+        self._policy = policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
         self.daily = DailyLog(scope.root, state, clock=clock)
@@ -190,24 +191,39 @@ class Learner:
     def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[Verdict] | None:
         """What comes of a batch; None when it is not what it was, because somebody erased from it meanwhile."""
         why = f"learn {batch.id[:16]}"
-        if batch.tries > 1 and any(commit.why == why for commit in self._scope.log(limit=LOOK_BACK)):
+        if batch.tries > 1 and "" in self._saved_in(why):
             return []  # it was saved, and then something kept us from saying so
         proposals = self._proposed(batch, model, deadline)
         if self.inbox.pending().id != batch.id:
             return None
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
-        for _ in range(ROUNDS):
-            decided = decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
+        done: list[Verdict] = []
+        for again in range(ROUNDS):
+            saved = self._saved_in(why) if again or batch.tries > 1 else frozenset()
+            decided = [
+                (verdict, change)
+                for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
+                if not change or scope_of(change.path) not in saved
+            ]
             # first: once the commit is made, the batch counts as done
             for number, (verdict, _) in enumerate(decided):
                 if verdict.outcome == "queued":
                     name = self.queue.put(verdict.proposal, at=at, why=verdict.why)
                     decided[number] = verdict._replace(path=name), None
+            scopes = {scope_of(change.path) if change else "" for _, change in decided}
             try:
-                return save(self._keeper, decided, why)
+                for scope in sorted(scopes, reverse=True):
+                    part = [one for one in decided if (scope_of(one[1].path) if one[1] else "") == scope]
+                    done += save(self._keeper, part, why)
+                return done
             except (Changed, Exists):  # somebody else was faster: it is looked at as it is now
                 continue
         raise Busy("the memories change faster than they can be read")
+
+    def _saved_in(self, why: str) -> frozenset[str]:
+        """The scopes in which a batch was committed already; the one that learns is ""."""
+        commits = (commit for commit in self._scope.log(limit=LOOK_BACK) if commit.why == why)
+        return frozenset(scope_of(step.path) for commit in commits for step in commit.revisions)
 
     def _proposed(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
         """What is proposed of a batch; by rules alone once a model has failed often enough. Raises ModelFailed."""

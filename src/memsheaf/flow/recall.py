@@ -16,6 +16,7 @@ from memsheaf.index.table import Row
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.scope import Scope
+from memsheaf.scope import shown as shown_name
 from memsheaf.values import NamedTuple, Protocol
 
 MOST = 5
@@ -96,7 +97,10 @@ class Recall(NamedTuple):
 
 
 class Occasion(NamedTuple):
-    """All that a recall goes by besides the memories: the words of the user, newest last, and what went before."""
+    """All that a recall goes by besides the memories: the words of the user, newest last, and what went before.
+
+    In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each.
+    """
 
     texts: Sequence[str]
     today: str
@@ -105,6 +109,7 @@ class Occasion(NamedTuple):
     spent: int = 0
     tools: Sequence[str] = ()
     check: Callable[[Memory], Sequence[str]] | None = None
+    home: str = ""
 
 
 def recall(
@@ -288,4 +293,5 @@ def _one(source: Source, candidate: Candidate, occasion: Occasion) -> tuple[Show
     if memory.trust != "confirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
     notes = tuple(occasion.check(memory)) if occasion.check else ()
-    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated), ""
+    file = shown_name(candidate.scope, memory.path, occasion.home or candidate.scope)
+    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""

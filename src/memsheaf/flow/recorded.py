@@ -4,6 +4,7 @@
 for what it was made shorter to:
 
     {"role": "user", "text": "…", "calls": [], "answers": "", "tool": "", "at": "2026-11-15T22:41:03.512Z"}
+    {"role": "tool", …, "tool": "memory_write", "touched": [["saved", "user", "user:user_tabs.md"]], "at": "…"}
     {"facts": {"model": "…"}, "at": "…"}
     {"compacted": [{"role": "user", "text": "…", …}, …], "at": "…"}
 
@@ -23,7 +24,7 @@ from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.flow.forgetting import keeping
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
-from memsheaf.llm.talk import Call, Said
+from memsheaf.llm.talk import Call, Said, Touched
 from memsheaf.store import version_of
 from memsheaf.store.confined import READ, Folder
 from memsheaf.store.state import State
@@ -62,7 +63,7 @@ def recordable(said: Said, *, silent: bool = False) -> Said:
     """A message as it may be written: without secrets, and without a word of it when the turn is off the record."""
     if silent:
         calls = tuple(call._replace(arguments="{}") for call in said.calls)
-        return said._replace(text=UNRECORDED, calls=calls, beside="")
+        return said._replace(text=UNRECORDED, calls=calls, beside="", touched=())
     calls = tuple(call._replace(arguments=_arguments(call.arguments)) for call in said.calls)
     return said._replace(text=_text(said.text), calls=calls, beside="")
 
@@ -209,7 +210,8 @@ class _Eraser:
 
     def _said(self, said: Said) -> Said:
         calls = tuple(call._replace(arguments=self._call(call.arguments)) for call in said.calls)
-        return said._replace(text=self.text(said.text), calls=calls)
+        touched = tuple(one for one in said.touched if not self._named.search(one.path))
+        return said._replace(text=self.text(said.text), calls=calls, touched=touched)
 
     def _call(self, arguments: str) -> str:
         """The arguments of a call, value by value, so that they stay what a tool can read."""
@@ -257,7 +259,9 @@ def _lines(state: State, name: str) -> Iterator[bytes]:
 def record(said: Said) -> dict[str, object]:
     """A message as JSON has it."""
     calls = [call._asdict() for call in said.calls]
-    return {"role": said.role, "text": said.text, "calls": calls, "answers": said.answers, "tool": said.tool}
+    told: dict[str, object] = {"role": said.role, "text": said.text, "calls": calls, "answers": said.answers}
+    touched = {"touched": [list(one) for one in said.touched]} if said.touched else {}
+    return {**told, "tool": said.tool, **touched}
 
 
 def _said(value: object) -> Said | None:
@@ -267,7 +271,14 @@ def _said(value: object) -> Said | None:
     found = value.get("calls")
     calls = tuple(call for one in found if (call := _call(one))) if isinstance(found, list) else ()
     answers, tool = (one if isinstance(one := value.get(key), str) else "" for key in ("answers", "tool"))
-    return Said(value["role"], value["text"], calls, answers, tool)
+    return Said(value["role"], value["text"], calls, answers, tool, touched=_touched(value.get("touched")))
+
+
+def _touched(value: object) -> tuple[Touched, ...]:
+    """What a tool did, out of some JSON; what cannot be understood is left out."""
+    found = [one for one in value if isinstance(one, list)] if isinstance(value, list) else []
+    sound = [one for one in found if len(one) == len(Touched._fields) and all(isinstance(part, str) for part in one)]
+    return tuple(Touched(*one) for one in sound)
 
 
 def _call(value: object) -> Call | None:

@@ -39,7 +39,8 @@ Check = Callable[[Memory], Sequence[str]]
 class Session:
     """The memory side of one conversation, over one or several scopes, the nearest first.
 
-    `used` is told which memories of which scope were shown. `tree` is the folder that the work is in: what a memory
+    In `home`, the first of them unless another is named, files are shown by their bare names. `used` is told which
+    memories of which scope were shown. `tree` is the folder that the work is in: what a memory
     cites and names is looked up there, but not among the `memories` themselves. `spent` is how many bytes of memories
     this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is
     empty, and `learn` keeps nothing; whoever holds the conversation calls no memory tool (`Tools` with this session
@@ -50,6 +51,7 @@ class Session:
         self,
         sources: Sequence[Source],
         *,
+        home: str = "",
         model: Model | None = None,
         deadline: float = 5.0,
         used: Used | None = None,
@@ -60,6 +62,7 @@ class Session:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._sources = tuple(sources)
+        self._home = home or str(self._sources[0].scope)
         self._model = model
         self._deadline = deadline
         self._used = used
@@ -167,6 +170,7 @@ class Session:
                 surfaced=frozenset(self._surfaced),
                 spent=self.spent,
                 tools=tools,
+                home=self._home,
             )
 
     def _look(self, turn: Occasion) -> Recall:

@@ -32,7 +32,8 @@ class Proposal(NamedTuple):
     """A memory that somebody proposes, or with `replaces` the new text of one there is.
 
     `version` is the version of the replaced memory that was seen. `explicit` says that the user asked for it in so
-    many words. `trust` is "unconfirmed" for what came from a tool or a page. `why` says where it comes from.
+    many words. `trust` is "unconfirmed" for what came from a tool or a page. `why` says where it comes from. `scope`
+    is where it belongs; "" is the scope that learns.
     """
 
     name: str
@@ -46,3 +47,4 @@ class Proposal(NamedTuple):
     expires: str = ""
     explicit: bool = False
     why: str = ""
+    scope: str = ""

@@ -8,6 +8,7 @@ that one new memory changes one line.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -75,6 +76,15 @@ def line_text(name: str, path: str, said: str) -> str:
     start = f"- [{link_text(name, 80)}]({target(path)})"
     room = MAX_LINE - len(start) - 3
     return f"{start} — {one_line(for_prompt(said), room)}" if said and room > 8 else start
+
+
+def apart(text: str, scope: str) -> str:
+    """A catalog with the scope before each path, as files of another scope are named.
+
+    >>> apart("- [Tabs](user_tabs.md) — Indentation", "user")
+    '- [Tabs](user:user_tabs.md) — Indentation'
+    """
+    return re.sub(r"(?m)^(- \[[^\]\n]*\]\(<?)", rf"\g<1>{scope}:", text)
 
 
 def target(path: str) -> str:

@@ -22,12 +22,23 @@ class Call(NamedTuple):
     arguments: str
 
 
+class Touched(NamedTuple):
+    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`.
+
+    `path` is the name under which the file is shown.
+    """
+
+    action: str
+    scope: str
+    path: str
+
+
 class Said(NamedTuple):
     """One message of a conversation. The `role` is "user", "assistant" or "tool".
 
     An assistant's message may have `calls`; each is answered by one message of a tool, with the call's id in
-    `answers` and the tool's name in `tool`. `beside` is what memory puts beside a message of a user or a tool: it is
-    sent behind its text, and is no part of what was said.
+    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts
+    beside a message of a user or a tool: it is sent behind its text, and is no part of what was said.
     """
 
     role: str
@@ -36,6 +47,7 @@ class Said(NamedTuple):
     answers: str = ""
     tool: str = ""
     beside: str = ""
+    touched: tuple[Touched, ...] = ()
 
 
 class Request(NamedTuple):

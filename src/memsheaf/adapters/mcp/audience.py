@@ -141,9 +141,8 @@ class Audience:
     async def _attend(self) -> None:
         """Remember where the journal is, now that there is somebody to tell what comes after it."""
         if self._seen is None:
-            store = (await self._shared_offer()).sheaf.store
-            last = await anyio.to_thread.run_sync(store.last_id)
-            self._seen = (last or "") if self._seen is None else self._seen
+            last = await anyio.to_thread.run_sync((await self._shared_offer()).last)
+            self._seen = last if self._seen is None else self._seen
 
     async def _announce(self, change: Change) -> None:
         for uri in change.uris:

@@ -1,4 +1,4 @@
-"""What the server offers, whoever carries it: tools, resources, prompts and completion over one sheaf.
+"""What the server offers, whoever carries it: tools, resources, prompts and completion over layers.
 
 Nothing here knows a transport or an era of the protocol. What goes wrong in a tool is an answer; for a resource or a
 prompt it is a MemsheafError.
@@ -7,12 +7,13 @@ prompt it is a MemsheafError.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
 from memsheaf.flow.inject import words
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
+from memsheaf.layers import Layers
 from memsheaf.memory import KINDS, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import RENAMED, Answer, Tools, memory_read
@@ -70,12 +71,18 @@ class Offer:
     With `tree`, the folder of the work, what is read comes with the verdict on its citations.
     """
 
-    def __init__(self, sheaf: Sheaf, *, tree: str = "", remember: bool = True) -> None:
-        self.sheaf = sheaf
+    def __init__(self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True) -> None:
+        self.memory = memory if isinstance(memory, Layers) else Layers.of(memory)
         self._tree = tree
-        self._tools = Tools(sheaf, tree=tree, remember=remember)
+        self._tools = Tools(self.memory, tree=tree, remember=remember)
         self._asked: set[str] = set()
-        sheaf.index.swept_by_others = True
+
+    def _sheaves(self) -> list[Sheaf]:
+        """The scopes that are served now."""
+        sheaves = self.memory.sheaves()
+        for sheaf in sheaves:
+            sheaf.index.swept_by_others = True
+        return sheaves
 
     # tools
 
@@ -91,8 +98,10 @@ class Offer:
         about = f"{memory.path}@{memory.version}"
         said = f"'{one_line(for_prompt(memory.name), 80)}' ({memory.path})"
         if name == "memory_delete":
-            return Question(f"Delete the memory {said}? `memsheaf undo` brings it back.", about)
-        if memory.trust != "unconfirmed" or self.sheaf.read_only or about in self._asked:
+            scope = memory.path.rpartition(":")[0]
+            undo = f"memsheaf undo --scope {scope}" if scope else "memsheaf undo"
+            return Question(f"Delete the memory {said}? `{undo}` brings it back.", about)
+        if memory.trust != "unconfirmed" or self.memory.read_only or about in self._asked:
             return None
         about_it = one_line(for_prompt(memory.description), 200)
         return Question(
@@ -107,7 +116,11 @@ class Offer:
         given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
         if reply and (refused := self._settled(name, given, reply)):
             return refused
-        with self.sheaf.index.reporting(_reporting(progress)) if progress else nullcontext():
+        with ExitStack() as stack:
+            if progress:
+                with suppress(MemsheafError):  # the tool says what is wrong
+                    for sheaf in self._sheaves():
+                        stack.enter_context(sheaf.index.reporting(_reporting(progress)))
             return self._tools.answer(name, given)
 
     def _settled(self, name: str, arguments: object, reply: Reply) -> Answer | None:
@@ -123,7 +136,7 @@ class Offer:
         self._asked.add(asked.about)
         if reply.action == "accept":
             try:
-                self.sheaf.confirm(asked.about.rpartition("@")[0])
+                self.memory.confirm(asked.about.rpartition("@")[0])
             except MemsheafError as error:
                 return Answer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
         return None
@@ -132,7 +145,7 @@ class Offer:
         filename = arguments.get("filename") if isinstance(arguments, Mapping) else None
         if not isinstance(filename, str):
             raise Refused("there is no file name")
-        return self.sheaf.read(filename)
+        return self.memory.read(filename)
 
     # resources
 
@@ -141,8 +154,7 @@ class Offer:
         if cursor and not (cursor.isascii() and cursor.isdigit() and 1 < int(cursor[:9]) < 1_000_000):
             raise Refused(f"there is no page {one_line(cursor, 20)!r}")
         number = int(cursor or 1)
-        self.sheaf.index.look()
-        rows = self.sheaf.index.ranked("", PAGE + 1, (number - 1) * PAGE)
+        rows = self.memory.ranked(PAGE + 1, (number - 1) * PAGE)
         found = [] if number > 1 else list(STANDING)
         found += [Resource(uri_of(row.path), row.path, one_line(row.description, 160)) for row in rows[:PAGE]]
         return found, str(number + 1) if len(rows) > PAGE else ""
@@ -150,9 +162,9 @@ class Offer:
     def read(self, uri: str) -> str:
         """The text of a resource. Raises NotFound, Refused."""
         if uri == CATALOG:
-            return self.sheaf.catalog().text
+            return self.memory.catalog().text
         if uri == CONTEXT:
-            return self.sheaf.prompt()
+            return self.memory.prompt()
         path = path_of(uri)
         if not path:
             raise NotFound(one_line(uri, 200))
@@ -166,13 +178,17 @@ class Offer:
         if (name, argument) != (FILE, "path"):
             return [], 0
         if not value:
-            rows, total = self.sheaf.part(limit=PAGE)
+            rows, total = self.memory.part(limit=PAGE)
             return [row.path for row in rows], total
         if len(value) > LONGEST or any("\ud800" <= char <= "\udfff" for char in value):
             return [], 0  # no path is so long, or holds half a character
-        self.sheaf.index.look()
-        escaped = value.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        found = [row.path for row in self.sheaf.index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")]
+        found = []
+        for sheaf in self._sheaves():
+            sheaf.index.look()
+            part = value.removeprefix(self.memory.name(sheaf, ""))
+            escaped = part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+            rows = sheaf.index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")
+            found += [self.memory.name(sheaf, row.path) for row in rows]
         found.sort(key=lambda path: not path.startswith(value))  # what begins so stands first
         return found[:PAGE], len(found)
 
@@ -197,14 +213,14 @@ class Offer:
         return words("ask-reflect" if name == "reflect" else "ask-ignore")
 
     def _recalled(self, query: str) -> str:
-        found = self.sheaf.recall(query, tree=self._tree)
+        found = self.memory.recall(query, tree=self._tree)
         before, _, after = words("ask-recall").partition("{recalled}")
         recalled = found.text or f"({self._near(query)})"
         return before.replace("{query}", for_prompt(query)) + recalled + after
 
     def _near(self, query: str) -> str:
         """What comes nearest, for a person who asked: recall alone is silent where it is not sure."""
-        rows = [row for row in self.sheaf.search(query, limit=5) if row.trust == "confirmed"]
+        rows = [row for row in self.memory.search(query, limit=5) if row.trust == "confirmed"]
         if not rows:
             return "Nothing that is remembered has to do with it."
         near = "\n".join(f"- {row.path}: {one_line(for_prompt(row.description), 160)}" for row in rows)
@@ -214,37 +230,49 @@ class Offer:
         from memsheaf.guard.secrets import without_secrets
         from memsheaf.layers.audit import audit
 
-        report = audit(self.sheaf, today=self.sheaf.today, progress=_counting(progress))
-        found = list(report.findings())
-        lines = [
-            f"- {finding.path}: {finding.kind}: {one_line(for_prompt(finding.said), 200)}"
-            for finding in found[:SHOWN]
-        ]
+        found, files = [], 0
+        for sheaf in self._sheaves():
+            report = audit(sheaf, today=sheaf.today, progress=_counting(progress))
+            files += report.files
+            found += [
+                f"- {self.memory.name(sheaf, one.path)}: {one.kind}: {one_line(for_prompt(one.said), 200)}"
+                for one in report.findings()
+            ]
+        lines = found[:SHOWN]
         if len(found) > SHOWN:
             lines.append(f"- and {len(found) - SHOWN} more; `memsheaf audit` shows all")
-        shown = words("ask-audit").replace("{files}", f"{report.files:,}").replace("{scope}", report.scope)
+        shown = (
+            words("ask-audit").replace("{files}", f"{files:,}").replace("{scope}", ", ".join(self.memory.scopes()))
+        )
         return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 
     # changes
 
+    def last(self) -> str:
+        """Where the journals are now, for `changes` later."""
+        return " ".join(f"{sheaf.scope}={sheaf.store.last_id() or ''}" for sheaf in self._sheaves())
+
     def changes(self, since: str | None, *, look: bool = True) -> tuple[Change | None, str]:
-        """What changed since a commit, whoever did it, and the commit that is the last one now ("" when none is).
+        """What changed since `last` was asked, whoever did it, and what it would say now.
 
         Without a `look`, what was done with an editor is not noticed.
         """
         if look:
-            self.sheaf.index.look(sweep=True)
-        last = self.sheaf.store.last_id() or ""
+            for sheaf in self._sheaves():
+                sheaf.index.look(sweep=True)
+        last = self.last()
         if since is None or last == since:
             return None, last
+        known = dict(one.partition("=")[::2] for one in since.split())
         paths: dict[str, None] = {}
         listed = False
-        for commit in self.sheaf.store.history():
-            if commit.id == since:
-                break
-            for revision in commit.revisions:
-                paths[revision.path] = None
-                listed |= not (revision.before and revision.after)
+        for sheaf in self._sheaves():
+            for commit in sheaf.store.history():
+                if commit.id == known.get(str(sheaf.scope), ""):
+                    break
+                for revision in commit.revisions:
+                    paths[self.memory.name(sheaf, revision.path)] = None
+                    listed |= not (revision.before and revision.after)
         uris = (CATALOG, CONTEXT, *map(uri_of, list(paths)[: 10 * PAGE]))
         return Change(uris, listed), last
 

@@ -134,7 +134,7 @@ class Server:
             for number in list(self._listening):
                 self._answer(number, {"_meta": {LISTEN_KEY: number}})
             if self._offer is not None:
-                self._offer.sheaf.close()
+                self._offer.memory.close()
 
     def _take(self, line: bytes) -> None:
         """Take one message: answer it, or hand it to the thread that works."""
@@ -235,7 +235,7 @@ class Server:
         """What is offered, opened at the first use. Raises MemsheafError."""
         if self._offer is None:
             offer = self._opened()
-            self._seen = offer.sheaf.store.last_id() or ""
+            self._seen = offer.last()
             self._offer = offer
         return self._offer
 

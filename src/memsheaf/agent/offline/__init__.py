@@ -165,16 +165,16 @@ class _Turn:
             return Outcome("\n".join([telling.say("no files"), *self._model(telling)]))
         style = style_of(recalled(self._turns[-1].beside))
         if "memory_search" in self._offer and not (style.indent and style.quote):
-            (found,) = yield [("memory_search", {"query": STYLE})]
-            near = rows(found)[:READ]
+            (found,) = yield [("memory_search", {"query": STYLE, "limit": READ})]
+            near = rows(found.text)
             if near:
                 texts = yield [("memory_read", {"filename": row.file}) for row in near]
-                style = _completed(style, [known(row.file, text) for row, text in zip(near, texts, strict=True)])
+                style = _completed(style, [known(row.file, one.text) for row, one in zip(near, texts, strict=True)])
         path, content = _fields(self._offer["write"])
         text, follows = starter(wanted.file, style)
         (answer,) = yield [("write", {path: wanted.file, content: text})]
-        if answer.startswith("Error:"):
-            return Outcome(telling.failed(answer))
+        if answer.text.startswith("Error:"):
+            return Outcome(telling.failed(answer.text))
         followed = [telling.say("followed", file=one.file, what=one_line(one.body, 200)) for one in follows]
         return Outcome("\n".join([telling.say("wrote", file=wanted.file), *followed]))
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import date
 
 from memsheaf.agent.offline.answered import Known, fit, known
 from memsheaf.agent.offline.drafts import Draft, corrected, drafted
-from memsheaf.agent.offline.hearing import SAVED, Heard, Outcome, Pending, Talk
+from memsheaf.agent.offline.hearing import Heard, Outcome, Pending, Talk, touched
 from memsheaf.agent.offline.requests import TYPES, Wanted, requested
 from memsheaf.agent.offline.sayings import is_all
 from memsheaf.agent.offline.telling import LISTED, Telling
 from memsheaf.guard.names import file_name
 from memsheaf.guard.text import one_line
-
-_EXISTS = r"Error: '([^'\n]+)' exists, and you have not seen"
-_DUPLICATE = r"Error: '([^'\n]+)' says the same already"
+from memsheaf.llm.talk import Said
 
 
 class Changing:
@@ -44,22 +41,24 @@ class Changing:
     def _saved(self, draft: Draft) -> Talk:
         """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
         file = file_name(draft.type, draft.name, lambda path: False)
-        seen = any(file in turn.seen for turn in self._turns[:-1])  # then the tool would replace it unasked
-        (answer,) = yield [("memory_read", {"filename": file}) if seen else ("memory_write", draft._asdict())]
-        there = answer if seen else answer.partition("\n\n")[2] * bool(re.match(_EXISTS, answer))
+        known_files = (name for turn in self._turns[:-1] for name in turn.seen)
+        seen = next((name for name in known_files if name.rpartition(":")[2] == file), "")  # it would be replaced
+        (answer,) = yield [("memory_read", {"filename": seen}) if seen else ("memory_write", draft._asdict())]
+        file = seen or touched(answer, "exists")
+        there = answer.text if seen else answer.text.partition("\n\n")[2] * bool(file)
         if there and not there.startswith("Error:"):
             if known(file, there).body.strip() == draft.content.strip():
                 return Outcome(self._telling.say("already", file=file, what=draft.content))
             draft = draft._replace(name=one_line(draft.content, 80).rstrip("."))
         if there:
             (answer,) = yield [("memory_write", draft._asdict())]
-        if found := re.match(_DUPLICATE, answer):
-            return Outcome(self._telling.say("already", file=found[1], what=draft.content))
+        if same := touched(answer, "same"):
+            return Outcome(self._telling.say("already", file=same, what=draft.content))
         return Outcome(self._told("saved", answer, draft.content))
 
-    def _told(self, name: str, answer: str, what: str) -> str:
-        found = re.fullmatch(SAVED, answer)
-        return self._telling.say(name, file=found[1], what=what) if found else self._telling.failed(answer)
+    def _told(self, name: str, answer: Said, what: str) -> str:
+        file = touched(answer, "saved")
+        return self._telling.say(name, file=file, what=what) if file else self._telling.failed(answer.text)
 
     def forget(self, wanted: Wanted) -> Talk:
         """Delete the one memory that is meant; where that is not sure, ask."""
@@ -82,12 +81,12 @@ class Changing:
     def _deleted(self, files: Sequence[str], body: str = "") -> Talk:
         answers = yield [("memory_delete", {"filename": file}) for file in files]
         lines = []
-        for file, answer in zip(files, answers, strict=True):
-            if answer.startswith("Error:"):
-                lines.append(self._telling.failed(answer))
+        for answer in answers:
+            if gone := touched(answer, "deleted"):
+                lines.append(self._telling.say("deleted" if body else "gone", file=gone, what=one_line(body, 300)))
             else:
-                lines.append(self._telling.say("deleted" if body else "gone", file=file, what=one_line(body, 300)))
-        if self._can_undo and len(lines) == 1 and not answers[0].startswith("Error:"):
+                lines.append(self._telling.failed(answer.text))
+        if self._can_undo and len(lines) == 1 and touched(answers[0], "deleted"):
             lines.append(self._telling.say("back"))
         return Outcome("\n".join(lines))
 
@@ -140,10 +139,10 @@ class Changing:
             return (yield from self._saved(draft))
         if len(files) != 1:
             return Outcome(self._telling.say("unchanged"))
-        (text,) = yield [("memory_read", {"filename": files[0]})]
-        if text.startswith("Error:"):
-            return Outcome(self._telling.failed(text))
-        return (yield from self._corrected(known(files[0], text), draft))
+        (read,) = yield [("memory_read", {"filename": files[0]})]
+        if read.text.startswith("Error:"):
+            return Outcome(self._telling.failed(read.text))
+        return (yield from self._corrected(known(files[0], read.text), draft))
 
 
 def _is_alike(wanted: Wanted, old: Known) -> bool:

@@ -6,7 +6,7 @@ kept between two steps: a talk begins anew each time, and is sent the answers th
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Generator, Sequence
 
 from memsheaf.agent.offline.requests import Wanted
@@ -16,11 +16,7 @@ from memsheaf.values import NamedTuple
 OURS = "offline-"
 """How the calls are known that were made here."""
 
-SAVED = r"Memory (?:saved|updated): (.+?)(?: \(add a line .*)?"
-"""What a tool answers that has written a memory."""
-
-_NOT_RUN = "Error: it was not run."
-_FILE = r'\{"filename": "([^"\\]+)"\}'
+_NOT_RUN = Said("tool", "Error: it was not run.")
 
 Ask = tuple[str, dict[str, object]]
 """A tool and its arguments."""
@@ -40,7 +36,7 @@ class Outcome(NamedTuple):
     pending: Pending | None = None
 
 
-Talk = Generator[list[Ask], Sequence[str], Outcome]
+Talk = Generator[list[Ask], Sequence[Said], Outcome]
 
 
 class Heard(NamedTuple):
@@ -52,7 +48,7 @@ class Heard(NamedTuple):
 
     text: str
     beside: str
-    rounds: tuple[tuple[str, ...], ...]
+    rounds: tuple[tuple[Said, ...], ...]
     saved: tuple[str, ...]
     seen: frozenset[str]
 
@@ -69,18 +65,32 @@ def heard(conversation: Sequence[Said]) -> list[Heard]:
 
 
 def _heard(turn: list[Said]) -> Heard:
-    answers = {said.answers: said.text for said in turn if said.role == "tool"}
+    answers = {said.answers: said for said in turn if said.role == "tool"}
     asking = [said.calls for said in turn if said.role == "assistant" and said.calls]
     ours = [calls for calls in asking if all(call.id.startswith(OURS) for call in calls)]
     rounds = tuple(tuple(answers.get(call.id, _NOT_RUN) for call in calls) for calls in ours)
-    written = (said.text for said in turn if said.role == "tool" and said.tool == "memory_write")
-    saved = tuple(match[1] for text in written if (match := re.fullmatch(SAVED, text)))
-    reading = [call.arguments for calls in asking for call in calls if call.tool == "memory_read"]
-    read = [match[1] for text in reading if (match := re.fullmatch(_FILE, text))]
-    return Heard(turn[0].text, turn[0].beside, rounds, saved, frozenset([*saved, *read]))
+    written = (said for said in turn if said.tool == "memory_write")
+    saved = tuple(path for said in written if (path := touched(said, "saved")))
+    read = [_file(call.arguments) for calls in asking for call in calls if call.tool == "memory_read"]
+    return Heard(turn[0].text, turn[0].beside, rounds, saved, frozenset([*saved, *filter(None, read)]))
 
 
-def resumed(talk: Talk, rounds: Sequence[Sequence[str]]) -> list[Ask] | Outcome:
+def touched(answer: Said, action: str) -> str:
+    """The file that a tool did this to, or found in its way; "" for none."""
+    return next((one.path for one in answer.touched if one.action == action), "")
+
+
+def _file(arguments: str) -> str:
+    """The file that a call names."""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return ""
+    name = given.get("filename") if isinstance(given, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def resumed(talk: Talk, rounds: Sequence[Sequence[Said]]) -> list[Ask] | Outcome:
     """What comes after these rounds of answers."""
     try:
         asking = next(talk)

@@ -17,7 +17,7 @@ WIDE = ("Chinese", "Japanese")
 END = " \t.,!?。，！？;；~–—-…"
 """What may stand at the end of a sentence."""
 
-_FILE = r"[`'\"“]?(?P<file>(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?\s?+"
+_FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?\s?+"
 _PATH = r"[`'\"“]?(?P<path>[\w./\\~-]*[\w-]\.[A-Za-z0-9]{1,8})(?![A-Za-z0-9_])[`'\"”]?\s?+"
 _BUILT_IN = {"{file}": _FILE, "{path}": _PATH}
 _TOKEN = r"<\w+>|\{[^}]+\}|\.\.\.|!\(|[()\[\]|]|[^\s()\[\]{}|<>]+"

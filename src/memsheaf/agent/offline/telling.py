@@ -10,6 +10,7 @@ from memsheaf.agent.offline.hearing import Ask, Outcome, Talk
 from memsheaf.agent.offline.requests import TYPES, Wanted
 from memsheaf.agent.offline.sayings import says, turned
 from memsheaf.guard.text import one_line
+from memsheaf.llm.talk import Said
 
 READ = 5
 """How many memories are read for one answer."""
@@ -41,7 +42,7 @@ class Telling:
     def know(self, wanted: Wanted) -> Talk:
         """What is known about something, of a type, or at all."""
         if wanted.file:
-            (text,) = yield [("memory_read", {"filename": wanted.file})]
+            text = (yield [("memory_read", {"filename": wanted.file})])[0].text
             return Outcome(self.failed(text) if text.startswith("Error:") else known(wanted.file, text).shown())
         if wanted.about and wanted.about != "all":
             return (yield from self._of_type(wanted))
@@ -53,7 +54,8 @@ class Telling:
         """The memories of a type, the newest first, and what else has the words."""
         types = ("user", "feedback") if wanted.about == "user" else (wanted.about,)
         asking: list[Ask] = [("memory_list", {"type": each}) for each in types]
-        *lists, found = yield [*asking, ("memory_search", {"query": wanted.subject})]
+        answers = yield [*asking, ("memory_search", {"query": wanted.subject})]
+        *lists, found = [answer.text for answer in answers]
         if failed := next((each for each in lists if each.startswith("Error:")), ""):
             return Outcome(self.failed(failed))
         of_type = sorted((row for each in lists for row in rows(each)), key=lambda row: row.day, reverse=True)
@@ -61,17 +63,17 @@ class Telling:
         files = list(dict.fromkeys(row.file for row in (*of_type, *fitting)))
         if not files:
             return Outcome(self.say("nothing known", subject=wanted.subject))
-        texts = yield [("memory_read", {"filename": file}) for file in files[:READ]]
+        texts = _texts((yield [("memory_read", {"filename": file}) for file in files[:READ]]))
         return Outcome(self._shown(self.say("known", subject=wanted.subject), files, texts))
 
     def _about(self, wanted: Wanted) -> Talk:
-        (found,) = yield [("memory_search", {"query": wanted.subject})]
+        found = (yield [("memory_search", {"query": wanted.subject, "limit": READ})])[0].text
         if found.startswith("Error:"):
             return Outcome(self.failed(found))
-        near = rows(found)[:READ]
+        near = rows(found)
         if not near:
             return Outcome(self.say("nothing known", subject=wanted.subject))
-        texts = yield [("memory_read", {"filename": row.file}) for row in near]
+        texts = _texts((yield [("memory_read", {"filename": row.file}) for row in near]))
         fitting = [
             (row.file, text)
             for row, text in zip(near, texts, strict=True)
@@ -85,7 +87,7 @@ class Telling:
 
     def search(self, wanted: Wanted) -> Talk:
         """What a search finds."""
-        (found,) = yield [("memory_search", {"query": wanted.subject})]
+        found = (yield [("memory_search", {"query": wanted.subject})])[0].text
         if found.startswith("Error:"):
             return Outcome(self.failed(found))
         if not rows(found):
@@ -96,7 +98,7 @@ class Telling:
         """The files, the index, or both."""
         listing: list[Ask] = [("memory_list", {"type": wanted.sort} if wanted.sort in TYPES else {})]
         viewing: list[Ask] = [("memory_view", {})]
-        answers = yield {"list": listing, "index": viewing}.get(wanted.kind, listing + viewing)
+        answers = _texts((yield {"list": listing, "index": viewing}.get(wanted.kind, listing + viewing)))
         if failed := next((each for each in answers if each.startswith("Error:")), ""):
             return Outcome(self.failed(failed))
         parts = []
@@ -107,19 +109,16 @@ class Telling:
             parts.append(f"{title}\n{catalog}")
         return Outcome("\n\n".join(parts) or self.say("nothing"))
 
-    def candidates(self, subject: str, language: str) -> Generator[list[Ask], Sequence[str], list[Known] | str]:
+    def candidates(self, subject: str, language: str) -> Generator[list[Ask], Sequence[Said], list[Known] | str]:
         """The memories that a subject may mean: the one that has all of its words, or those that have half."""
-        (found,) = yield [("memory_search", {"query": subject})]
+        found = (yield [("memory_search", {"query": subject})])[0].text
         if found.startswith("Error:"):
             return found
         near = rows(found)
         if not near:
             return []
-        texts = yield [("memory_read", {"filename": row.file}) for row in near[:READ]]
-        read = [
-            known(row.file, text) for row, text in zip(near, texts, strict=False) if not text.startswith("Error:")
-        ]
-        read += [Known(row.file, row.kind, row.day, row.description) for row in near[READ:]]
+        texts = _texts((yield [("memory_read", {"filename": row.file}) for row in near]))
+        read = [known(row.file, text) for row, text in zip(near, texts, strict=True) if not text.startswith("Error:")]
         fits = [(one, fit(subject, language, one.words)) for one in read]
         return [one for one, each in fits if each.is_all] or [one for one, each in fits if each.is_half]
 
@@ -131,3 +130,7 @@ class Telling:
         if more:
             shown.append(self.say("more", number=str(len(more)), files=", ".join(more[:20])))
         return "\n".join([title, *shown])
+
+
+def _texts(answers: Sequence[Said]) -> list[str]:
+    return [answer.text for answer in answers]

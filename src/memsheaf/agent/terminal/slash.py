@@ -78,8 +78,8 @@ class Told(Protocol):
         ...
 
 
-Files = Callable[[], Iterable[tuple[str, str]]]
-"""Every memory: its scope and its file."""
+Files = Callable[[], Iterable[str]]
+"""Every memory, by the name under which it is shown."""
 
 
 class Commands:
@@ -141,7 +141,7 @@ class Commands:
     def _words(self, name: str, words: list[str]) -> Iterable[str]:
         first = len(words) == 1
         if (name == "memory" and len(words) == 2 and words[0] in ("show", "edit")) or (name == "forget" and first):
-            return self._looked_up("files", lambda: [file for _, file in self._files()])
+            return self._looked_up("files", self._files)
         if name == "resume" and first:
             return self._looked_up("conversations", self._conversations)
         if name in COMMANDS and COMMANDS[name].words and first:
@@ -159,9 +159,9 @@ class Commands:
         what, _, rest = (rest or "list").partition(" ")
         rest = rest.strip()
         if what == "list":
-            self._list(worded(rest))
+            self._run(["list", *self._scopes(), *worded(rest)])
         elif what in ("show", "edit") and rest:
-            self._run([what, *self._placed(rest)])
+            self._run([what, *self._scopes(), "--", rest])
         elif what in ("why", "search") and rest:
             self._said(what, rest)
         elif what == "undo" and not rest:
@@ -173,31 +173,13 @@ class Commands:
         else:
             self._told.note(f"/memory takes {COMMANDS['memory'].takes}", style="red")
 
-    def _list(self, words: Sequence[str]) -> None:
-        scopes = self._agent.scopes
-        for scope in scopes:
-            if len(scopes) > 1:
-                self._told.say(scope, "bold")
-            self._run(["list", "--scope", scope, *words])
-
     def _said(self, command: str, text: str) -> None:
-        """Run a command about a text that is taken as it was typed, for all scopes where that is possible."""
-        if text in ("--help", "-h"):
-            self._run([command, "--help"])
-        elif command == "search":
-            for scope in self._agent.scopes:
-                self._run([command, "--scope", scope, "--", text])
-        else:
-            scopes = [word for scope in self._agent.scopes for word in ("--scope", scope)]
-            self._run([command, *scopes, "--", text])
+        """Run a command about a text that is taken as it was typed."""
+        self._run([command, *(["--help"] if text in ("--help", "-h") else [*self._scopes(), "--", text])])
 
-    def _placed(self, file: str) -> list[str]:
-        """A memory's file as words for a line: with the scope that has it, which may stand before it."""
-        for scope in self._agent.scopes:
-            if file.startswith(f"{scope}/"):
-                return ["--scope", scope, "--", file.removeprefix(f"{scope}/")]
-        found = [scope for scope, path in self._files() if path == file]
-        return [*(["--scope", found[0]] if found else []), "--", file]
+    def _scopes(self) -> list[str]:
+        """The scopes of this chat as words for a line, where it is not about those that commands are about anyway."""
+        return [word for scope in self._agent.mind.layers.given for word in ("--scope", scope)]
 
     def _remember(self, rest: str) -> Then | None:
         if not rest:
@@ -210,8 +192,8 @@ class Commands:
             self._told.note("/forget takes a FILE, or some words of what to forget", style="red")
         elif rest in ("--help", "-h"):
             self._run(["forget", rest])
-        elif rest.endswith(".md") and " " not in rest:
-            self._run(["forget", *self._placed(rest)])
+        elif rest.endswith(".md") and (" " not in rest or rest in self._files()):
+            self._run(["forget", *self._scopes(), "--", rest])
         else:
             return Then(f"Forget what you know about {rest}")
         return None
