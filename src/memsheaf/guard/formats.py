@@ -272,11 +272,11 @@ def begun(text: str) -> list[Format]:
 
 
 def found(pattern: re.Pattern[str], text: str, needle: str, back: int, lowered: str = "") -> Iterator[re.Match[str]]:
-    """The matches of a pattern; where each begins so far before its needle, the text is searched for that alone."""
-    if back < 0:
+    """The matches of a pattern; where each begins so far before a rare needle, the text is searched for that alone."""
+    searched, done = lowered or text, 0
+    if back < 0 or searched.count(needle) * 64 > len(text):
         yield from pattern.finditer(text)
         return
-    searched, done = lowered or text, 0
     at = searched.find(needle)
     while at >= 0:
         match = pattern.match(text, at - back) if at - back >= done else None

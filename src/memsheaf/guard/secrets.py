@@ -445,6 +445,7 @@ _TOKENS = (
 )  # fmt: skip
 _SHORT = ("pass", "pwd", "pw")
 _ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
+_IN_ASCII = tuple(filter(str.isascii, _ANNOUNCING))
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
     r"|subscription|storage|shared|session|webhook|admin)[ _-]?|[A-Z0-9]_)$"
@@ -481,6 +482,8 @@ _LOOSE = (
     rf"(?P<tail>{_TAIL}){_MARKS}(?:(?P<gap>{_WORDS}{{1,5}}?)(?:{_MARK}|{_IS})"
     rf"|[ \t]+-{{1,2}}[ \t]+|>|[ \t]{{0,8}}[|(,][ \t]{{0,8}}|[ \t]{{1,4}}){_VALUE}"
 )
+# Where every word has blanks around it, none needs to be given back in part.
+_LOOSE_ASCII = _LOOSE.replace(_WORDS, _WORDS.replace("{1,40}", "{1,40}+"))
 _MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
 _NEAR = 250  # so far behind its word a value may stand that is not assigned
 
@@ -496,8 +499,8 @@ def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
 def _assigned(view: _View) -> Iterator[_Found]:
     """What is said to be a password, a key or a token, and looks like one."""
     text, lowered, mixed = view.text, _lowered(view.text), -1
-    letters = frozenset(lowered)
-    words = tuple(word for word in _ANNOUNCING if letters.issuperset(word) and word in lowered)
+    words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
+    loosely = _LOOSE_ASCII if text.isascii() else _LOOSE
     announcing = list(_announcing(words).finditer(lowered)) if words else []
     for word, following in zip_longest(announcing, announcing[1:]):
         at, end = word.span()
@@ -509,7 +512,7 @@ def _assigned(view: _View) -> Iterator[_Found]:
                 found = _compiled(_MIXED).search(text, end)
                 mixed = found.start() if found else len(text) + _NEAR
             if mixed - end <= _NEAR:
-                match, direct = _compiled(_LOOSE).match(text, end, _reach(lowered, following)), False
+                match, direct = _compiled(loosely).match(text, end, _reach(lowered, following)), False
         if match and (loose or match["mark"]) and (span := _value(match, direct, is_token=bool(word[3]))):
             yield _as_found(view, "a key or token" if word[3] else "a password", *span, "likely")
 
