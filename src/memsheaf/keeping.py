@@ -285,6 +285,9 @@ class Keeper:
             [change.path for change in changes],
             parsed,
         )
+        # what is learned in spite of a tombstone was asked for
+        if rewriting or self._is_person(commit.by) or commit.by == "extraction":
+            self.store.unbury(map(fact, made.values()))
         if self.ledger and not rewriting:  # an older text is what it was when it was here
             self._record(self.ledger, commit)
         return commit

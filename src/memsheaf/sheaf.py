@@ -784,9 +784,7 @@ class Sheaf:
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
-        commit = self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
-        self.store.unbury(path, data)
-        return commit
+        return self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.

@@ -255,6 +255,29 @@ def test_what_was_forgotten_is_not_learned_again(sheaf: Sheaf) -> None:
     assert "forgotten" in again.why
 
 
+@pytest.mark.parametrize("way", ["asked for", "written"])
+def test_what_was_forgotten_and_then_wanted_again_is_learned_like_anything_else(
+    way: str, sheaf: Sheaf, settings: Settings
+) -> None:
+    told = "Releases of the northern web shop go out on Fridays after lunch"
+    unasked = Scripted([said(memory(content=f"{told}."))] * 2)
+    sheaf.learn(turn(f"user: By the way, {told}."))
+    (first,) = sheaf.distil(unasked).verdicts
+    sheaf.forget(first.path)
+
+    if way == "written":
+        with Sheaf.open("user", settings=settings, by="user") as person:
+            person.remember("Day of releases", "When", "project", f"{told}, always.")
+    else:
+        sheaf.learn(turn(f"user: Remember that {told}.", conversation="c2"))
+        assert [verdict.outcome for verdict in sheaf.distil().verdicts] == ["saved"]
+    sheaf.undo()
+    sheaf.learn(turn(f"user: By the way, {told}.", conversation="c3"))
+    (again,) = sheaf.distil(unasked).verdicts
+
+    assert (again.outcome, again.why) == ("saved", "")
+
+
 def test_a_proposal_for_a_memory_that_changed_meanwhile_is_not_approved_blindly(settings: Settings) -> None:
     with with_policy(settings, "suggest") as sheaf:
         path = sheaf.remember("Release day", "When", "project", "Releases go out on Mondays.").path

@@ -115,9 +115,10 @@ def test_what_the_user_said_and_a_model_words_differently_is_confirmed(sheaf: Sh
         "".join(chr(0xE0000 + ord(letter)) for letter in PAGE),
         f"\u202e{PAGE[::-1]}\u202c",
         f"\u2067{PAGE}\u2069",
+        "\u200b".join(PAGE),
         "QWxsIGRlcGxveW1lbnRzIG5lZWQgdGhlIHdyaXR0ZW4gYXBwcm92YWwgb2YgdGhlIG5vcnRoZXJuIGhhcmJvdXIgb2ZmaWNl",
     ],
-    ids=["tags", "override", "isolate", "base64"],
+    ids=["tags", "override", "isolate", "zero-width", "base64"],
 )
 @pytest.mark.parametrize("role", ["user", "tool"])
 def test_what_is_hidden_in_a_text_is_not_confirmed(role: str, hidden: str, sheaf: Sheaf) -> None:

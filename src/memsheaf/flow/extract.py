@@ -20,7 +20,7 @@ from memsheaf.guard.dates import absolute
 from memsheaf.guard.duplicates import LIKE, alike, fact, numbers, telling, words
 from memsheaf.guard.names import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.guard.text import cut_bytes, for_prompt, one_line
+from memsheaf.guard.text import cut_bytes, for_prompt, one_line, visible
 from memsheaf.index.stems import stem
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
@@ -368,7 +368,7 @@ def _trusted(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memor
 
 
 def _stems(*texts: str) -> set[str]:
-    return {stem(word) for text in texts for word in telling(text)}
+    return {stem(word) for text in texts for word in telling(visible(text))}
 
 
 def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> str:

@@ -2,10 +2,11 @@
 
 What is fenced, quoted or set apart line by line is known by its marks (`guard/spoken.py`). The rest of a paste has
 no end that could be seen, so all that follows one of these is somebody else's: an introduction ("reply to this mail",
-"Bob says:", a line that ends in a colon), a salutation, a header, or the first line of a record or a program's text.
-Where nothing introduces it, shape decides whether a person is asked: a signature, several paragraphs, much text.
+"Bob says:", "it reads as follows.", a line that ends in a colon), a salutation, a header, or the first line of a
+record or a program's text. Where nothing introduces it, shape decides whether a person is asked: a signature, several
+paragraphs, much text, characters that draw nothing.
 
-The words are in `prompts/phrases.md`: *as text*, *points*, *dictates*, *greets*, *formal*, *closes*.
+The words are in `prompts/phrases.md`: *as text*, *announces*, *points*, *dictates*, *greets*, *formal*, *closes*.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import pairwise
 
 from memsheaf.flow.wording import any_of, compiled
 from memsheaf.guard.spoken import SHOWN, spoken
+from memsheaf.guard.text import visible
 from memsheaf.values import NamedTuple
 
 OTHERS = "\ufffb"
@@ -115,12 +117,16 @@ def heard(text: str) -> Heard:
     >>> heard("Reply to this mail:\\nWe moved.").spoken.replace(OTHERS, ".")
     'Reply to this mail:\\n.........'
     """
-    text = unicodedata.normalize("NFC", text).replace("’", "'")
+    text = unicodedata.normalize("NFC", text).replace("’", "'").replace("\r\n", "\n")
+    is_hiding = len(visible(text)) != len(text)
+    if is_hiding:
+        parts = re.split(f"([{_HIDDEN}]+)", text)
+        text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
     blotted = compiled(_SHOWN_LINES).sub(_shown, compiled(_BLOB).sub(_others, _said_in(text)))
     lines = [one for one in _lines(blotted) if one.text.strip(f" \t\r{SHOWN}")]
     cut, dictated = _cut(lines, len(blotted))
     own = blotted[:cut]
-    is_odd = _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
+    is_odd = is_hiding or _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
     pieces = _pieces(own, dictated, PASTED if is_odd else "")
     last = blotted.rfind("\n\n", cut)
     last = last if last > cut else len(blotted)
@@ -139,12 +145,12 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
             return line.start, dictated
         if greeting := _greets_later().search(line.text):
             return line.start + greeting.start(), dictated
-        for colon in re.finditer(r"[:：](?=\s|$)|：", line.text):
-            before = re.split(r"[.!?。！？]\s", line.text[: colon.start()])[-1].strip(" *#-")
+        for mark in _ends().finditer(line.text):
+            before = re.split(r"[.!?。！？]\s", line.text[: mark.end()].rstrip(" :：.!。！"))[-1].strip(" *#-")
             if _introduces(before) or (
                 _points().search(before) and not _dictates().fullmatch(before) and not compiled(_FIRST).match(before)
             ):
-                return line.start + colon.end(), dictated
+                return line.start + mark.end(), dictated
         if number + 1 == len(lines) or re.match(_BULLET, line.text):
             continue
         if line.text.rstrip().endswith((":", "：")):
@@ -202,8 +208,8 @@ def _pointed(own: str) -> int:
 
 
 def _is_odd(text: str, lines: list[_Line]) -> bool:
-    """Whether a message looks like a letter, a list of fields, a table or a page, or hides some of its text."""
-    if re.search(f"[{_HIDDEN}]", text) or _signed().search(text.rstrip()):
+    """Whether a message looks like a letter, a list of fields, a table or a page."""
+    if _signed().search(text.rstrip()):
         return True
     said = [line.text for line in lines]
     if not said:
@@ -272,6 +278,12 @@ def _lines(text: str) -> Iterator[_Line]:
 def _introduces(sentence: str) -> bool:
     """Whether a sentence speaks of a text, or of what somebody else said."""
     return bool(compiled(any_of("as text")).search(compiled(_MINE).sub("", sentence)))
+
+
+@cache
+def _ends() -> re.Pattern[str]:
+    """Where an introduction may end: at a colon, or at a stop behind words that announce what follows."""
+    return compiled(rf"[:：](?=\s|$)|：|{any_of('announces')}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))")
 
 
 @cache

@@ -8,16 +8,21 @@ is tried only where its needle stands in the text, so most texts cost a few subs
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from memsheaf.values import NamedTuple
 
 
 class Format(NamedTuple):
-    """What a kind of secret is called, what stands in every one, and how it looks; group 1 is the secret."""
+    """What a kind of secret is called, what stands in every one, and how it looks; group 1 is the secret.
+
+    `back` says how far before the needle a match begins, -1 where that differs.
+    """
 
     kind: str
     needle: str
     pattern: str
+    back: int = -1
 
 
 # Kind, how it begins, what may follow, and how much of that at least. Real ones are often longer than asked for here.
@@ -106,10 +111,10 @@ _BEGINNINGS = (
 )  # fmt: skip
 
 _SHAPES = (
-    Format("an OpenAI key", "sk-", r"(?<![A-Za-z0-9])(sk-[A-Za-z0-9_-]{20,}+)"),
+    Format("an OpenAI key", "sk-", r"(?<![A-Za-z0-9])(sk-[A-Za-z0-9_-]{20,}+)", 0),
     Format("an OpenAI key", "T3BlbkFJ", r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{8,}?T3BlbkFJ[A-Za-z0-9_-]{8,}+)"),
-    Format("a SendGrid key", "SG.", r"(?<![A-Za-z0-9])(SG\.[A-Za-z0-9_-]{14,80}\.[A-Za-z0-9_-]{20,90})"),
-    Format("a Mailchimp key", "-us", r"(?<![0-9a-f])([0-9a-f]{32}-us[0-9]{1,2})(?![0-9a-z])"),
+    Format("a SendGrid key", "SG.", r"(?<![A-Za-z0-9])(SG\.[A-Za-z0-9_-]{14,80}\.[A-Za-z0-9_-]{20,90})", 0),
+    Format("a Mailchimp key", "-us", r"(?<![0-9a-f])([0-9a-f]{32}-us[0-9]{1,2})(?![0-9a-z])", 32),
     Format("a Telegram token", ":AA", r"(?<![0-9])([0-9]{7,11}:AA[A-Za-z0-9_-]{28,60})"),
     Format("a Terraform token", ".atlasv1.", r"([A-Za-z0-9]{0,14}\.atlasv1\.[A-Za-z0-9_-]{40,}+)"),
     Format("a Slack webhook", "hooks.slack.com", r"(https?://hooks\.slack\.com/[a-z]{4,12}/[A-Za-z0-9_/+-]{16,200})"),
@@ -130,19 +135,19 @@ _SHAPES = (
         r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(eyJ[A-Za-z0-9_-]{6,}+\."
         r"(?:[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{6,}+(?:\.[A-Za-z0-9_-]++)*+|eyJ[A-Za-z0-9_-]{6,}+))",
     ),
-    Format("an Azure key", "ccountKey=", r"ccountKey=([A-Za-z0-9+/]{40,100}={0,2})"),
-    Format("an Azure key", "haredAccessKey=", r"haredAccessKey=([A-Za-z0-9+/]{30,100}={0,2})"),
+    Format("an Azure key", "ccountKey=", r"ccountKey=([A-Za-z0-9+/]{40,100}={0,2})", 0),
+    Format("an Azure key", "haredAccessKey=", r"haredAccessKey=([A-Za-z0-9+/]{30,100}={0,2})", 0),
     Format("an Azure signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/_-]{24,200}={0,2})"),
-    Format("an Azure client secret", "8Q~", r"([A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{30,40})"),
-    Format("an AWS signature", "X-Amz-Signature=", r"X-Amz-Signature=([0-9a-f]{40,128})"),
-    Format("a one-time password seed", "otpauth://", r"(otpauth://[^\s\"'<>]{0,200}?secret=[A-Za-z2-7%=]{8,200})"),
-    Format("a PuTTY private key", "PuTTY-User-Key-File-", r"(PuTTY-User-Key-File-[0-9]: [^\n]{1,80}\r?\n)"),
-    Format("a WireGuard key", "rivateKey", r"rivateKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)"),
+    Format("an Azure client secret", "8Q~", r"([A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{30,40})", 3),
+    Format("an AWS signature", "X-Amz-Signature=", r"X-Amz-Signature=([0-9a-f]{40,128})", 0),
+    Format("a one-time password seed", "otpauth://", r"(otpauth://[^\s\"'<>]{0,200}?secret=[A-Za-z2-7%=]{8,200})", 0),
+    Format("a PuTTY private key", "PuTTY-User-Key-File-", r"(PuTTY-User-Key-File-[0-9]: [^\n]{1,80}\r?\n)", 0),
+    Format("a WireGuard key", "rivateKey", r"rivateKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)", 0),
     Format(
         "a WireGuard key", "resharedKey",
         r"resharedKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)",
     ),
-    Format("a BitLocker key", "-", r"(?<![0-9-])([0-9]{6}(?:-[0-9]{6}){7})(?![0-9-])"),
+    Format("a BitLocker key", "-", r"(?<![0-9-])([0-9]{6}(?:-[0-9]{6}){7})(?![0-9-])", 6),
 )  # fmt: skip
 
 
@@ -152,7 +157,7 @@ def _beginning(kind: str, start: str, more: str, least: int) -> Format:
     # An access key has one length, and what is hexadecimal ends where that ends: a longer run is something else.
     most, end = ("", "") if more not in (_HEX, _UPPER) else ("", f"(?!{_WORD})")
     count = f"{{{least}}}" if more == _UPPER and least == 16 else f"{{{least},{most}}}+"
-    return Format(kind, start, rf"{edge}({re.escape(start)}{more}{count}{end})")
+    return Format(kind, start, rf"{edge}({re.escape(start)}{more}{count}{end})", 0)
 
 
 FORMATS: tuple[Format, ...] = (
@@ -164,13 +169,14 @@ FORMATS: tuple[Format, ...] = (
 class Place(NamedTuple):
     """Where only a secret stands: its kind, a word in lower case that is there, how it looks, and what to ask of it.
 
-    Every group that matched is a secret if it `fits` what is asked.
+    Group 1 is a secret if it `fits` what is asked. `back` is as for a format.
     """
 
     kind: str
     needle: str
     pattern: str
     ask: str
+    back: int = -1
 
 
 _NAME_AND = r"[ \t]{0,2}[\w.@-]{1,60}[ \t]{0,2}[:/][ \t]{0,2}([^\s\"'`<>,;]{6,200})"
@@ -188,7 +194,7 @@ PLACES = (
         rf"(?:{_BETWEEN}*+-*[ \t]?END [A-Z0-9 ]{{0,60}}-*)?)",
         "",
     ),
-    Place("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", ""),
+    Place("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", "", 0),
     Place(
         "a private key", "kty",
         r"(?<![\w-])[\"']?(?:d|k|p|q|dp|dq|qi)[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w-]{20,}+)", "any",
@@ -202,34 +208,29 @@ PLACES = (
         "a password in an address", "://",
         r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>`]{0,100}:([^\s@/\"'<>`]{1,200})@", "any",
     ),
-    Place("a bearer token", "bearer", r"(?i:bearer)[ \t:=]{1,4}[\"']?([A-Za-z0-9._~+/-]{12,}+={0,2})", "credential"),
+    Place("a bearer token", "bearer", r"(?i:bearer)[ \t:=]{1,4}[\"']?([A-Za-z0-9._~+/-]{12,}+={0,2})", "credential", 0),
     Place(
-        "basic credentials", "basic",
-        r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?i:basic)[ \t]{1,4}([A-Za-z0-9+/_-]{6,}+={0,2})", "any",
-    ),
+        "basic credentials", "authorization",
+        r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?i:basic)[ \t]{1,4}([A-Za-z0-9+/_-]{6,}+={0,2})", "any", 0),
     Place(
         "a token in a header", "authorization",
         r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?:[A-Za-z][\w-]{1,20}[ \t]{1,4})?(?:(?i:token)=)?[\"']?"
         r"([A-Za-z0-9._~+/:-]{12,}+={0,2})",
-        "credential",
-    ),
+        "credential", 0),
     Place(
         "registry credentials", "auth",
-        r"(?<![A-Za-z0-9])_?auth[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9+/]{8,}+={0,2})", "pair",
-    ),
+        r"(?<![A-Za-z0-9])auth[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9+/]{8,}+={0,2})", "pair", 0),
     Place(
         "a password", "login",
-        r"(?i:\blogin)\s{1,8}\S{1,100}\s{1,8}(?i:password|passwd)\s{1,8}([^\s\"']{4,200})", "any",
-    ),
+        r"(?i:\blogin)\s{1,8}\S{1,100}\s{1,8}(?i:password|passwd)\s{1,8}([^\s\"']{4,200})", "any", 0),
     Place(
         "a password", "curl",
-        r"(?i:\bcurl)\b[^\n]{0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"']{4,200})", "any",
-    ),
-    Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any"),
-    Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held"),
-    Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking"),
-    Place("a password", "login", rf"(?i:\blogin)[ \t]{{0,2}}(?:[:=]|is){_NAME_AND}", "striking"),
-    Place("a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any"),
+        r"(?i:\bcurl)\b[^\n]{0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"']{4,200})", "any", 0),
+    Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any", 0),
+    Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
+    Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
+    Place("a password", "login", rf"(?i:\blogin)[ \t]{{0,2}}(?:[:=]|is){_NAME_AND}", "striking", 0),
+    Place("a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any", 0),
     Place(
         "a .pgpass line", ":",
         r"(?m)(?<![^\s`\"'>])[A-Za-z0-9.*_-]{1,80}:(?:[0-9]{1,5}|\*):(?:\*|[A-Za-z_][^:\s]{0,60}):(?![0-9]+:)[^:\s]{1,60}:"
@@ -249,8 +250,7 @@ PLACES = (
     Place(
         "an AWS secret key", "aws",
         r"(?i)aws[_-]?secret(?:[_-]?access)?[_-]?key[\"']?\s{0,4}[:=]>?\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
-        "example",
-    ),
+        "example", 0),
 )  # fmt: skip
 
 COOKIE = r"(?i:cookie)[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?((?:[\w.!$%-]{1,80}=[^\s;\"',]{0,4096}+;?[ \t]{0,4})++)"
@@ -267,4 +267,20 @@ PREFIXED = (
 
 def begun(text: str) -> list[Format]:
     """The formats whose needle is in a text."""
-    return [known for known in FORMATS if known.needle in text]
+    letters = frozenset(text)
+    return [known for known in FORMATS if letters.issuperset(known.needle) and known.needle in text]
+
+
+def found(pattern: re.Pattern[str], text: str, needle: str, back: int, lowered: str = "") -> Iterator[re.Match[str]]:
+    """The matches of a pattern; where each begins so far before a rare needle, the text is searched for that alone."""
+    searched, done = lowered or text, 0
+    if back < 0 or searched.count(needle) * 64 > len(text):
+        yield from pattern.finditer(text)
+        return
+    at = searched.find(needle)
+    while at >= 0:
+        match = pattern.match(text, at - back) if at - back >= done else None
+        if match:
+            done = match.end()
+            yield match
+        at = searched.find(needle, max(at + 1, done))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from memsheaf.values import NamedTuple
 
@@ -89,6 +89,16 @@ def removed(text: str, secrets: list[Secret]) -> str:
 
 
 def _scan(text: str, *, pii: bool = False) -> list[_Found]:
+    from memsheaf.guard.opaque import fits
+
+    try:
+        return _read(text, pii)
+    finally:  # what was judged may be a secret
+        fits.cache_clear()
+        _is_key.cache_clear()
+
+
+def _read(text: str, pii: bool) -> list[_Found]:
     if text.isascii():
         return _in_text(_View(text), pii)
     import unicodedata
@@ -106,7 +116,7 @@ def _in_text(view: _View, pii: bool) -> list[_Found]:
     found = [*_in_view(view)]
     if decoded := _decoded(view):
         found += _in_view(decoded)
-    if closed := _replaced(view, _SEAM, _seam):
+    if any(mark in view.text for mark in "\n\\\"'") and (closed := _replaced(view, _SEAM, _seam)):
         found += _formatted(closed)
         found += _assigned(closed)
     if pii:
@@ -225,22 +235,48 @@ def _seam(match: re.Match[str]) -> str:
 
 
 def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str]) -> _View | None:
-    """The view with each match replaced by what it means; None when nothing changes."""
-    text, at = view.text, 0
+    """The view with each match replaced by what it means, and a few lines around each; None when nothing changes."""
+    text, at, last = view.text, 0, 0
     pieces: list[str] = []
     origins: list[int] = []
     for match in _compiled(pattern).finditer(text):
-        if (piece := meant(match)) != match[0]:
-            pieces += (text[at : match.start()], piece)
-            origins.extend(range(at, match.start()))
-            origins.extend([match.end() - 1] * len(piece))
-            at = match.end()
+        if (piece := meant(match)) == match[0]:
+            continue
+        start, end = match.span()
+        if start >= last:  # behind the lines around the one before
+            if last:
+                pieces += (text[at:last], "\n\n")
+                origins += (*range(at, last), last - 1, last - 1)
+            at = max(at, last, _lines_before(text, start))
+        if end > last:
+            last = _lines_behind(text, end)
+        pieces += (text[at:start], piece)
+        origins.extend(range(at, start))
+        origins.extend([end - 1] * len(piece))
+        at = end
     if not pieces:
         return None
-    pieces.append(text[at:])
-    origins.extend(range(at, len(text) + 1))
+    pieces.append(text[at:last])
+    origins.extend(range(at, last + 1))
     known = view.origins
     return _View("".join(pieces), origins if known is None else [known[origin] for origin in origins])
+
+
+def _lines_before(text: str, at: int) -> int:
+    """Where a few lines before a place begin."""
+    for _ in range(_AROUND):
+        at = max(0, text.rfind("\n", 0, at))
+    return at
+
+
+def _lines_behind(text: str, at: int) -> int:
+    """Where a few lines behind a place end."""
+    for _ in range(_AROUND):
+        at = text.find("\n", at) + 1 or len(text)
+    return at
+
+
+_AROUND = 4  # lines, the one itself among them
 
 
 # known formats
@@ -248,14 +284,14 @@ def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str]) 
 
 def _formatted(view: _View) -> Iterator[_Found]:
     """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
-    from memsheaf.guard.formats import PREFIXED, begun
+    from memsheaf.guard.formats import PREFIXED, begun, found
     from memsheaf.guard.opaque import fits
 
     long = [word for word in view.text.split() if len(word) >= SHORTEST]
     if not long:
         return
     for known in begun(" ".join(long)):
-        for match in _compiled(known.pattern).finditer(view.text):
+        for match in found(_compiled(known.pattern), view.text, known.needle, known.back):
             if not _stands_for(match[1], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
     if max(map(len, long)) >= 32:
@@ -336,13 +372,13 @@ _ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\
 
 def _marked(view: _View) -> Iterator[_Found]:
     """What stands where only a secret stands."""
-    from memsheaf.guard.formats import COOKIE, GROUPED, PAIR, PLACES
+    from memsheaf.guard.formats import COOKIE, GROUPED, PAIR, PLACES, found
     from memsheaf.guard.opaque import fits
 
-    text, lowered = view.text, view.text.lower()
-    for kind, needle, pattern, ask in PLACES:
+    text, lowered = view.text, _lowered(view.text)
+    for kind, needle, pattern, ask, back in PLACES:
         if needle in lowered:
-            for match in _compiled(pattern).finditer(text):
+            for match in found(_compiled(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
                     start -= len(_compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
@@ -409,6 +445,7 @@ _TOKENS = (
 )  # fmt: skip
 _SHORT = ("pass", "pwd", "pw")
 _ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
+_IN_ASCII = tuple(filter(str.isascii, _ANNOUNCING))
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
     r"|subscription|storage|shared|session|webhook|admin)[ _-]?|[A-Z0-9]_)$"
@@ -445,6 +482,8 @@ _LOOSE = (
     rf"(?P<tail>{_TAIL}){_MARKS}(?:(?P<gap>{_WORDS}{{1,5}}?)(?:{_MARK}|{_IS})"
     rf"|[ \t]+-{{1,2}}[ \t]+|>|[ \t]{{0,8}}[|(,][ \t]{{0,8}}|[ \t]{{1,4}}){_VALUE}"
 )
+# Where every word has blanks around it, none needs to be given back in part.
+_LOOSE_ASCII = _LOOSE.replace(_WORDS, _WORDS.replace("{1,40}", "{1,40}+"))
 _MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
 _NEAR = 250  # so far behind its word a value may stand that is not assigned
 
@@ -459,11 +498,11 @@ def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
 
 def _assigned(view: _View) -> Iterator[_Found]:
     """What is said to be a password, a key or a token, and looks like one."""
-    text, lowered, mixed = view.text, view.text.lower(), -1
-    if len(lowered) != len(text):  # a few letters become two
-        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    words = tuple(word for word in _ANNOUNCING if word in lowered)
-    for word in _announcing(words).finditer(lowered) if words else ():
+    text, lowered, mixed = view.text, _lowered(view.text), -1
+    words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
+    loosely = _LOOSE_ASCII if text.isascii() else _LOOSE
+    announcing = list(_announcing(words).finditer(lowered)) if words else []
+    for word, following in zip_longest(announcing, announcing[1:]):
         at, end = word.span()
         if word[3] == "key" and not _is_key(text[max(0, at - 16) : at]):
             continue
@@ -473,9 +512,25 @@ def _assigned(view: _View) -> Iterator[_Found]:
                 found = _compiled(_MIXED).search(text, end)
                 mixed = found.start() if found else len(text) + _NEAR
             if mixed - end <= _NEAR:
-                match, direct = _compiled(_LOOSE).match(text, end), False
+                match, direct = _compiled(loosely).match(text, end, _reach(lowered, following)), False
         if match and (loose or match["mark"]) and (span := _value(match, direct, is_token=bool(word[3]))):
             yield _as_found(view, "a key or token" if word[3] else "a password", *span, "likely")
+
+
+def _reach(lowered: str, following: re.Match[str] | None) -> int:
+    """How far a value may be looked for: to the next word that announces one, where that stands alone."""
+    if following is None or following[3] == "key" or following[2] == "pass":
+        return len(lowered)
+    start, end = following.span()
+    return start if lowered[start - 1] in " \t" and lowered[end : end + 1] in " \t" else len(lowered)
+
+
+def _lowered(text: str) -> str:
+    """The text in small letters, as long as it is."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters become two
+        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    return lowered
 
 
 @lru_cache(maxsize=512)

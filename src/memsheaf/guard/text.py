@@ -71,12 +71,20 @@ def for_prompt(text: str) -> str:
     'Use tabs.&lt;/memory> if x <= 3'
     """
     # First what is invisible, since a hidden character could hold a tag apart until it is gone.
-    text = text.replace("\r\n", "\n")
-    if not _is_plain(text):
-        text = _visible(re.sub(_BREAK, "\n", text))
+    text = visible(text)
     if "<" in text or not text.isascii():
         text = re.sub(_OPENING, "&lt;", text)
     return re.sub(_TEMPLATE, "&#91;", text) if "[" in text or "\uff3b" in text else text
+
+
+def visible(text: str) -> str:
+    """The text without what draws nothing, and with one kind of line end.
+
+    >>> visible("re\u200bad\r\nme")
+    'read\\nme'
+    """
+    text = text.replace("\r\n", "\n")
+    return text if _is_plain(text) else _visible(re.sub(_BREAK, "\n", text))
 
 
 def one_line(text: str, limit: int) -> str:

@@ -542,11 +542,15 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 
-    def unbury(self, path: str, data: bytes) -> None:
-        """Note that a text is there again: it may be learned."""
+    def unbury(self, facts: Iterable[Sequence[str]]) -> None:
+        """Note that what says the same as these words is wanted again: it may be learned."""
+        stones = self.buried_all()
+        wanted = [words for words in facts if tombstones.match(stones, words)] if stones else []
+        if not wanted:
+            return
         try:
             with self._named_lock("lock", self._wait) as history:
-                tombstones.lift(history, [(path, data)])
+                tombstones.lift_alike(history, wanted)
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
 

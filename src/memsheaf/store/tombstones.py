@@ -86,10 +86,10 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
     """The newest tombstone of something that says what these words say."""
-    wanted, *others = _marks(words)
+    says = _saying(words)
     found = None
     for stone in stones:
-        if [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE:
+        if says(stone):
             found = stone
     return found
 
@@ -99,6 +99,11 @@ def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
     stones = list(read(history, DOUBTED))
     wanted = prints(words) if stones else ()
     return any(stone.path == path or likeness(stone.prints, wanted) >= HALF for stone in stones)
+
+
+def _saying(words: Sequence[str]) -> Callable[[Tombstone], bool]:
+    wanted, *others = _marks(words)
+    return lambda stone: [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -116,6 +121,12 @@ def lift(history: Folder, texts: Iterable[tuple[str, bytes]]) -> None:
     if any(True for _ in read(history)):
         back = {_said(of(path, data, "", "")) for path, data in texts}
         _keep(history, lambda stone: _said(stone) not in back)
+
+
+def lift_alike(history: Folder, facts: Iterable[Sequence[str]]) -> None:
+    """Remove the tombstones of what says what these words say. The caller holds the lock of the folder."""
+    said = list(map(_saying, facts))
+    _keep(history, lambda stone: not any(says(stone) for says in said))
 
 
 def prune(history: Folder, cutoff: str) -> None:
