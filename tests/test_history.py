@@ -315,7 +315,7 @@ def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Sett
     assert owners == {
         "---": "agent", "name: Editor": "agent", "description: D": "agent", "type: user": "agent",
         "created: 2026-03-14": "agent", "updated: 2026-03-14": "agent", "source: agent": "agent",
-        "one": "agent", "TWO": "user", "three": "agent", "four": "outside",
+        "changed_by: user": "user", "one": "agent", "TWO": "user", "three": "agent", "four": "outside",
     }  # fmt: skip
     log = {commit.by: commit.id for commit in sheaf.log(memory.path)}
     assert (commits["one"], commits["TWO"], commits["four"]) == (log["agent"], log["user"], log["outside"])

@@ -892,8 +892,6 @@ class Sheaf:
         return self.store.version(path, version).decode("utf-8", "replace") if version else ""
 
 
-
-
 def _state_of(root: str, settings: config.Settings) -> State:
     from memsheaf.store.state import State
 

@@ -30,7 +30,7 @@ from memsheaf.memory import Memory, parse
 from memsheaf.scope import checkout_of
 from memsheaf.store import ABSENT, Change, Commit, Version, version_of
 from memsheaf.store.confined import Folder, walk
-from memsheaf.store.folder import FolderStore
+from memsheaf.store.folder import FolderStore, remove_empty
 from memsheaf.store.journal import decode, encode
 from memsheaf.store.ledger import Ledger
 from memsheaf.store.placing import READ_LIMIT
@@ -530,7 +530,7 @@ def _cleared(
                     with walk(folder, path) as (within, base):
                         within.unlink(base)
             yield from ((inside(root, path), why) for path, why in found.unfit)
-            if inside(root, CATALOG) not in keep:
+            if inside(root, CATALOG) not in keep and store.is_published(CATALOG):
                 with suppress(FileNotFoundError):
                     folder.unlink(CATALOG)
     except OSError as error:
@@ -538,14 +538,12 @@ def _cleared(
     import shutil
 
     shutil.rmtree(os.path.join(place, HISTORY), ignore_errors=True)
-    for folder_name, _, _ in os.walk(place, topdown=False):
-        with suppress(OSError):
-            os.rmdir(folder_name)  # only empty ones go
+    remove_empty(place)
 
 
 def _forget_index(root: str, cache: str) -> None:
     """Remove the index of a root that is no more: it holds texts."""
-    begin = os.path.basename(database_for(root, cache)).partition(".")[0]
+    begin = os.path.basename(database_for(root, cache)).partition("-")[0]
     with suppress(OSError), os.scandir(cache) as entries:
         for entry in entries:
             if entry.name.startswith(begin):

@@ -90,9 +90,9 @@ def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str
         json.dumps({"role": "user", "content": "Remember that we deploy on Fridays."})
     )
     for words in (
-        ("add", "Fact", "Text.", "--description", "d", "--type", "user"),
+        ("add", "Fact", "Text.", "--description", "d", "--type", "user", "--scope", "project"),
         ("update", "user_fact.md", "--old", "Text.", "--new", "Newer text."),
-        ("add", "Gone", "Nobody needs this.", "--description", "d", "--type", "user"),
+        ("add", "Gone", "Nobody needs this.", "--description", "d", "--type", "user", "--scope", "project"),
         ("forget", "user_gone.md"),
         ("notes", "set", "--objective", "Move the importer"),
         ("task", "start", "Feature X", "--goal", "Users can log in"),

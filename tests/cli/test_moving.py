@@ -137,7 +137,7 @@ def test_a_project_travels_with_every_layer_and_its_history(
     past = [(one["why"], one["by"]) for one in after["log"]["commits"]]
     assert past[1:] == [(one["why"], one["by"]) for one in before["log"]["commits"]]
     assert run("undo", more=other)[0] == 0
-    assert run("list", "--paths", more=other)[1] == "", "an import is undone first"
+    assert run("list", "--paths", "--scope", "project", more=other)[1] == "", "an import is undone first"
     again = json.loads(run("import", target, "--history", "--json", more=other)[1])
     assert (again["commits"], again["refused"]) == (0, [])
 
@@ -159,14 +159,15 @@ def test_an_archive_of_a_project_is_refused_file_by_file_where_its_layers_have_n
 
 
 def test_a_past_with_a_secret_comes_without_it(run: Run, tmp_path: Path, environment: dict[str, str]) -> None:
-    run("add", "Key", "The key is AKIAQ3EGSJ5LKRWTXBFY.", "--description", "d", "--type", "user", "--allow-secret")
-    run("update", "user_key.md", "--old", "AKIAQ3EGSJ5LKRWTXBFY", "--new", "in the vault")
+    key = "The key is AKIAQ3EGSJ5LKRWTXBFY."
+    run("add", "Key", key, "--description", "d", "--type", "reference", "--allow-secret")
+    run("update", "reference_key.md", "--old", "AKIAQ3EGSJ5LKRWTXBFY", "--new", "in the vault")
     run("export", str(tmp_path / "out"), "--history")
 
     run("import", str(tmp_path / "out"), "--history", "--agent", "writer")
 
     root = Path(environment["MEMSHEAF_HOME"], "agents", "writer")
-    assert "vault" in (root / "user_key.md").read_text()
+    assert "vault" in (root / "reference_key.md").read_text()
     assert not any(b"AKIAQ3EGSJ5LKRWTXBFY" in path.read_bytes() for path in root.rglob("*") if path.is_file())
 
 

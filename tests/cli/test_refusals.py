@@ -377,6 +377,7 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
     "import": [(2, []), (2, [""]), (1, ["nowhere.zip"])],
     "scopes": [(2, ["x"])],
     "init": [(2, ["x"]), (1, [])],
+    "trust": [(2, ["x"]), (1, []), (1, ["--yes"])],
     "doctor": [(2, ["x"])],
     "index": [(2, ["x"]), (2, ["--status", "--rebuild"]), (1, ["--scope", "nobody"])],
     "models": [(2, [""]), (2, ["--try"]), (1, ["--try", "nobody:x"]), (1, ["--try", "no model"])],

@@ -73,7 +73,7 @@ class Story(RuleBasedStateMachine):
     def text(self, path: str, by: str) -> bytes:
         """A memory that nobody has written before, always of the same length."""
         name, number = path[-4], next(self.numbers)
-        header = f"---\nname: {name}\ndescription: all about {name}\ntype: user\n---\n"
+        header = f"---\nname: {name}\ndescription: all about {name}\ntype: user\nsource: agent\n---\n"
         return f"{header}{by:6} {number:06}\n".encode()
 
     def head(self, path: str) -> bytes | None:

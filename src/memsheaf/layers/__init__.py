@@ -150,10 +150,11 @@ class Layers:
 
     def looking(self) -> Layers:
         """The same layers once more, to look and nothing else."""
-        chosen = self._chosen
+        task, session = self._chosen["task"], self._chosen["session"]
         return Layers(
-            self.settings, self._cwd, by=self.by, scopes=self.given, **chosen, read_only=True, clock=self.clock
-        )
+            self.settings, self._cwd, by=self.by, scopes=self.given, task=task, session=session, read_only=True,
+            clock=self.clock, on_open=self._on_open,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Make everything safe on disk and let go."""

@@ -48,6 +48,8 @@ HISTORY = ".history"
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
 """What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
 and what is generated: a file that each save changes would keep git from switching branches."""
+ITSELF_TOO = f".gitignore\n{CATALOG}\n"
+"""The same for a folder in a checkout that nobody prepared; it ignores itself, as another branch may bring one."""
 DEPTH = 4
 SETTLE_AFTER = 64
 MASS = 6  # so many files that go at once were not each rejected by somebody
@@ -613,7 +615,7 @@ class FolderStore:
             with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
                 keep_out_of_git(private)
         if self.checkout:
-            keep_out_of_git(root, f".gitignore\n{CATALOG}\n")  # also itself: another branch may bring one
+            keep_out_of_git(root, ITSELF_TOO)
         return history
 
     def _open_root(self, *, create: bool = False) -> Folder:
@@ -726,17 +728,34 @@ class FolderStore:
 
 
 def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
-    """Give a folder an ignore file where it has none, and say whether that was so.
+    """Give a folder an ignore file where it has none of its own, and say whether that was so.
 
     A private folder has its own, with all in it: whatever else is checked out around it, it is never committed.
     """
     try:
-        folder.stat(".gitignore")
-        return False
+        if ignored != IGNORED or read_file(folder, ".gitignore", 64) != ITSELF_TOO.encode():
+            folder.stat(".gitignore")
+            return False
+        folder.unlink(".gitignore")
     except FileNotFoundError:
-        with suppress(FileExistsError):
-            stage(folder, ".gitignore", ignored.encode(), mode=0o644)
-        return True
+        pass
+    with suppress(FileExistsError):
+        stage(folder, ".gitignore", ignored.encode(), mode=0o644)
+    return True
+
+
+def remove_empty(root: str) -> None:
+    """Remove the folders below a root, and the root, that hold nothing but an ignore file of ours."""
+    ours = ("*\n", IGNORED, ITSELF_TOO)
+    for folder, _, files in os.walk(root, topdown=False):
+        with suppress(OSError, UnicodeDecodeError):
+            place = os.path.join(folder, ".gitignore")
+            if files == [".gitignore"]:
+                with open(place, encoding="utf-8") as file:
+                    text = file.read(256)
+                if text in ours and os.listdir(folder) == [".gitignore"]:
+                    os.unlink(place)
+            os.rmdir(folder)
 
 
 def _is_about_memories(commit: Commit) -> bool:
