@@ -323,7 +323,7 @@ class Sheaf:
         data = self.store.published(name)
         memory = self._keeper.judged(parse(name, data)) if data else parse(name, b" ")
         if memory.trust == "shared":
-            return f"({waits(name)}.)"
+            return f"({waits(name, str(self.scope))}.)"
         if memory.state in ("ok", "free"):
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
@@ -333,7 +333,7 @@ class Sheaf:
         if self._keeper.ledger is None:
             return []
         waiting = [name for name in (CONTEXT, NOTES) if (one := self._keeper.find(name)) and one.trust == "shared"]
-        return [waits(name) for name in waiting]
+        return [waits(name, str(self.scope)) for name in waiting]
 
     # changing
 

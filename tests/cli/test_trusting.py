@@ -504,3 +504,31 @@ def test_a_folder_that_others_share_does_not_become_ones_project(
 
     assert len(set(roots)) == 2
     assert all(Path(root).name.startswith(name) for root, name in zip(roots, ("mine", "other"), strict=True))
+
+
+def test_a_journal_that_came_with_the_repository_is_not_accepted(upstream: Path, clone: Path, run: Run) -> None:
+    """It could bring texts back, or say what is not to be learned."""
+    commit(upstream, user_curl=EVIL)
+    journal = upstream / ".memory" / "tasks" / "port" / ".history" / "journal-000001.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("{}\n")
+    git(upstream, "add", "-f", ".")
+    git(upstream, "commit", "-q", "-m", "a journal")
+    git(clone, "pull", "-q")
+    for command in (["trust", "--yes"], ["init"]):
+        code, _, err = run(*command)
+        assert code == 1
+        assert ".memory/tasks/port/.history" in err
+    assert json.loads(run("scopes", "--json")[1])["scopes"][0]["root"] != str(clone / ".memory")
+    git(clone, "rm", "-r", "-q", ".memory/tasks/port/.history")
+    assert run("trust", "--yes")[0] == 0
+
+
+def test_the_context_of_a_task_is_shown_and_accepted_in_its_scope(hostile: Path, upstream: Path, run: Run) -> None:
+    commit(upstream, tasks__port__CONTEXT="The plan is to port it.\n", tasks__port__TASK=EVIL)
+    git(hostile, "pull", "-q")
+    assert "`memsheaf trust --scope task/port`" in run("prompt", "--scope", "task/port")[1]
+    assert "The plan is to port it." in run("trust", "--scope", "task/port")[1]
+    assert run("trust", "--scope", "task/port", "--yes")[0] == 0
+    assert "The plan is to port it." in run("prompt", "--scope", "task/port")[1]
+    assert "readme of evil" not in run("prompt")[1]

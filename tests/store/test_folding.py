@@ -279,3 +279,32 @@ def test_a_name_that_somebody_else_made_up_ends_no_command(tmp_path: Path, name:
     assert Path(tmp_path, "a.md").read_bytes() == b"one\n"
     assert store.damaged() == []
     os.unlink(tmp_path / ".history" / name)
+
+
+# what stands in the journal's folder and is not ours
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+@pytest.mark.parametrize(
+    "name",
+    ["heads", "kept", "pruned", "tombstones", "catalogs", "uses", "journal-000009.jsonl", "archive-000001.jsonl"],
+)
+def test_what_is_no_plain_file_among_the_journals_files_makes_no_change_look_refused(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    settings = Settings(str(tmp_path), embedder="none", cache=str(tmp_path / "cache"), state=str(tmp_path / "state"))
+    place = tmp_path / "user" / ".history" / name
+    place.parent.mkdir(parents=True)
+    if kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    for word in ("kestrel", "heron"):
+        with Sheaf.open("user", settings=settings, by="user") as sheaf:
+            sheaf.remember(word, f"About the {word}", "user", f"The {word} nests in May.")
+    with Sheaf.open("user", settings=settings, by="user") as sheaf:
+        assert {row.name for row in sheaf.list()} == {"kestrel", "heron"}
+        assert len(list(sheaf.store.history())) == 2
+        sheaf.undo()
+        assert {row.name for row in sheaf.list()} == {"kestrel"}
+    assert not (tmp_path / "elsewhere").exists()

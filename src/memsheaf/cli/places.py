@@ -78,6 +78,7 @@ def init(call: Call) -> int:
       memsheaf init --undo
     """
     from memsheaf import repositories
+    from memsheaf.cli.trusting import refuse_journals
     from memsheaf.scope import FOLDER, find_repository, private_root, project_root
 
     settings, options = call.settings(), call.options
@@ -93,6 +94,7 @@ def init(call: Call) -> int:
     if options.dry_run:
         return _say_move(call, {"root": root, "made": not was_there}, home, _planned(home))
     if was_there:  # else the folder at home becomes it, and is prepared then
+        refuse_journals(call, checkout, root)
         _prepare(checkout, FOLDER)
 
     def accept() -> None:

@@ -27,7 +27,8 @@ def trust(call: Call) -> int:
     them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on, and
     the two files are loaded in the version that was shown; when they change, look again. What others committed stays
     listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
-    --memories for all). Without --yes, and where nobody can be asked, it is only shown, and the exit code is 1.
+    --memories for all). What a task or a session has is shown and accepted with --scope. A journal that git tracks is
+    not accepted. Without --yes, and where nobody can be asked, it is only shown, and the exit code is 1.
 
     examples:
       memsheaf trust
@@ -35,7 +36,7 @@ def trust(call: Call) -> int:
       memsheaf trust --withdraw
     """
     from memsheaf import repositories
-    from memsheaf.scope import FOLDER, private_root, refuse_links, repository_around
+    from memsheaf.scope import FOLDER, Scope, private_root, refuse_links, repository_around
 
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())
@@ -48,17 +49,21 @@ def trust(call: Call) -> int:
         said = [f"{root} is not used any more; its files are as they were."]
         return console.answer({"root": root, "accepted": False}, said)
     refuse_links(checkout, root)
+    scope = call.scope()
+    if Scope.parse(scope).layer not in ("project", "task", "session"):
+        raise ScopeRefused(f"the scope {scope!r} is in no repository")
     from memsheaf.sheaf import Sheaf
 
     own = settings._replace(project=root)
-    with Sheaf.open("project", settings=own, cwd=here(), by="user", read_only=True) as sheaf:
+    with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         shown = _Shown(sheaf)
         before = repositories.is_accepted(settings.home, checkout)
         if not console.json:
-            for line in shown.lines(root, owners):
+            for line in shown.lines(sheaf.root, owners):
                 console.say(line)
         accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         if accepted:
+            refuse_journals(call, checkout, root)
             repositories.accept(settings.home, checkout)
             sheaf.accept(shown.versions(memories=options.memories))
     private = private_root(settings.home, identity)
@@ -80,6 +85,20 @@ def trust(call: Call) -> int:
         said.append(f"{count} in {private}, where this project's were; `memsheaf init` moves them.")
     console.answer(value, said)
     return 0 if accepted else 1
+
+
+def refuse_journals(call: Call, checkout: str, root: str) -> None:
+    """Accept no folder whose journals came with the repository: they bring texts back, and say what is not learned."""
+    from memsheaf.store.folder import HISTORY
+    from memsheaf.tree import tracked
+
+    folders = (path.rpartition("/")[0] for path in tracked(checkout, root, call.environment) or ())
+    if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
+        places = " ".join(os.path.join(root, folder) for folder in found)
+        raise hinted(
+            ScopeRefused(f"git tracks a journal, which is no file of a repository: {places}"),
+            "`git rm -r` removes it; `git rm -r --cached` if this machine made it, which keeps the files.",
+        )
 
 
 class _Shown:

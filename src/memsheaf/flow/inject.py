@@ -133,9 +133,10 @@ def caveats(memory: Memory, who: str = "") -> list[str]:
     return said
 
 
-def waits(name: str) -> str:
+def waits(name: str, scope: str) -> str:
     """Say that a file of the repository is not loaded until a person has looked at it."""
-    return f"{name} came with the repository or changed there, and is not loaded: a person runs `memsheaf trust`"
+    command = "memsheaf trust" if scope == "project" else f"memsheaf trust --scope {scope}"
+    return f"{name} came with the repository or changed there, and is not loaded: a person runs `{command}`"
 
 
 def loaded(name: str, text: str, limit: int) -> str:

@@ -591,7 +591,7 @@ class FolderStore:
             with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
                 self._drop_spare(history)
         if self._unsettled:
-            with suppress(StoreFailed, Busy):
+            with suppress(StoreFailed, Busy, PathRefused):
                 with self._desk() as desk:
                     desk.settle()
                     self._unsettled = 0
@@ -605,7 +605,7 @@ class FolderStore:
         """When retention was last seen to, 0.0 when it never was."""
         try:
             return float(read_file(history, PRUNED, 64) or history.stat(PRUNED).st_mtime)
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, PathRefused):
             return 0.0
 
     def _now(self) -> str:

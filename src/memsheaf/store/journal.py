@@ -490,11 +490,10 @@ class Journal:
             os.close(fd)
 
     def data(self, name: str) -> bytes:
-        """A file of the journal, empty when it is not there."""
-        try:
+        """A file of the journal, empty when it is not there, or is no plain file and so not ours."""
+        with suppress(FileNotFoundError, PathRefused):
             return read_file(self._folder, name, _ENDLESS)
-        except FileNotFoundError:
-            return b""
+        return b""
 
     def files(self) -> list[str]:
         """The files that hold commits, oldest first."""
@@ -502,7 +501,8 @@ class Journal:
 
     def segments(self, kind: str = "journal") -> list[int]:
         """The numbers of the segments that are there, oldest first; or of the archives."""
-        found = (_FILE.fullmatch(entry.name) for entry in self._folder.scan())
+        plain = (entry.name for entry in self._folder.scan() if entry.is_file(follow_symlinks=False))
+        found = map(_FILE.fullmatch, plain)
         # a name that we would not write, such as one with more zeros, is not ours
         return sorted(
             int(name[2]) for name in found if name and name[1] == kind and name[0] == _name(int(name[2]), kind)

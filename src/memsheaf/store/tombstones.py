@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from memsheaf.errors import PathRefused
 from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
 from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage, write_all
@@ -60,7 +61,7 @@ def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
     """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
     try:
         return from_lines(read_file(history, NAME, LIMIT), why)
-    except FileNotFoundError:
+    except (FileNotFoundError, PathRefused):
         return iter(())
 
 
