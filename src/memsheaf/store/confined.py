@@ -155,6 +155,10 @@ class Folder:
         with os.scandir(self.path if self._fd is None else self._fd) as entries:
             yield from entries
 
+    def names(self) -> list[str]:
+        """The names of this directory, in no order."""
+        return os.listdir(self.path if self._fd is None else self._fd)
+
     def sync(self) -> None:
         """Make names that were added, moved or removed here survive a power cut."""
         if self._fd is not None:

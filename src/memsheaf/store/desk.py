@@ -227,11 +227,11 @@ class Desk:
 
     def sweep(self, now: float) -> None:
         """Remove drafts that no commit owns: their writer died before it decided."""
-        for entry in list(self.history.scan()):
-            with suppress(OSError):
-                old = entry.name.startswith("derived-") and entry.stat().st_mtime < now - 3600
-                if old or entry.name.startswith("draft-"):
-                    self.history.unlink(entry.name)
+        for name in self.history.names():
+            if name.startswith(("draft-", "derived-")):
+                with suppress(OSError):
+                    if name.startswith("draft-") or self.history.stat(name).st_mtime < now - 3600:
+                        self.history.unlink(name)
 
     def drop_derived(self, *names: str) -> None:
         """Remove derived texts of ours from the root, and every file that one was or will be kept in."""
@@ -239,10 +239,10 @@ class Desk:
             with suppress(FileNotFoundError, MemsheafError):
                 if self.present(name) is None:
                     self.root.unlink(name)
-        for entry in list(self.history.scan()):
-            if entry.name.startswith("derived-"):
+        for name in self.history.names():
+            if name.startswith("derived-"):
                 with suppress(FileNotFoundError):
-                    self.history.unlink(entry.name)
+                    self.history.unlink(name)
 
     def present(self, path: str) -> bytes | None:
         """The text at `path` now, None when there is none. Raises as `Placing.present`."""

@@ -244,7 +244,7 @@ class FolderStore:
                 self._settle_if_due(desk)
             if undoes:
                 tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
-        if self._segment != segment:
+        if segment and self._segment != segment:
             self._note_heads()
         return commit
 

@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 def note_heads(history: Folder, journal: Journal) -> Plan | None:
     """Note where the sealed segments left each path, once more stands behind the last note than in it."""
     through, known = journal.checkpoint()
-    later = [number for number in journal.segments()[:-1] if number > through]
+    later = journal.since(through, journal.segment - 1)
     if not later or (through and len(later) * SEGMENT_BYTES < len(known)):
         return None
     read = _stamps(history, [HEADS, KEPT, *map(segment_name, later)])

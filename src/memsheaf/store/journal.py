@@ -49,9 +49,10 @@ _STEP = re.compile(
 _COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
 THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
-_FILE = re.compile(r"(journal|archive)-([0-9]{6,9})\.jsonl")
+_FILE = re.compile(r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)")
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _SEALED = b'{"sealed": true}'
+_IN_A_ROW = 100  # so many segments are looked for by their numbers, without a list of all
 _DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
@@ -219,7 +220,7 @@ class Journal:
 
     def __init__(self, folder: Folder, segment: int = 0) -> None:
         self._folder = folder
-        self.segment = segment or (self.segments() or [1])[-1]
+        self.segment = segment or self._newest()
         self.last = ""
         self._fd = -1
         self._size = 0
@@ -360,7 +361,8 @@ class Journal:
                 elif segment != self.segment or found[1] in done:
                     yield line, texts
 
-        segments, archives = self.segments(), self.segments("archive")
+        yield from lines_of(self.segment)  # the recent past costs no list of all files
+        archives, segments = self.segments("archive"), [one for one in self.segments() if one < self.segment]
         folded = self._folded(archives[-1]) if archives else 0
         while segments and segments[-1] > folded:
             yield from lines_of(segments.pop())
@@ -376,12 +378,7 @@ class Journal:
 
     def _folded(self, archive: int) -> int:
         """The last segment in an archive."""
-        fd = self._folder.open_file(archive_name(archive), READ)
-        try:
-            os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
-            found = _FOLDED.findall(os.read(fd, _TAIL))
-        finally:
-            os.close(fd)
+        found = _FOLDED.findall(self._end_of(archive_name(archive)))
         return int(found[-1]) if found else 0
 
     def heads(self, paths: Collection[str] | None = None, *, last: int = 0) -> dict[str, Head]:
@@ -390,7 +387,7 @@ class Journal:
         With `last`, where that segment left them.
         """
         through, data = self.checkpoint()
-        segments = [segment for segment in self.segments() if through < segment <= (last or self.segment)]
+        segments = self.since(through, last or self.segment)
         few = None if paths is None or len(paths) > FEW else [needle_of(path) for path in paths]
         heads: dict[bytes, Head] = {}
         for segment in (0, *segments):
@@ -502,11 +499,26 @@ class Journal:
     def segments(self, kind: str = "journal") -> list[int]:
         """The numbers of the segments that are there, oldest first; or of the archives."""
         plain = (entry.name for entry in self._folder.scan() if entry.is_file(follow_symlinks=False))
-        found = map(_FILE.fullmatch, plain)
-        # a name that we would not write, such as one with more zeros, is not ours
-        return sorted(
-            int(name[2]) for name in found if name and name[1] == kind and name[0] == _name(int(name[2]), kind)
-        )
+        names = "/".join(("", *plain, ""))  # in one pass: no name has a slash
+        return sorted(int(number) for found, number in _FILE.findall(names) if found == kind)
+
+    def since(self, after: int, last: int) -> list[int]:
+        """The segments after one, up to the last that is asked for; some of them may not be there."""
+        if last - after <= _IN_A_ROW:
+            return list(range(after + 1, last + 1))
+        return [segment for segment in self.segments() if after < segment <= last]
+
+    def _newest(self) -> int:
+        """The last segment: the first behind what `heads` was made from that is not sealed; or else of all."""
+        found = THROUGH.search(self._end_of(HEADS))
+        segment = int(found[1]) + 1 if found else 0
+        while end := self._end_of(_name(segment)):
+            if not end.endswith(_SEALED + b"\n"):
+                if self._end_of(_name(segment + 1)):
+                    break  # it was, and its mark is lost
+                return segment
+            segment += 1
+        return (self.segments() or [1])[-1]
 
     def _open(self) -> int:
         """The open segment; a new one is made safe from a power cut before anything is in it."""
@@ -521,17 +533,24 @@ class Journal:
 
     def _end(self) -> bytes:
         """The last bytes of the segment, without making or opening it for writing."""
+        if self._fd < 0:
+            return self._end_of(_name(self.segment))
+        os.lseek(self._fd, max(0, self._size - _TAIL), os.SEEK_SET)
+        return os.read(self._fd, _TAIL)
+
+    def _end_of(self, name: str) -> bytes:
+        """The last bytes of a file, none when it is not there, or is no plain file and so not ours."""
         try:
-            fd = self._fd if self._fd >= 0 else self._folder.open_file(_name(self.segment), READ)
-        except FileNotFoundError:
+            fd = self._folder.open_file(name, READ)
+        except (FileNotFoundError, PathRefused):
             return b""
         try:
-            size = self._size if fd == self._fd else os.fstat(fd).st_size
-            os.lseek(fd, max(0, size - _TAIL), os.SEEK_SET)
+            os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
             return os.read(fd, _TAIL)
+        except IsADirectoryError:
+            return b""
         finally:
-            if fd != self._fd:
-                os.close(fd)
+            os.close(fd)
 
     def _advance(self) -> None:
         self.close()
