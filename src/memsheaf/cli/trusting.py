@@ -79,7 +79,7 @@ def trust(call: Call) -> int:
         ],
         "private": {"root": private, "memories": waiting},
     }
-    nothing = "Nothing was accepted; --yes does." if not before else "It was accepted before; --yes takes the rest."
+    nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
     said = [f"Accepted on this machine: {root} is used." if accepted else nothing]
     if accepted and waiting:
         count = plural(waiting, "memory waits", "memories wait")
