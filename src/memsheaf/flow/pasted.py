@@ -145,8 +145,11 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
             return line.start, dictated
         if greeting := _greets_later().search(line.text):
             return line.start + greeting.start(), dictated
+        done = 0
         for mark in _ends().finditer(line.text):
-            before = re.split(r"[.!?。！？]\s", line.text[: mark.end()].rstrip(" :：.!。！"))[-1].strip(" *#-")
+            sentence = line.text[max(done, mark.end() - LONG) : mark.end()].rstrip(" :：.!。！")
+            done = mark.end()
+            before = re.split(r"[.!?。！？]\s", sentence)[-1].strip(" *#-")
             if _introduces(before) or (
                 _points().search(before) and not _dictates().fullmatch(before) and not compiled(_FIRST).match(before)
             ):
@@ -200,7 +203,8 @@ def _is_an_order(paragraph: str) -> bool:
 def _pointed(own: str) -> int:
     """Where a sentence ends that speaks of a text, which may be what follows it."""
     for end in re.finditer(r"[.!?。！？](?=\s+\S)", own):
-        start = max(own.rfind(mark, 0, end.start()) for mark in ".!?。！？\n") + 1
+        least = max(0, end.start() - LONG)
+        start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
         sentence = own[start : end.end()]
         if _introduces(sentence) or (sentence[-1] in "?？" and own[end.end()] == "\n" and _points().search(sentence)):
             return end.end()
