@@ -31,6 +31,9 @@ LONG = 400
 NAME = 3
 """How many words in quotation marks are a name; more are what somebody said."""
 
+LABEL = 2
+"""How many words before a colon are a label ("Decision:"); more may tell whose words follow."""
+
 PASTED = "it may be pasted: a person has to say that these are their words"
 
 _HIDDEN = "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"  # turn the direction of text, or are not drawn at all
@@ -39,6 +42,8 @@ _SHOWN_LINES = (
     r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d \S+:"
     rf"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:]|[^\n]*[{_HIDDEN}])[^\n]*"
 )
+_GOES_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
+_ELEMENT = r"<([a-z][\w-]*)\b[^<>\n]*>[^\n]*</\1>"
 _RECORD = (
     r"\W*(?:from|subject|betreff|asunto|objet|发件人|主题|件名|差出人)\s*[:：]\s*\S"
     r"|-{3,} ?\w|\{\s*$|\[\s*\{|\[\s*$|\"[\w-]+\"\s*:|</?[a-z!][^>]*>|diff --git |@@ |--- a/|\+\+\+ b/"
@@ -122,7 +127,8 @@ def heard(text: str) -> Heard:
     if is_hiding:
         parts = re.split(f"([{_HIDDEN}]+)", text)
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
-    blotted = compiled(_SHOWN_LINES).sub(_shown, compiled(_BLOB).sub(_others, _said_in(text)))
+    blotted = compiled(_ELEMENT).sub(_shown, compiled(_BLOB).sub(_others, _said_in(text)))
+    blotted = compiled(_SHOWN_LINES).sub(_shown, blotted)
     lines = [one for one in _lines(blotted) if one.text.strip(f" \t\r{SHOWN}")]
     cut, dictated = _cut(lines, len(blotted))
     own = blotted[:cut]
@@ -180,40 +186,46 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
     spans = [(start, end) for start, end in pairwise(borders) if start < end]
     full = [span for span in spans if not _courtesy().fullmatch(own[slice(*span)])]
     doubt = PASTED if len(full) > 1 or len(own.replace(SHOWN, "")) > LONG else ""
-    pointed = _pointed(own)
+    pointed, told = _pointed(own)
     pieces = []
-    for start, end in spans:
-        before = [own[slice(*span)] for span in full if span[0] < start]
-        is_own = any(start <= line < end for line in dictated)
+    for first, last in spans:
+        before = [own[slice(*span)] for span in full if span[0] < first]
+        is_own = any(first <= line < last for line in dictated)
         asked = PASTED if before and not is_own and not (len(full) == 2 and _is_an_order(before[0])) else ""
         said = "" if is_own else doubt
-        if start < pointed < end and not said and not odd:
-            pieces.append(Piece(start, pointed, asked, said))
-            start, said = pointed, PASTED
-        pieces.append(Piece(start, end, odd or asked, odd or said))
+        places = sorted({first, *(place for place in (pointed, told) if first < place < last), last})
+        for start, end in pairwise(places):
+            is_after, is_told = start >= pointed, start >= min(pointed, told)
+            pieces.append(Piece(start, end, odd or asked or PASTED * is_after, odd or said or PASTED * is_told))
     return pieces
 
 
 def _is_an_order(paragraph: str) -> bool:
-    """Whether a paragraph asks for work and points at no text: what follows it is not what it is about."""
+    """Whether a paragraph asks for work and speaks of no text: what follows it is not what it is about."""
     is_asked = re.search(r"[?？]\W*$", paragraph)
-    return not is_asked and not _points().search(paragraph) and not _introduces(paragraph)
+    speaks = any(pattern.search(paragraph) for pattern in (_points(), compiled(any_of("text noun"))))
+    return not is_asked and not speaks and not _introduces(paragraph)
 
 
-def _pointed(own: str) -> int:
-    """Where a sentence ends that speaks of a text, which may be what follows it."""
-    for end in re.finditer(r"[.!?。！？](?=\s+\S)", own):
+def _pointed(own: str) -> tuple[int, int]:
+    """Where words may begin that a sentence before speaks of, and where a sentence does that tells whose they are."""
+    told = len(own)
+    for end in re.finditer(r"[.!?。！？:](?=\s+\S)", own):
         least = max(0, end.start() - LONG)
         start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
-        sentence = own[start : end.end()]
-        if _introduces(sentence) or (sentence[-1] in "?？" and own[end.end()] == "\n" and _points().search(sentence)):
-            return end.end()
-    return len(own)
+        sentence = own[start : end.start()].strip()
+        if end[0] == ":":
+            is_label = len(sentence.split()) <= LABEL or _dictates().fullmatch(sentence)
+            told = told if is_label else min(told, start)
+        elif _introduces(sentence) or (end[0] in "?？" and _points().search(sentence)):
+            if not _refers_back().fullmatch(own, end.end()):
+                return end.end(), told
+    return len(own), told
 
 
 def _is_odd(text: str, lines: list[_Line]) -> bool:
     """Whether a message looks like a letter, a list of fields, a table or a page."""
-    if _signed().search(text.rstrip()):
+    if _signed().search(text.rstrip()) or re.search(_GOES_ON, text):
         return True
     said = [line.text for line in lines]
     if not said:
@@ -303,6 +315,11 @@ def _dictates() -> re.Pattern[str]:
 @cache
 def _courtesy() -> re.Pattern[str]:
     return compiled(rf"(?:{any_of('before')}|{any_of('greets')}|{any_of('closes')}|\W)*+")
+
+
+@cache
+def _refers_back() -> re.Pattern[str]:
+    return compiled(rf"(?:{any_of('before')}|{any_of('closes')}|{any_of('remember that')}|\W)*+")
 
 
 @cache
