@@ -88,7 +88,7 @@ def trust(call: Call) -> int:
 
 
 def refuse_journals(call: Call, checkout: str, root: str) -> None:
-    """Accept no folder whose journals came with the repository: they bring texts back, and say what is not learned."""
+    """Accept no folder whose journals came with the repository: they bring texts back, and forbid learning."""
     from memsheaf.store.folder import HISTORY
     from memsheaf.tree import tracked
 
