@@ -10,6 +10,8 @@ import pytest
 from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.config import Settings, load
 from memsheaf.errors import Refused, TextRefused
+from memsheaf.guard.duplicates import fact
+from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.tools import Tools
@@ -251,3 +253,14 @@ def test_an_agent_may_write_the_context_of_its_own_scope_when_a_setting_says_so(
             with Sheaf.open(scope, settings=load(environment), by="agent") as sheaf:
                 answer = Tools(sheaf).answer("memory_write", {"filename": "CONTEXT.md", "content": "Be brief.\n"})
                 assert answer.failed == (not allowed or scope == "user")
+
+
+def test_what_is_forgotten_before_anybody_looked_at_it_stays_forgotten(sheaf: Sheaf) -> None:
+    sheaf.remember("Port", "Of the service", "project", "It is 8080.")
+    (Path(sheaf.root) / "project_heron.md").write_text(
+        "---\nname: Heron\ndescription: Of the river\ntype: project\n---\nThe heron nests in May at the weir.\n"
+    )
+    sheaf.forget("project_heron.md")
+    sheaf.list()
+    words = "The heron nests in May at the weir."
+    assert sheaf.store.buried(fact(parse("x.md", words.encode())))

@@ -79,6 +79,7 @@ class Keeper:
         self._clock = clock
         self.ledger = ledger
         self._own_context = own_context
+        self.around: Callable[[], Iterable[Keeper]] = lambda: ()  # the keepers of scopes that are seen with this one
 
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
@@ -227,12 +228,23 @@ class Keeper:
         return memory
 
     def _doubted(self, memory: Memory, was: Memory | None) -> Memory:
-        """The memory, unconfirmed when a machine writes anew what was removed while nobody had vouched for it."""
+        """The memory, unconfirmed when a machine writes anew what nobody vouched for, here or in a scope around."""
         if was is not None or self.by == "user" or memory.state != "ok" or memory.trust == "unconfirmed":
             return memory
-        if not self.store.doubted(fact(memory), memory.path):
+        others = (one for one in self.around() if one is not self)
+        if not self.doubts(memory) and not any(one.doubts(memory._replace(path="")) for one in others):
             return memory
         return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+
+    def doubts(self, memory: Memory) -> bool:
+        """Whether what it says stands here shared or unconfirmed, or was so when it was removed."""
+        wanted = fact(memory)
+        for path in self.index.alike(wanted):
+            with suppress(MemsheafError):
+                other = self.read(path)
+                if path != memory.path and other.trust != "confirmed" and alike(wanted, fact(other)) >= LIKE:
+                    return True
+        return self.store.doubted(wanted, memory.path)
 
     def bury_removed(self, memories: Sequence[Memory]) -> None:
         """Note that memories are removed: they are not learned again, nor do they come back better than they were."""

@@ -523,6 +523,8 @@ class Sheaf:
 
     def bury(self, memories: Sequence[Memory]) -> None:
         """Note that memories are about to be removed: they are not learned again from a conversation."""
+        self.index.ready()  # what is new to the journal is taken in first: that lifts the tombstone of such a text
+        self.index.notice(one.path for one in memories)
         self._keeper.bury_removed(memories)
 
     def confirm(self, path: str) -> Memory:

@@ -13,6 +13,7 @@ import pytest
 
 from memsheaf import config
 from memsheaf.flow.turns import Message, Turn
+from memsheaf.layers import Layers
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import Tools
 
@@ -532,3 +533,22 @@ def test_the_context_of_a_task_is_shown_and_accepted_in_its_scope(hostile: Path,
     assert run("trust", "--scope", "task/port", "--yes")[0] == 0
     assert "The plan is to port it." in run("prompt", "--scope", "task/port")[1]
     assert "readme of evil" not in run("prompt")[1]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("kind", ["project", "user"])
+def test_an_agent_does_not_make_what_came_with_the_repository_its_own_by_a_copy(
+    hostile: Path, environment: dict[str, str], kind: str, deleted: bool
+) -> None:
+    with Layers.open(settings=config.load(environment), cwd=str(hostile), by="agent") as layers:
+        tools = Tools(layers)
+        if deleted:
+            assert tools.call("memory_delete", {"filename": "user_curl.md"}).startswith("Memory deleted")
+        text = EVIL.rpartition("---\n")[2]
+        copy = {"name": "Builds", "description": "How scripts are run", "type": kind, "content": text}
+        assert tools.call("memory_write", copy).startswith("Memory saved")
+        assert [row.trust for row in layers.list() if row.name == "Builds"] == ["unconfirmed"]
+        assert "Builds" not in layers.prompt()
+        other = {"name": "Ports", "description": "Of the service", "type": kind, "content": "Heron listens on 9090."}
+        tools.call("memory_write", other)
+        assert [row.trust for row in layers.list() if row.name == "Ports"] == ["confirmed"]

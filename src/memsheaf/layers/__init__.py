@@ -189,6 +189,7 @@ class Layers:
                 opened.store.recover()  # what a crash left half done would look as if something were gone
             if self._on_open:
                 self._on_open(opened)
+            opened.keeper.around = lambda: (each.keeper for each in self.sheaves())
             self._open[name] = self._stack.enter_context(opened)
         return self._open[name]
 
