@@ -5,8 +5,8 @@
 
 The journal is written as the store would have left it: the commits are spread evenly over three years, or all lie
 within retention (`recent`), and change 200 memories of 600 bytes. Retention is then seen to once, as on every day
-before, and each row is measured with everything newly opened. The last row is the longest that a process holds the
-lock that sees to retention three days later.
+before, and each row is measured with everything newly opened, at both sizes in turn. The last row is the longest that
+a process holds the lock that sees to retention three days later.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
-from benchmarks.measure import measure
+from benchmarks.measure import NOTHING, measure
 from benchmarks.memories import memory
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
@@ -29,8 +31,7 @@ from memsheaf.store.journal import SEGMENT_BYTES, encode, segment_name
 
 MEMORIES = 200
 DAY = 86_400.0
-TIMES = 9
-MOST = 2.0
+TIMES = 15
 RESULTS = Path(__file__).parent / "results" / "history.md"
 
 
@@ -65,46 +66,61 @@ def write(root: str, commits: int, days: float) -> None:
             file.write(data or b"")
 
 
-def rows(commits: int, days: float) -> dict[str, float]:
-    """The median milliseconds of each piece of work."""
+def works(folder: str) -> dict[str, Callable[[int], None]]:
+    """The pieces of work, each with everything newly opened."""
+    root = os.path.join(folder, "home", "user")
+    numbers = count()
+
+    def opened(cache: str = "cache") -> Sheaf:
+        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, cache), embedder="none")
+        return Sheaf.open("user", settings=settings)
+
+    def first_list(_: int) -> None:
+        with opened(f"cache-{next(numbers)}") as sheaf:
+            assert len(sheaf.list()) >= MEMORIES
+
+    def just_open(_: int) -> None:
+        opened().close()
+
+    def first_save(_: int) -> None:
+        number = next(numbers)
+        Path(root, ".history", "pruned").write_text(f"{time.time() - 1.01 * DAY}\n")
+        with opened() as sheaf:
+            sheaf.remember(f"Save {number}", f"About save {number}", "user", f"Text {number} {os.urandom(9).hex()}.")
+
+    def undo(_: int) -> None:
+        with opened() as sheaf:
+            sheaf.undo()
+
+    def log(_: int) -> None:
+        with opened() as sheaf:
+            assert len(list(sheaf.log(limit=20))) == 20
+
+    return {"open": just_open, "first list, no index": first_list, "first save of a day": first_save,
+            "undo": undo, "log --limit 20": log}  # fmt: skip
+
+
+def rows(sizes: Sequence[int], days: float) -> Iterator[str]:
+    """A row of the table for each piece of work, measured at both sizes in turn, so that both meet the same noise."""
     with tempfile.TemporaryDirectory() as folder:
-        root = os.path.join(folder, "home", "user")
-        write(root, commits, days)
-        FolderStore(root).prune()
-        caches = iter(range(1_000))
-
-        def opened(cache: str = "cache") -> Sheaf:
-            settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, cache), embedder="none")
-            return Sheaf.open("user", settings=settings)
-
-        def first_list(_: int) -> None:
-            with opened(f"cache-{next(caches)}") as sheaf:
-                assert len(sheaf.list()) >= MEMORIES
-
-        def just_open(_: int) -> None:
-            opened().close()
-
-        def first_save(number: int) -> None:
-            Path(root, ".history", "pruned").write_text(f"{time.time() - 1.01 * DAY}\n")
-            with opened() as sheaf:
-                sheaf.remember(
-                    f"Save {number}", f"About save {number}", "user", f"Text {number} {os.urandom(9).hex()}."
-                )
-
-        def undo(_: int) -> None:
-            with opened() as sheaf:
-                sheaf.undo()
-
-        def log(_: int) -> None:
-            with opened() as sheaf:
-                assert len(list(sheaf.log(limit=20))) == 20
-
-        works = {"open": just_open, "first list, no index": first_list, "first save of a day": first_save,
-                 "undo": undo, "log --limit 20": log}  # fmt: skip
-        first_list(0)
-        just_open(0)
-        found = {name: measure(work, TIMES).wall_ms for name, work in works.items()}
-        return found | {"lock, longest held by a fold": _longest_lock(root)}
+        places = [os.path.join(folder, str(size)) for size in sizes]
+        roots = [os.path.join(place, "home", "user") for place in places]
+        for root, size in zip(roots, sizes, strict=True):
+            write(root, size, days)
+            FolderStore(root).prune()
+        few, many = map(works, places)
+        for name in few:
+            found = [NOTHING, NOTHING]
+            few[name](0), many[name](0)
+            for _ in range(TIMES):
+                found = [sample + measure(work[name], 1) for sample, work in zip(found, (few, many), strict=True)]
+            a, b = found
+            yield (
+                f"| {name} | {a.wall_ms:.1f} | {b.wall_ms:.1f} | {b.wall_ms / a.wall_ms:.2f} "
+                f"| {a.cpu_ms:.1f} | {b.cpu_ms:.1f} | {b.cpu_ms / a.cpu_ms:.2f} |"
+            )
+        held = [_longest_lock(root) for root in roots]
+        yield f"| lock, longest held by a fold | {held[0]:.1f} | {held[1]:.1f} | {held[1] / held[0]:.2f} | | | |"
 
 
 def _longest_lock(root: str) -> float:
@@ -131,15 +147,15 @@ store.commit([Change('beside.md', b'x', '')], by='user'); store.close()"""
 def main(*sizes: int) -> None:
     """Measure, print a table, and keep it when it was made for the usual sizes."""
     few, many = sizes or (1_000, 1_000_000)
-    lines = ["# What a long past costs", ""]
+    lines = ["# What a long past costs", "", "Medians in milliseconds.", ""]
     for title, days in (("Commits spread over three years", 1_095.0), ("All commits within retention", 20.0)):
-        small, large = rows(few, days), rows(many, days)
-        lines += [f"{title}:", "", f"| ms | {few:,} commits | {many:,} commits | times |", "|---|---:|---:|---:|"]
-        lines += [
-            f"| {name} | {small[name]:.1f} | {large[name]:.1f} | {large[name] / small[name]:.2f} |" for name in small
-        ]
+        heads = "".join(f" {size:,} commits |" for size in (few, many))
+        heads += " times |" + "".join(f" CPU, {size:,} |" for size in (few, many)) + " times |"
+        lines += [f"{title}:", "", f"| |{heads}", "|---|" + "---:|" * 6]
+        for row in rows((few, many), days):
+            lines.append(row)
+            print(row, flush=True)
         lines.append("")
-        print("\n".join(lines), flush=True)
     if not sizes:
         RESULTS.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
 

@@ -39,6 +39,7 @@ _DENYING = (
     "nicht kein keine keinen nie niemals ohne ne pas jamais sans aucun nunca sin tampoco"
 )
 _COMMON, _NEGATIONS = frozenset(_USUAL.split()), frozenset(_DENYING.split())
+_LOWER = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _NEGATING = "不没別别无無勿非ぬず"
 
 
@@ -48,11 +49,10 @@ def words(text: str) -> list[str]:
     >>> words("Don't use `snake_case`, ever.")
     ['dont', 'use', 'snake', 'case', 'ever']
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    found = _word().findall(text.casefold().replace("'", ""))
     if text.isascii():
-        return found
+        return text.replace("'", "").translate(_LOWER).split()
+    text = unicodedata.normalize("NFKC", text).replace("’", "'")
+    found = _word().findall(text.casefold().replace("'", ""))
     return [piece for word in found for piece in _pieces(word)]
 
 
@@ -124,19 +124,13 @@ def traces(found: Collection[str]) -> list[int]:
 
 @lru_cache(maxsize=8)  # what is saved is looked for first, and then indexed
 def _traces(found: tuple[str, ...]) -> list[int]:
-    least = [-1] * BINS
-    for number in set(map(_print, found)):
-        place = number >> _SHIFT
-        if not 0 <= least[place] <= number:
-            least[place] = number
-    held, steps = next((number for number in least if number >= 0), 0), 0
+    least = {number >> _SHIFT: number for number in sorted(set(map(_print, found)), reverse=True)}
+    held = least[min(least)] if least else 0
+    bins = []
     for place in range(BINS - 1, -1, -1):
-        if (number := least[place]) >= 0:
-            held, steps = number, 0
-        else:
-            steps += 1
-            least[place] = held + steps & 0xFFFFFFFF
-    data = pack(f"<{BINS}I", *least)
+        held = least.get(place, held + 1 & 0xFFFFFFFF)
+        bins.append(held)
+    data = pack(f"<{BINS}I", *reversed(bins))
     return [crc32(data[at : at + 4 * BAND], at) for at in range(0, len(data), 4 * BAND)]
 
 

@@ -82,6 +82,7 @@ _PUT = (
 )
 
 _TRACE = "INSERT OR IGNORE INTO trace VALUES (?, ?)"
+_TRACES = "INSERT OR IGNORE INTO trace VALUES (?1 >> 31, ?1 & 0x7FFFFFFF)"  # SQLite has 63 bits
 _USED = "SELECT day FROM used WHERE path = ?"
 AT_ONCE = 1_000  # rows of a new index
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
@@ -307,7 +308,7 @@ class Filling:
         values, _ = _values(memory, stamp, pending=usable, usable=usable, by_text=self._by_text, used=used)
         self._rows.append((self._row, *values))
         if usable:
-            self._traces += [number << 32 | row for number, row in _traces(memory, self._row)]
+            self._traces += [number << 31 | row for number, row in _traces(memory, self._row)]
             self._words.append(lexical.words_of(self._row, memory))
         if len(self._rows) >= AT_ONCE:
             self._flush()
@@ -315,7 +316,7 @@ class Filling:
     def close(self) -> None:
         """Put in what is left, and make the index whole again."""
         self._flush()
-        self._db.executemany(_TRACE, ((both >> 32, both & 0xFFFFFFFF) for both in sorted(self._traces)))
+        self._db.executemany(_TRACES, zip(sorted(self._traces)))
         self._db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_USUAL,))
         for statement in _statements(_INDEXES + _ADDED):
             self._db.execute(statement)

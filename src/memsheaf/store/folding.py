@@ -128,6 +128,8 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
         if _begins_before(history, name, cutoff):
             read = _stamps(history, [KEPT, name])
             before = {KEPT: journal.data(KEPT), name: journal.data(name)}
+            if not _retires(before[name], cutoff):
+                continue
             after, dropped = _trimmed(before[name], before[KEPT], cutoff)
             if changed := {one: data for one, data in zip((name, KEPT), after, strict=True) if data != before[one]}:
                 return Plan({one: _draft(journal, [data]) for one, data in changed.items()}, [], read, dropped)
@@ -139,13 +141,23 @@ def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
     return not first or first[1].decode("utf-8", "replace") < cutoff
 
 
+def _retires(data: bytes, cutoff: str) -> bool:
+    """Whether a commit before `cutoff` still has the text that it replaced; unless trimmed, whatever replaces has."""
+    lines = (line for line in data.split(b"\n") if b'", "old' in line or b'", "append' in line)
+    return any(_is_before(line, cutoff) for line in lines)
+
+
+def _is_before(line: bytes, cutoff: str) -> bool:
+    found = _AT.match(line)
+    return found is not None and found[1].decode("utf-8", "replace") < cutoff
+
+
 def _trimmed(data: bytes, kept: bytes, cutoff: str) -> tuple[tuple[bytes, bytes], int]:
     """A segment and what is kept of those before, without what was retired before `cutoff`; and how much that was."""
     last: dict[str, str] = {}
     texts = Texts(data.split(b"\n"))
     for line in data.split(b"\n"):
-        commit = decode(line, texts)
-        if commit and commit.at < cutoff:
+        if _is_before(line, cutoff) and (commit := decode(line, texts)):
             last |= {step.path: commit.id for step in commit.revisions}
     dropped = 0
 

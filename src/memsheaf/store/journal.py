@@ -354,8 +354,8 @@ class Journal:
                 read.add(segment)
             done: set[bytes] = set()
             for line in reversed(lines):
-                if segment == self.segment and (mark := _DONE.fullmatch(line + b"\n")):
-                    done.add(mark[1])
+                if line.startswith(b'{"done"'):
+                    done.update(name for name, _ in _DONE.findall(line + b"\n"))
                 elif needle not in line or not (found := _COMMIT.match(line)):
                     continue
                 elif segment != self.segment or found[1] in done:
@@ -448,14 +448,14 @@ class Journal:
         return found
 
     def rewrite(self, change: Callable[[Commit], Commit | None], needles: Collection[bytes]) -> None:
-        """Pass every commit of the files that hold a needle through `change`; None drops it.
+        """Pass every commit whose line holds a needle through `change`; None drops it.
 
         A file is replaced whole or not at all.
         """
         self.close()
         for name in self.files():
             data = self.data(name)
-            if any(needle in data for needle in needles) and (new := rewritten(data, change)) != data:
+            if any(needle in data for needle in needles) and (new := rewritten(data, change, needles)) != data:
                 self.replace(name, new)
 
     def drop_heads(self, paths: Collection[str]) -> None:
@@ -593,14 +593,19 @@ def chunks(data: bytes) -> list[tuple[int, list[bytes]]]:
     return found
 
 
-def rewritten(data: bytes, change: Callable[[Commit], Commit | None]) -> bytes:
-    """The lines of a file with every commit passed through `change`; None drops it."""
+def rewritten(
+    data: bytes, change: Callable[[Commit], Commit | None], needles: Collection[bytes] = (b"",)
+) -> bytes:
+    """The lines of a file with every commit whose line holds a needle passed through `change`; None drops it.
+
+    What the other lines build on must stay.
+    """
     lines = data.split(b"\n")[:-1]
     texts = Texts(lines)
     ends: dict[str, Version] = {}  # where each path was left, by a line that has the text
     result = []
     for line in lines:
-        commit = decode(line, texts)
+        commit = decode(line, texts) if any(needle in line for needle in needles) else None
         changed = change(commit) if commit else None
         if commit and changed and (changed is not commit or b'", "append' in line):
             boot = str(json.loads(line).get("boot", ""))
