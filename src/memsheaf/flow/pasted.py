@@ -203,8 +203,16 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
 def _is_an_order(paragraph: str) -> bool:
     """Whether a paragraph asks for work and speaks of no text: what follows it is not what it is about."""
     is_asked = re.search(r"[?？]\W*$", paragraph)
-    speaks = any(pattern.search(paragraph) for pattern in (_points(), compiled(any_of("text noun"))))
-    return not is_asked and not speaks and not _introduces(paragraph)
+    return not is_asked and not _points().search(paragraph) and not _has_noun(paragraph) and not _introduces(paragraph)
+
+
+def _has_noun(sentence: str) -> bool:
+    return bool(compiled(any_of("text noun")).search(sentence))
+
+
+def _speaks_of_text(sentence: str) -> bool:
+    """Whether a statement names a text that somebody else wrote, which may be what follows."""
+    return _has_noun(sentence) and _introduces(sentence)
 
 
 def _pointed(own: str) -> tuple[int, int]:
@@ -217,7 +225,7 @@ def _pointed(own: str) -> tuple[int, int]:
         if end[0] == ":":
             is_label = len(sentence.split()) <= LABEL or _dictates().fullmatch(sentence)
             told = told if is_label else min(told, start)
-        elif _introduces(sentence + end[0]) or (end[0] in "?？" and _points().search(sentence)):
+        elif _speaks_of_text(sentence) if end[0] not in "?？" else _introduces(sentence) or _points().search(sentence):
             if not _refers_back().fullmatch(own, end.end()):
                 return end.end(), told
     return len(own), told
