@@ -151,7 +151,7 @@ def _row(row: Row) -> Iterator[Finding]:
     if row.state in advice:
         problem = without_secrets(row.problem)
         yield Finding("error" if row.state != "copy" else "warning", row.path, problem, advice[row.state])
-    if row.trust == "shared" and row.path not in (CONTEXT, NOTES):
+    if row.trust == "shared" and row.state in ("ok", "free") and row.path not in (CONTEXT, NOTES):
         yield Finding(
             "info",
             row.path,

@@ -552,3 +552,13 @@ def test_an_agent_does_not_make_what_came_with_the_repository_its_own_by_a_copy(
         other = {"name": "Ports", "description": "Of the service", "type": kind, "content": "Heron listens on 9090."}
         tools.call("memory_write", other)
         assert [row.trust for row in layers.list() if row.name == "Ports"] == ["confirmed"]
+
+
+def test_doctor_offers_no_approval_of_a_name_that_reads_as_another_scope(
+    hostile: Path, upstream: Path, run: Run
+) -> None:
+    commit(upstream, **{"user:tabs": EVIL})
+    git(hostile, "pull", "-q")
+    said = run("doctor")[1]
+    assert "error: user:tabs.md: has a name that is not allowed" in said
+    assert "--approve user:tabs.md" not in said
