@@ -376,7 +376,7 @@ def test_a_random_word_in_a_line_about_a_key_is_found_though_nobody_says_that_it
     [
         "The cache key of the build is sha256-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h",
         "The key provider is src/components/Key3Provider/SomeVeryLongComponentName2/index",
-        ".token { --secret-gap: 2px; background: url(data:image/png;base64,Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h); }",
+        ".token { --secret-gap: 2px; src: url(data:image/png;base64,Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h); }",
         "mysql -u root -p shop; mysql -uroot -p$DB_PASSWORD shop; mysqldump --port 3306 -p backups",
         'variable "db_password" {\n  default = ""\n}',
         "log in with ann / your usual password",

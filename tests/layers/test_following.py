@@ -283,7 +283,8 @@ def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_w
     assert tools.call("memory_delete", {"filename": "x.md"}) == "Memory deleted: x.md"
     again = tools.call("memory_delete", {"filename": "x.md"})
 
-    assert again.startswith("Error: Memory file 'x.md' not found.") and "'user:x.md'" in again
+    assert again.startswith("Error: Memory file 'x.md' not found.")
+    assert "'user:x.md'" in again
     assert tools.call("memory_delete", {"filename": "user:x.md"}) == "Memory deleted: user:x.md"
 
 

@@ -207,9 +207,10 @@ def _pointed(own: str) -> tuple[int, int]:
         if end[0] == ":":
             is_label = len(sentence.split()) <= LABEL or _dictates().fullmatch(sentence)
             told = told if is_label else min(told, start)
-        elif _introduces(sentence) or (end[0] in "?？" and _points().search(sentence)):
-            if not _refers_back().fullmatch(own, end.end()):
-                return end.end(), told
+            continue
+        points = _introduces(sentence) or (end[0] in "?？" and _points().search(sentence))
+        if points and not _refers_back().fullmatch(own, end.end()):
+            return end.end(), told
     return len(own), told
 
 

@@ -227,10 +227,11 @@ PLACES = (
     ),
     Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any"),
     Place("a password", " -p", r"\b(?:mysql|maria)\w{0,10}\b[^\n|;]{0,120}?[ \t]-p[\"']?([^\s\"'$]{6,200})", "exact"),
-    Place("a password", "securestring", r"(?i)SecureString[ \t]{1,4}(?:-String[ \t]{1,4})?[\"']([^\"'\n]{4,200})", "exact"),
+    Place("a password", "securestring", r"(?i)SecureString[ \t]{1,4}[\"']([^\"'\n]{4,200})", "exact"),
     Place(
         "a password", "default",
-        r"(?i)(?:password|secret|token|api_?key)\"[ \t]{0,4}\{[^{}]{0,200}?\bdefault\s{0,20}=[ \t]{0,4}\"([^\"\n]{4,200})",
+        r"(?i)(?:password|secret|token|api_?key)\"[ \t]{0,4}\{[^{}]{0,200}?\bdefault\s{0,20}="
+        r"[ \t]{0,4}\"([^\"\n]{4,200})",
         "exact",
     ),
     Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held"),
