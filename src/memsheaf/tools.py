@@ -355,7 +355,8 @@ class Tools:
     def _explained(self, error: MemsheafError) -> str:
         """An error in the words a model can act on."""
         if isinstance(error, NotFound):
-            return f"Memory file '{error.path}' not found. memory_list shows what exists."
+            found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
+            return f"Memory file '{error.path}' not found. {found}"
         if isinstance(error, NoMatch):
             return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
         if isinstance(error, ManyMatches):

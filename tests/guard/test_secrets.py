@@ -140,6 +140,10 @@ def test_a_person_s_number_is_a_finding_only_when_that_is_asked_for() -> None:
         "**Password:** `fAk3" + "pass1`",
         "curl -u bob:fAk3" + "pass https://x.example",
         "credentials: admin / Fak3" + "Pass99!",
+        "log in with ann / Fak3" + "Pass99x",
+        "mysql -u root -pFak3" + "Pass99x shop",
+        'ConvertTo-SecureString "Fak3' + 'Pass99x!" -AsPlainText -Force',
+        'variable "db_password" {\n  type    = string\n  default = "Fak3' + 'Pass99x"\n}',
         "password=correct-horse-" + "battery-staple",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJmYWtlIn0." + FAKE * 2,
     ],
@@ -372,6 +376,10 @@ def test_a_random_word_in_a_line_about_a_key_is_found_though_nobody_says_that_it
     [
         "The cache key of the build is sha256-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h",
         "The key provider is src/components/Key3Provider/SomeVeryLongComponentName2/index",
+        ".token { --secret-gap: 2px; src: url(data:image/png;base64,Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h); }",
+        "mysql -u root -p shop; mysql -uroot -p$DB_PASSWORD shop; mysqldump --port 3306 -p backups",
+        'variable "db_password" {\n  default = ""\n}',
+        "log in with ann / your usual password",
         "Integrity of the token package: sha512-Zm9vYmFyQmF6MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A=",
     ],
 )

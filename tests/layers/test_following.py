@@ -275,6 +275,32 @@ def test_files_of_one_name_in_two_scopes_stay_apart(layers: Layers) -> None:
     assert (scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
 
 
+def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Layers) -> None:
+    layers.project.remember("X", "Of the project", "project", "The port is 8080.", path="x.md")
+    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    tools = Tools(layers)
+
+    assert tools.call("memory_delete", {"filename": "x.md"}) == "Memory deleted: x.md"
+    again = tools.call("memory_delete", {"filename": "x.md"})
+
+    assert again.startswith("Error: Memory file 'x.md' not found.")
+    assert "'user:x.md'" in again
+    assert tools.call("memory_delete", {"filename": "user:x.md"}) == "Memory deleted: user:x.md"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(layers: Layers) -> None:
+    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    layers.project.remember("Y", "Of the project", "project", "The port is 8080.")
+    os.symlink("/etc/hostname", os.path.join(layers.project.root, "x.md"))
+    tools = Tools(layers)
+
+    answers = [tools.call(name, {"filename": "x.md"}) for name in ("memory_read", "memory_delete")]
+
+    assert ["Error" in each and "bananas" not in each for each in answers] == [True, True]
+    assert "bananas" in tools.call("memory_read", {"filename": "user:x.md"})
+
+
 def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Layers) -> None:
     notes = "# Notes\n\n- Objective: mine\n"
     layers.user.put("NOTES.md", notes, free=True)

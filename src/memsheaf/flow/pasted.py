@@ -225,9 +225,11 @@ def _pointed(own: str) -> tuple[int, int]:
         if end[0] == ":":
             is_label = len(sentence.split()) <= LABEL or _dictates().fullmatch(sentence)
             told = told if is_label else min(told, start)
-        elif _speaks_of_text(sentence) if end[0] not in "?？" else _introduces(sentence) or _points().search(sentence):
-            if not _refers_back().fullmatch(own, end.end()):
-                return end.end(), told
+            continue
+        is_asked = end[0] in "?？"
+        points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
+        if points and not _refers_back().fullmatch(own, end.end()):
+            return end.end(), told
     return len(own), told
 
 

@@ -227,9 +227,17 @@ PLACES = (
         "a password", "curl",
         r"(?i:\bcurl)\b[^\n]{0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"']{4,200})", "any", 0),
     Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any", 0),
+    Place("a password", " -p", r"\b(?:mysql|maria)\w{0,10}\b[^\n|;]{0,120}?[ \t]-p[\"']?([^\s\"'$]{6,200})", "exact"),
+    Place("a password", "securestring", r"(?i)SecureString[ \t]{1,4}[\"']([^\"'\n]{4,200})", "exact", 0),
+    Place(
+        "a password", "default",
+        r"(?i)(?:password|secret|token|api_?key)\"[ \t]{0,4}\{[^{}]{0,200}?\bdefault\s{0,20}="
+        r"[ \t]{0,4}\"([^\"\n]{4,200})",
+        "exact",
+    ),
     Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
     Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
-    Place("a password", "login", rf"(?i:\blogin)[ \t]{{0,2}}(?:[:=]|is){_NAME_AND}", "striking", 0),
+    Place("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),
     Place("a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any", 0),
     Place(
         "a .pgpass line", ":",

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 
 from memsheaf import config
-from memsheaf.errors import MemsheafError, NoSuchCommit, NotFound, ScopeRefused
+from memsheaf.errors import MemsheafError, NoSuchCommit, NotFound, ScopeRefused, hinted
 from memsheaf.flow.inject import CONTEXT, NOTES
 from memsheaf.guard.names import fold
 from memsheaf.index.catalog import Page, with_scope
@@ -299,9 +299,9 @@ class Layers:
         others = [one for one in self.scopes() if one != self.home]
         if sign and scope in (self.home, *others):
             return self.sheaf(scope), path, None
-        if others and fold(name) not in map(fold, _EACH):
+        if name and others and fold(name) not in map(fold, _EACH):
             for sheaf in (self.own, *map(self.sheaf, others)):
-                with suppress(MemsheafError):
+                with suppress(NotFound):
                     return sheaf, name, sheaf.read(name)
         return self.own, name, None
 
@@ -510,8 +510,13 @@ class Layers:
             return self._shown(sheaf, sheaf.put(path, text, expect=expect, **more))
 
     def forget(self, name: str, **more: Any) -> Commit:
-        """Remove a memory, as `Sheaf.forget` does."""
+        """Remove a memory, as `Sheaf.forget` does, by the very name under which it is shown.
+
+        A bare name is of the home scope alone: to remove one twice does not remove its namesake in another scope.
+        """
         sheaf, path = self.place(name)
+        if sheaf is not self.own and path == name:
+            raise hinted(NotFound(name), f"Another scope has one of that name: {self.name(sheaf, path)!r}.")
         with self.naming(sheaf):
             return self._told(sheaf, sheaf.forget(path, **more))
 
