@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
 TRIES = 100  # so many others may be faster, one after the other
 
 
@@ -80,6 +81,7 @@ class Keeper:
         self.ledger = ledger
         self._own_context = own_context
         self.around: Callable[[], Iterable[Keeper]] = lambda: ()  # the keepers of scopes that are seen with this one
+        self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
@@ -398,9 +400,14 @@ class Keeper:
         """
         wanted = fact(memory)
         itself = {memory.path, *(memory.supersedes if is_fact(memory.path) else ())}
-        for path in self.index.alike(wanted):
+        for path, version in self.index.alike(wanted):
+            if (known := self._facts.get(version)) and alike(wanted, known) < LIKE:
+                continue  # a file of that text was read before
             with suppress(MemsheafError):
                 other = self.read(path)
+                if len(self._facts) >= FACTS_KEPT:
+                    self._facts.clear()
+                self._facts[other.version] = fact(other)
                 if path in itself or other.state != "ok" or other.trust == "shared":
                     continue  # what others committed does not stand in for what is said here
                 if (found := alike(wanted, fact(other))) >= LIKE:

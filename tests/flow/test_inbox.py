@@ -55,6 +55,21 @@ def drained(inbox: Inbox, most: int = 24_000) -> list[Turn]:
     return found
 
 
+def test_the_last_possible_number_stops_nothing(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("planted"))
+    (planted,) = (tmp_path / "state").glob("inbox-*.json")
+    text = planted.read_text()
+    other = Inbox(State(str(tmp_path / "other")), clock=lambda: 1_790_000_000.0)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "inbox-999999999999.json").write_text(text)
+
+    other.append(turn("first", conversation="d"))
+    assert texts(*drained(other)) == ["first", "planted"]
+    other.append(turn("second", conversation="d"))
+
+    assert texts(*drained(other)) == ["second"]
+
+
 # what is kept
 
 

@@ -347,6 +347,17 @@ def test_files_of_other_names_are_left_alone(task: Task) -> None:
     assert (folder / "other.ndjson").read_text() == "{}\n"
 
 
+def test_a_full_file_with_the_last_possible_number_stops_nothing(task: Task) -> None:
+    folder = Path(task.sheaf.root, "observability")
+    folder.mkdir()
+    (folder / "feature-x-999999999.ndjson").write_text("{}\n" * 11_000)
+
+    for _ in range(2):
+        task.event(discovery())
+
+    assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x.ndjson"] * 2
+
+
 def test_a_link_is_not_followed(task: Task, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "feature-x.ndjson").write_text('{"private": 1}\n')

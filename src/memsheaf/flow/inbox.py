@@ -32,6 +32,8 @@ LOOK_AHEAD = 64  # turns among which those of one conversation are brought toget
 PATIENCE = 10.0  # seconds for the lock; it is held for a few flushes
 OWN_ID = 16  # characters; a shorter id may be a number that other conversations use, too
 
+GIVEN = 10**11  # what has a higher number is read, but we did not give that one, and do not count on from it
+
 _MINE, _CURSOR, _TURN = "inbox", "inbox.json", "inbox-"
 
 
@@ -148,7 +150,7 @@ class Inbox:
                 cursor._replace(
                     open=tuple(number for number in cursor.open if number not in there),
                     done=there,
-                    last=max(cursor.last, *there),
+                    last=max(cursor.last, *(number for number in there if number < GIVEN), 0),
                     learned=cursor.learned + (name not in cursor.conversations),
                     conversations=(*rest, name)[-CONVERSATIONS:],
                 )
@@ -285,7 +287,7 @@ class Inbox:
         if last is None:  # it was lost, or is not there yet
             for number, entry in self._entries():
                 known.note(entry.turn.conversation, entry.keys, number)
-            last = max([self._cursor().last, *self._numbers()])
+            last = max([self._cursor().last, *(number for number in self._numbers() if number < GIVEN)])
         while unnoted := self._entry(last + 1):
             last += 1
             known.note(unnoted.turn.conversation, unnoted.keys, last)

@@ -54,7 +54,7 @@ from memsheaf.index.table import (
     writing,
 )
 from memsheaf.memory import KINDS, Memory, parse
-from memsheaf.store import ABSENT, Commit, Entry, Stamp
+from memsheaf.store import ABSENT, Commit, Entry, Stamp, Version
 from memsheaf.store.checkout import head_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple, sha256
@@ -296,8 +296,8 @@ class Index:
         sql = "SELECT path FROM entry WHERE fold = ? AND version <> ''"
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
-    def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[str]:
-        """The paths of memories that may be near-duplicates of one with these words, likely ones first."""
+    def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
+        """The paths and versions of memories that may be near-duplicates of one with these words, likely ones first."""
         return self._healing(lambda db: alike(db, words, limit))
 
     def catalog(self) -> Page:

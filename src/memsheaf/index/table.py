@@ -337,15 +337,15 @@ def line(kind: str, pinned: bool, day: int, time: int, path: str, text: str) -> 
     return (not pinned, -day, -time, path), section_of(kind), text.encode()
 
 
-def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[str]:
-    """The paths of the texts that may be near-duplicates of one with these words, likely ones first."""
+def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, str]]:
+    """The paths and versions of the texts that may be near-duplicates of one with these words, likely ones first."""
     numbers = duplicates.traces(words)
     sql = (
-        "SELECT path FROM (SELECT entry AS alike, count(*) AS common FROM trace "
+        "SELECT path, version FROM (SELECT entry AS alike, count(*) AS common FROM trace "
         f"WHERE number IN ({', '.join('?' * len(numbers))}) GROUP BY entry HAVING common >= {duplicates.SHARED}) "
         "CROSS JOIN entry ON id = alike WHERE version <> '' ORDER BY common DESC, path LIMIT ?"
     )
-    return [path for (path,) in db.execute(sql, (*numbers, limit))]
+    return db.execute(sql, (*numbers, limit)).fetchall()
 
 
 def tidy(db: sqlite3.Connection, known: Notes) -> None:

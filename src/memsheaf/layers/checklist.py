@@ -319,7 +319,8 @@ def _nearest(item: Item, target: Sheaf) -> Memory | None:
     target.index.look()
     named = [row.path for row in target.index.rows("state = 'ok'") if compared_subject(row.name) == subject]
     best: tuple[float, Memory] | None = None
-    for path in dict.fromkeys([*named, *target.index.alike(told), *target.index.alike(mine)]):
+    rivals = [*target.index.alike(told), *target.index.alike(mine)]
+    for path in dict.fromkeys([*named, *(path for path, _ in rivals)]):
         with suppress(MemsheafError):  # gone, or not to be read
             memory = target.read(path)
             like = max(likeness(told, words(f"{memory.name}\n{memory.body}")), likeness(mine, fact(memory)))

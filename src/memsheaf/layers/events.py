@@ -22,6 +22,7 @@ from memsheaf.values import NamedTuple
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024
 FILE_LIMIT = 32 * 1024  # a file is read and written whole
+GAP = 100  # so many files may be missing between two; what is further off was not written by us
 ROUNDS = 100  # so many others may be faster, one after the other
 
 TYPES = (
@@ -301,8 +302,9 @@ def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
         found = map(name.fullmatch, os.listdir(os.path.join(sheaf.root, FOLDER)))
     except OSError:
         return []
-    numbers = {int(one[1] or 1) for one in found if one}
-    return [(number, _path(sheaf, number)) for number in sorted(numbers)]
+    last = 0
+    numbers = sorted({int(one[1] or 1) for one in found if one})
+    return [(last := number, _path(sheaf, number)) for number in numbers if number - last <= GAP]
 
 
 def _read(sheaf: Sheaf, path: str) -> bytes | None:
