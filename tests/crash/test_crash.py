@@ -50,6 +50,12 @@ def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str,
     assert hit == aimed > 50
 
 
+def test_killed_while_it_appends_or_folds_the_journal_stays_whole() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "30", "append", "fold")
+
+    assert hit == aimed > 10
+
+
 def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
     aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "9", "remember")
 
