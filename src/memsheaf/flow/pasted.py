@@ -203,7 +203,8 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
 def _is_an_order(paragraph: str) -> bool:
     """Whether a paragraph asks for work and speaks of no text: what follows it is not what it is about."""
     is_asked = re.search(r"[?？]\W*$", paragraph)
-    return not is_asked and not _points().search(paragraph) and not _has_noun(paragraph) and not _introduces(paragraph)
+    speaks = _points().search(paragraph) or _has_noun(paragraph) or _introduces(paragraph)
+    return not is_asked and not speaks
 
 
 def _has_noun(sentence: str) -> bool:
@@ -218,13 +219,15 @@ def _speaks_of_text(sentence: str) -> bool:
 def _pointed(own: str) -> tuple[int, int]:
     """Where words may begin that a sentence before speaks of, and where a sentence does that tells whose they are."""
     told = len(own)
-    for end in re.finditer(r"[.!?。！？:](?=\s+\S)", own):
+    for end in re.finditer(r"[.!?。！？:](?=\s+\S)|(?<=\s)[-–—](?=\s+\S)", own):
         least = max(0, end.start() - LONG)
         start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
         sentence = own[start : end.start()].strip()
-        if end[0] == ":":
-            is_label = len(sentence.split()) <= LABEL or _dictates().fullmatch(sentence)
-            told = told if is_label else min(told, start)
+        if end[0] in ":-–—":  # a line that begins with a dash is one of a list
+            speaks = _introduces(sentence) or _announces().search(sentence) or _points().search(sentence)
+            is_mine = compiled(_FIRST).match(sentence) or not speaks
+            is_own = _dictates().fullmatch(sentence) if end[0] == ":" else is_mine
+            told = told if is_own else min(told, start)
             continue
         is_asked = end[0] in "?？"
         points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
@@ -310,6 +313,11 @@ def _introduces(sentence: str) -> bool:
 def _ends() -> re.Pattern[str]:
     """Where an introduction may end: at a colon, or at a stop behind words that announce what follows."""
     return compiled(rf"[:：](?=\s|$)|：|{any_of('announces')}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))")
+
+
+@cache
+def _announces() -> re.Pattern[str]:
+    return compiled(any_of("announces"))
 
 
 @cache
