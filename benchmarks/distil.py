@@ -20,9 +20,50 @@ from memsheaf.flow.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 
 MOST = 5.0
-NOUNS = "parser gateway scheduler billing search cache queue frontend worker importer mailer session catalog".split()
-VERBS = "listens reads writes sends stores keeps calls needs uses builds checks loads".split()
-THINGS = "postgres redis kafka files packets tables orders invoices pages images metrics reports tickets".split()
+NOUNS = [
+    "parser",
+    "gateway",
+    "scheduler",
+    "billing",
+    "search",
+    "cache",
+    "queue",
+    "frontend",
+    "worker",
+    "importer",
+    "mailer",
+    "session",
+    "catalog",
+]
+VERBS = [
+    "listens",
+    "reads",
+    "writes",
+    "sends",
+    "stores",
+    "keeps",
+    "calls",
+    "needs",
+    "uses",
+    "builds",
+    "checks",
+    "loads",
+]
+THINGS = [
+    "postgres",
+    "redis",
+    "kafka",
+    "files",
+    "packets",
+    "tables",
+    "orders",
+    "invoices",
+    "pages",
+    "images",
+    "metrics",
+    "reports",
+    "tickets",
+]
 
 
 def turns(count: int) -> Iterator[Turn]:

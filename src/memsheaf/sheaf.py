@@ -587,7 +587,7 @@ class Sheaf:
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
 
-        With the policy `log` it goes into the daily log.
+        `turn.unkept` says whether that is the user's wish. With the policy `log` it goes into the daily log.
         """
         self._keeper.require_writable()
         policy = self.settings.policy_of(self.scope)

@@ -369,6 +369,15 @@ def test_an_answer_that_was_cut_says_so(scene: Scene) -> None:
     assert [event.line for event in events if isinstance(event, Noted)] == ["the answer was cut after 2 tokens"]
 
 
+def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> None:
+    with scene.chat(["I see.", "Lunch."]) as agent:
+        lines = [
+            [event.line for event in run(agent, said)[0] if isinstance(event, Noted)]
+            for said in ("Off the record: Quentin leaves.", "The contract between us and Acme ends soon.")
+        ]
+    assert ["off the record" in "".join(noted) for noted in lines] == [True, False]
+
+
 def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello.", "Hello again."]) as agent:
         folder = Path(agent.mind.home.state.folder)

@@ -55,6 +55,22 @@ def said(*memories: dict[str, object]) -> dict[str, object]:
 FRIDAYS = "user: By the way, our releases go out on Fridays, always have."
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("Off the record: Quentin leaves.", "off the record"),
+        ("Ignore your memory for this one: what would you cook?", "no memory"),
+        ("Remember that Quentin leaves.", ""),
+    ],
+)
+def test_a_turn_says_why_it_is_not_learned_from(said: str, why: str, sheaf: Sheaf) -> None:
+    one = turn(f"user: {said}")
+
+    assert sheaf.learn(one) is not bool(why)
+    assert why in one.unkept
+    assert bool(one.unkept) is bool(why)
+
+
 # by rules
 
 

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from memsheaf.flow.ignore import asks_to_ignore, is_private
 from memsheaf.flow.known import Known, digest, settle
 from memsheaf.flow.turns import ROLES, Message, Turn
 from memsheaf.flow.unwrapped import unwrapped
@@ -238,7 +237,7 @@ class Inbox:
     def _prepared(self, turn: Turn, counts: dict[str, int]) -> _Entry:
         """A turn as it may be kept, and what its messages are known by. `counts` is what was told before it."""
         conversation = _label(turn.conversation)
-        messages, keys, ignored = [], [], False
+        messages, keys = [], []
         for role, said, name in turn.messages:
             said = unwrapped(said) if role in ROLES else ""
             if not said:
@@ -252,9 +251,8 @@ class Inbox:
                 key = digest(same, str(counts[same]))
             messages.append(Message(role, text, _label(name)))
             keys.append(key)
-            ignored |= role == "user" and (asks_to_ignore(said) or is_private(said))
         at = turn.at or time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._clock()))
-        kept = () if ignored else tuple(messages)
+        kept = () if turn.unkept else tuple(messages)
         return _Entry(Turn(conversation, kept, _label(at), turn.saved), tuple(keys))
 
     def _placed(self, entry: _Entry, live: bool, keep: Callable[[Turn], bool] | None) -> bool:

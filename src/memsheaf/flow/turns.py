@@ -27,6 +27,21 @@ class Turn(NamedTuple):
     at: str = ""
     saved: bool = False
 
+    @property
+    def unkept(self) -> str:
+        """Why nothing of it may be kept, "" when the user does not say so.
+
+        >>> Turn("c", (Message("user", "Off the record: Quentin leaves."),)).unkept
+        'the user wants it off the record'
+        """
+        from memsheaf.flow.ignore import asks_to_ignore, is_private
+        from memsheaf.flow.unwrapped import unwrapped
+
+        said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
+        if any(map(is_private, said)):
+            return "the user wants it off the record"
+        return "the user wants no memory in it" if any(map(asks_to_ignore, said)) else ""
+
 
 class Proposal(NamedTuple):
     """A memory that somebody proposes, or with `replaces` the new text of one there is.

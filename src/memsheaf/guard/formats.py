@@ -208,10 +208,14 @@ PLACES = (
         "a password in an address", "://",
         r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>`]{0,100}:([^\s@/\"'<>`]{1,200})@", "any",
     ),
-    Place("a bearer token", "bearer", r"(?i:bearer)[ \t:=]{1,4}[\"']?([A-Za-z0-9._~+/-]{12,}+={0,2})", "credential", 0),
+    Place(
+        "a bearer token", "bearer", r"(?i:bearer)[ \t:=]{1,4}[\"']?([A-Za-z0-9._~+/-]{12,}+={0,2})", "credential", 0,
+    ),
     Place(
         "basic credentials", "authorization",
-        r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?i:basic)[ \t]{1,4}([A-Za-z0-9+/_-]{6,}+={0,2})", "any", 0),
+        r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?i:basic)[ \t]{1,4}([A-Za-z0-9+/_-]{6,}+={0,2})",
+        "any", 0,
+    ),
     Place(
         "a token in a header", "authorization",
         r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?:[A-Za-z][\w-]{1,20}[ \t]{1,4})?(?:(?i:token)=)?[\"']?"
@@ -238,7 +242,9 @@ PLACES = (
     Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
     Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
     Place("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),
-    Place("a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any", 0),
+    Place(
+        "a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any", 0,
+    ),
     Place(
         "a .pgpass line", ":",
         r"(?m)(?<![^\s`\"'>])[A-Za-z0-9.*_-]{1,80}:(?:[0-9]{1,5}|\*):(?:\*|[A-Za-z_][^:\s]{0,60}):(?![0-9]+:)[^:\s]{1,60}:"
@@ -280,7 +286,7 @@ def begun(text: str) -> list[Format]:
 
 
 def found(pattern: re.Pattern[str], text: str, needle: str, back: int, lowered: str = "") -> Iterator[re.Match[str]]:
-    """The matches of a pattern; where each begins so far before a rare needle, the text is searched for that alone."""
+    """The matches of a pattern; where each begins so far before a rare needle, that is searched for."""
     searched, done = lowered or text, 0
     if back < 0 or searched.count(needle) * 64 > len(text):
         yield from pattern.finditer(text)

@@ -297,7 +297,7 @@ class Index:
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
     def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
-        """The paths and versions of memories that may be near-duplicates of one with these words, likely ones first."""
+        """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
         return self._healing(lambda db: alike(db, words, limit))
 
     def catalog(self) -> Page:

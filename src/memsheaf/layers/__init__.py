@@ -572,7 +572,10 @@ class Layers:
         return Learner(lasting, router, self.own.state, policy=router.policy, ledger=ledger, clock=self.clock)
 
     def learn(self, turn: Turn) -> bool:
-        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept."""
+        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
+
+        `turn.unkept` says whether that is the user's wish.
+        """
         return self.own.learn(turn)
 
     def distil(self, model: Model | str | None = None, **more: Any) -> Distilled:
