@@ -591,9 +591,7 @@ def chunks(data: bytes) -> list[tuple[int, list[bytes]]]:
     return found
 
 
-def rewritten(
-    data: bytes, change: Callable[[Commit], Commit | None], needles: Collection[bytes] = (b"",)
-) -> bytes:
+def rewritten(data: bytes, change: Callable[[Commit], Commit | None], needles: Collection[bytes] = (b"",)) -> bytes:
     """The lines of a file with every commit whose line holds a needle passed through `change`; None drops it.
 
     What the other lines build on must stay.
