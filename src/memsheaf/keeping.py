@@ -241,7 +241,7 @@ class Keeper:
     def doubts(self, memory: Memory) -> bool:
         """Whether what it says stands here shared or unconfirmed, or was so when it was removed."""
         wanted = fact(memory)
-        for path in self.index.alike(wanted):
+        for path, _ in self.index.alike(wanted):
             with suppress(MemsheafError):
                 other = self.read(path)
                 if path != memory.path and other.trust != "confirmed" and alike(wanted, fact(other)) >= LIKE:
