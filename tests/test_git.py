@@ -226,7 +226,7 @@ def test_pull_rebase_stash_checkout_and_worktrees_while_processes_save(
         assert {f"{who} {number}" for who in ("Ann", "Bob") for number in range(count)} <= names
         assert {f"Theirs {number}" for number in range(5)} <= names
         assert all(f"]({row.path})" in sheaf.catalog().text for row in sheaf.list())
-        assert (mine / ".memory" / "MEMORY.md").read_text() == sheaf.catalog().text
+        assert (mine / ".memory" / "MEMORY.md").read_text() == sheaf.index.catalog().text
     assert not [line for line in status(mine) if "MEMORY" in line or ".history" in line]
 
 

@@ -365,8 +365,10 @@ def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.enviro
 
 
 def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Those of them that are nobody else's business: journals, sessions, daily logs."""
-    return [path for path in tracked(checkout, root, environment) or () if _is_private(path.split("/")[:-1])]
+    """Those of them that are nobody else's business, as they are called in the checkout: journals, sessions, logs."""
+    below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."
+    found = tracked(checkout, root, environment) or ()
+    return [os.path.normpath(f"{below}/{path}") for path in found if _is_private(path.split("/")[:-1])]
 
 
 def _is_private(folders: Sequence[str]) -> bool:

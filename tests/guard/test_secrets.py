@@ -16,7 +16,11 @@ from memsheaf.guard.opaque import is_password, is_placeholder, is_striking, is_t
 from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
 
 ROOT = Path(__file__).parent.parent.parent
-CASES: list[dict[str, Any]] = json.loads((ROOT / "tests/corpora/secrets.json").read_text(encoding="utf-8"))["cases"]
+CASES: list[dict[str, Any]] = [
+    case
+    for name in ("secrets", "secrets_unseen")
+    for case in json.loads((ROOT / f"tests/corpora/{name}.json").read_text(encoding="utf-8"))["cases"]
+]
 FAKE = "FAKEfake" + "0123456789"  # cut, so that nobody's scanner takes our tests for a leak
 
 

@@ -87,7 +87,9 @@ def local(form: str, seconds: float = NOON) -> str:
 
 def bytes_below(folder: Path) -> dict[str, bytes]:
     return {
-        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "cache" not in path.parts and path.name != ".gitignore"
     }
 
 

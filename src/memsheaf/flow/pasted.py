@@ -55,6 +55,7 @@ _MINE = r"\b(?:i|we) (?:already |just )?(?:said|wrote|told|replied|answered)\b"
 _FIRST = r"(?:i|we|my|our|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
 _SHOUTED = r"\s*(?!FYI|PSA|NOTE|TODO|IMPORTANT|REMINDER|RULE|REMEMBER)[A-Z]{3}[A-Z ]+:"
 _HEADING = r"#+ |[^\n]{1,60}\n?={3,}"
+_NAME = r"(?-i:[A-Z][a-z]+(?: [A-Z][a-z]+)?)"
 _DASHED = r"\s*-+\s*[A-Z]\w+(?: [A-Z]\w+){0,2}\s*$"
 _FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：]\s+\S"
 _ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
@@ -224,10 +225,10 @@ def _pointed(own: str) -> tuple[int, int]:
         start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
         sentence = own[start : end.start()].strip()
         if end[0] in ":-–—":  # a line that begins with a dash is one of a list
-            speaks = _introduces(sentence) or _announces().search(sentence) or _points().search(sentence)
-            is_mine = compiled(_FIRST).match(sentence) or not speaks
-            is_own = _dictates().fullmatch(sentence) if end[0] == ":" else is_mine
-            told = told if is_own else min(told, start)
+            is_said = _introduces(sentence) or _announces().search(sentence)
+            points = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(sentence)
+            is_mine = _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
+            told = min(told, start) if (is_said or points) and not is_mine else told
             continue
         is_asked = end[0] in "?？"
         points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)

@@ -302,7 +302,7 @@ def _formatted(view: _View) -> Iterator[_Found]:
         yield from _encoded(view)
 
 
-_ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=.-])"
+_ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
 
 
 def _stands_for(value: str, needle: str) -> bool:
@@ -353,8 +353,8 @@ def _is_private(data: str) -> bool:
 
 
 _RUN_OF_WORDS = (
-    r"(?<![A-Za-z])(?:(?:[0-9]{1,2}[.):]?[ \t]{1,2})?[a-z]{3,8}[ \t\n,;|-]{1,4}){11,}+(?:[0-9]{1,2}[.):]?[ \t]{1,2})?"
-    r"(?:[a-z]{3,8}(?![A-Za-z]))?"
+    r"(?<![A-Za-z])(?:(?:[0-9]{1,2}[.):]?[ \t]{1,2})?[a-z]{3,8}(?:[ \t\n,;|]{1,4}|-| - )){11,}+"
+    r"(?:[0-9]{1,2}[.):]?[ \t]{1,2})?(?:[a-z]{3,8}(?![A-Za-z]))?"
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
 _OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
@@ -392,8 +392,11 @@ def _marked(view: _View) -> Iterator[_Found]:
         yield from _in_manifests(view)
     if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
-    for match in _compiled(GROUPED).finditer(text) if any(word in lowered for word in _OF_CODES.split("|")) else ():
-        if _compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start()) and fits(match[0], "seed"):
+    for match in _compiled(GROUPED).finditer(text):
+        # so many groups with figures among them are one wherever they stand
+        is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
+        is_said = is_sure or _compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
+        if is_said and fits(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span(), "likely")
 
 
