@@ -21,7 +21,7 @@ from memsheaf.errors import Changed
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.placing import READ_LIMIT
 
-ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user"]
+ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
 THEIRS = "# What I know\n\n- [Role](user_role.md) — senior\n- Never deploy on Friday: the pager is Bob's.\n"
 ROLE = "---\nname: Role\ndescription: who the user is\ntype: user\n---\nA senior developer.\n"
 
