@@ -226,9 +226,9 @@ def _pointed(own: str) -> tuple[int, int]:
         sentence = own[start : end.start()].strip()
         if end[0] in ":-–—":  # a line that begins with a dash is one of a list
             is_said = _introduces(sentence) or _announces().search(sentence)
-            points = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(sentence)
+            names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(sentence)
             is_mine = _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
-            told = min(told, start) if (is_said or points) and not is_mine else told
+            told = min(told, start) if (is_said or names) and not is_mine else told
             continue
         is_asked = end[0] in "?？"
         points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
