@@ -483,7 +483,7 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
     with scene.memory("user") as sheaf:
         sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
     with scene.chat(
-        [calling("memory_delete", '{"filename": "user_prefers-tabs.md"}'), "Gone."], answer="once"
+        [calling("memory_delete", '{"filename": "user:user_prefers-tabs.md"}'), "Gone."], answer="once"
     ) as agent:
         run(agent, "Forget about the tabs, please")
         assert agent.mind.undo() == "Taken back: user:user_prefers-tabs.md is there again."

@@ -66,7 +66,7 @@ def test_hostile_names_are_refused_by_the_real_program_too(
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_good_name_works_in_every_command(run: Run, environment: dict[str, str], name: str) -> None:
     environment["EDITOR"] = f"'{sys.executable}' -c ''"
-    assert run(*line("add", name))[0] == 0
+    assert run(*line("add", name), "--scope", "project")[0] == 0
     version = json.loads(run("log", name, "--json")[1])["commits"][0]["changes"][0]["after"]
     assert run("update", name, "--old", "Text", "--new", "Words")[0] == 0
     for command in ("insert", "edit", "show", "log", "diff", "blame", "forget"):

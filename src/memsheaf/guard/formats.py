@@ -242,9 +242,7 @@ PLACES = (
     Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
     Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
     Place("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),
-    Place(
-        "a password", "wifi:", r"(?i)WIFI:(?:[A-OQ-Z]:(?:\\.|[^;\\\n])*+;)*+P:((?:\\.|[^;\\\n]){4,63}+);", "any", 0,
-    ),
+    Place("a password", ";p:", r"(?i);P:((?:\\.|[^;\\\n]){4,63}+)", "any", 0),  # of WIFI:T:WPA;S:name;P:…;
     Place(
         "a .pgpass line", ":",
         r"(?m)(?<![^\s`\"'>])[A-Za-z0-9.*_-]{1,80}:(?:[0-9]{1,5}|\*):(?:\*|[A-Za-z_][^:\s]{0,60}):(?![0-9]+:)[^:\s]{1,60}:"
