@@ -129,3 +129,12 @@ def test_what_is_hidden_in_a_text_is_not_confirmed(role: str, hidden: str, sheaf
     sheaf.distil()
 
     assert confirmed(sheaf) == ""
+
+
+@pytest.mark.parametrize("unit", ["记", "a", "- ", "— Aa ", '"a": ', "--\n", "a, ", "<a>", "\u202e", "a: b\n"])
+def test_a_message_of_any_length_is_read_in_bounded_work_and_not_confirmed(unit: str, sheaf: Sheaf) -> None:
+    sheaf.learn(Turn("c", (Message("user", f"{unit * 50_000}\n\nRemember that {PAGE}."),)))
+
+    sheaf.distil()
+
+    assert confirmed(sheaf) == ""

@@ -28,6 +28,9 @@ OTHERS = "\ufffb"
 LONG = 400
 """How many characters of a message may be a person's who types; what is longer may be pasted."""
 
+MOST = 8_192
+"""How many characters of a message are looked at; of a longer one, its beginning and its end."""
+
 NAME = 3
 """How many words in quotation marks are a name; more are what somebody said."""
 
@@ -60,17 +63,18 @@ _DASHED = r"\s*-+\s*[A-Z]\w+(?: [A-Z]\w+){0,2}\s*$"
 _FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：]\s+\S"
 _ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
 _BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
-_ALONE = r"\s*(?:[^\W\d_]+\.?\s?){1,3}[,，]\s*$"
+_ALONE = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
 _NAMED = (
     r"\s*(?:hi|hey|hello|hallo|bonjour|salut|hola)\s+"
     r"(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
     r"\w+(?: \w+)?\s*[,!.\n-]"
 )
 _SIGNED = (
-    r"(?:^|\n)\s*(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
-    r"|(?:^|\n)\s*(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]+\s?){1,3})[,，]\s*\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
-    r"|(?:^|\n|[.!?]\s)\s*{closes}[,，]?\s+(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
-    r"|(?:^|\n)\s*{closes}\s*\n\s*(?-i:[A-Z])[^\n.!?]{1,40}$"
+    r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
+    r"|(?:^|\n)[ \t]*+(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]++\s?){1,3})[,，]\s*"
+    r"\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
+    r"|(?:^|\n|[.!?]\s)[ \t]*+{closes}[,，]?\s+(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
+    r"|(?:^|\n)[ \t]*+{closes}\s*\n\s*(?-i:[A-Z])[^\n.!?]{1,40}$"
 )
 
 
@@ -124,6 +128,9 @@ def heard(text: str) -> Heard:
     'Reply to this mail:\\n.........'
     """
     text = unicodedata.normalize("NFC", text).replace("’", "'").replace("\r\n", "\n")
+    is_cut = len(text) > MOST
+    if is_cut:
+        text = f"{text[: MOST // 2]}\n\n{text[-MOST // 2 :]}"
     is_hiding = len(visible(text)) != len(text)
     if is_hiding:
         parts = re.split(f"([{_HIDDEN}]+)", text)
@@ -133,7 +140,7 @@ def heard(text: str) -> Heard:
     lines = [one for one in _lines(blotted) if one.text.strip(f" \t\r{SHOWN}")]
     cut, dictated = _cut(lines, len(blotted))
     own = blotted[:cut]
-    is_odd = is_hiding or _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
+    is_odd = is_cut or is_hiding or _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
     pieces = _pieces(own, dictated, PASTED if is_odd else "")
     last = blotted.rfind("\n\n", cut)
     last = last if last > cut else len(blotted)
@@ -203,6 +210,8 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
 
 def _is_an_order(paragraph: str) -> bool:
     """Whether a paragraph asks for work and speaks of no text: what follows it is not what it is about."""
+    if len(paragraph) > LONG:
+        return False
     is_asked = re.search(r"[?？]\W*$", paragraph)
     speaks = _points().search(paragraph) or _has_noun(paragraph) or _introduces(paragraph)
     return not is_asked and not speaks
@@ -219,16 +228,19 @@ def _speaks_of_text(sentence: str) -> bool:
 
 def _pointed(own: str) -> tuple[int, int]:
     """Where words may begin that a sentence before speaks of, and where a sentence does that tells whose they are."""
-    told = len(own)
+    told, done = len(own), 0
     for end in re.finditer(r"[.!?。！？:](?=\s+\S)|(?<=\s)[-–—](?=\s+\S)", own):
         least = max(0, end.start() - LONG)
         start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
+        clause, done = own[max(start, done) : end.start()].strip(), end.end()
         sentence = own[start : end.start()].strip()
         if end[0] in ":-–—":  # a line that begins with a dash is one of a list
-            is_said = _introduces(sentence) or _announces().search(sentence)
-            names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(sentence)
-            is_mine = _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
-            told = min(told, start) if (is_said or names) and not is_mine else told
+            is_said = _introduces(clause) or _announces().search(clause)
+            names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(clause)
+            if (is_said or names) and not (
+                _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
+            ):
+                told = min(told, start)
             continue
         is_asked = end[0] in "?？"
         points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
@@ -306,8 +318,8 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _introduces(sentence: str) -> bool:
-    """Whether a sentence speaks of a text, or of what somebody else said."""
-    return bool(compiled(any_of("as text")).search(compiled(_MINE).sub("", sentence)))
+    """Whether the end of a sentence speaks of a text, or of what somebody else said."""
+    return bool(compiled(any_of("as text")).search(compiled(_MINE).sub("", sentence[-LONG:])))
 
 
 @cache
