@@ -407,7 +407,7 @@ STEPS: dict[str, Step] = {
 }  # fmt: skip
 
 
-@hypothesis_settings(max_examples=15, deadline=None)
+@hypothesis_settings(max_examples=15)
 @given(base=st.sampled_from([(0, 0), (8, 3), (215, 20), (130, 160)]), seed=st.integers(0, 2**32))
 def test_built_step_by_step_the_catalog_is_what_a_fresh_index_would_say(base: tuple[int, int], seed: int) -> None:
     chance = random.Random(seed)

@@ -447,7 +447,7 @@ LIKELY = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(calls=CALLS, likely=st.lists(st.tuples(st.sampled_from(EIGHT), LIKELY), max_size=6))
 def test_no_arguments_whatever_make_a_tool_raise(
     calls: list[tuple[str, dict[str, object]]], likely: list[tuple[str, dict[str, object]]]

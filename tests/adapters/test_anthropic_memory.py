@@ -181,7 +181,7 @@ def test_each_file_has_one_name_and_each_name_one_file(name: str) -> None:
     assert stored(name).endswith(".md")
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=25)
 @given(st.lists(NAMES, min_size=2, max_size=8, unique=True))
 def test_two_names_never_make_one_file_and_what_was_made_is_what_is_listed(wanted: Sequence[str]) -> None:
     made = {}
@@ -741,7 +741,7 @@ COMMAND = st.sampled_from(["view", "create", "str_replace", "insert", "delete", 
 PATHS = st.text(max_size=12).map("/memories/{}".format) | JUNK
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(st.lists(JUNK | st.fixed_dictionaries(
     {"command": COMMAND},
     optional={

@@ -247,7 +247,7 @@ def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, .
     assert len({fold(path) for path in paths}) == len(paths)
 
 
-@hypothesis_settings(max_examples=15, deadline=None)
+@hypothesis_settings(max_examples=15)
 @given(st.dictionaries(PLACES.filter(lambda where: where[0]), VALUES, min_size=1, max_size=6))
 def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, items: dict[Any, Any]) -> None:
     with Sheaf.open("user", settings=chosen(tmp_path_factory.mktemp("any"))) as sheaf:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsheaf.agent.offline import Offline
@@ -766,7 +765,6 @@ SAID = st.builds(
 
 
 @given(st.lists(SAID, max_size=8))
-@hypothesis_settings(deadline=None)
 def test_any_conversation_has_a_next_step_and_always_the_same(conversation: list[Said]) -> None:
     tools = ("memory_view", "memory_list", "memory_read", "memory_search", "memory_write", "memory_delete", "write")
     offer = [{"name": tool, "input_schema": None} for tool in tools]

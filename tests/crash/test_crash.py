@@ -135,7 +135,7 @@ DAMAGES: dict[str, Callable[[bytes | None, bytes], bytes | None]] = {
     writes=st.lists(st.tuples(st.integers(0, 3), st.sampled_from((*TEXTS, None))), min_size=1, max_size=9),
     torn=st.sampled_from([b"", b'{"commit": "0123', b"\0" * 300, b'{"done": "5f']),
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_files_that_were_never_flushed_are_put_back_from_the_journal(
     tmp_path_factory: pytest.TempPathFactory,
     damages: list[str],
