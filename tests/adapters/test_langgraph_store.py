@@ -815,14 +815,6 @@ def test_a_graph_saves_in_one_process_and_finds_in_another(tmp_path: Path) -> No
     assert run("") == "['Drinks green tea.']\n"
 
 
-def test_the_example_runs() -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "langgraph_store.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8")
-
-    assert ran.returncode == 0, ran.stderr
-    assert "Which tea do I drink? -> I drink green tea in the morning." in ran.stdout
-
-
 def test_without_the_package_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['langgraph'] = None; import memsheaf.adapters.langgraph"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
