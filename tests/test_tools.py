@@ -30,11 +30,6 @@ NOON = 1_773_489_600.0  # 2026-03-14
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, clock=lambda: NOON) as sheaf:
         yield sheaf

@@ -24,11 +24,6 @@ Open = Callable[..., Sheaf]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
 def days() -> list[float]:
     """How many days have passed; the clock of every sheaf."""
     return [0.0]

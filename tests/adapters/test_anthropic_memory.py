@@ -926,18 +926,6 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
         assert "Use 8 wide tabs." in Tools(sheaf).call("memory_read", {"filename": "user_tabs.md"})
 
 
-def test_the_example_runs_without_a_key() -> None:
-    example = HERE.parent.parent / "examples" / "anthropic_memory.py"
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ANTHROPIC_")}
-    done = subprocess.run(
-        [sys.executable, str(example)],
-        env={**kept, "NO_PROXY": "127.0.0.1"}, capture_output=True, text=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "     6\tTabs, 4 wide, in every language." in done.stdout
-    assert "release/todo.txt.md  [free]  1. Write the changelog" in done.stdout
-
-
 def test_calls_at_once_in_one_event_loop_lose_nothing(settings: Settings) -> None:
     async def work(tool: AsyncMemoryTool) -> None:
         await tool.call({"command": "create", "path": "/memories/a.txt", "file_text": "start\n"})

@@ -100,13 +100,6 @@ class Chat:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, clock=lambda: NOON) as sheaf:
         yield sheaf
