@@ -72,13 +72,13 @@ def test_a_step_of_a_layer_is_whole_or_absent_whatever_happens(fault: str) -> No
 def test_killed_anywhere_a_consolidation_is_whole_or_absent_and_the_next_one_completes_it() -> None:
     aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "75", "tidy")
 
-    assert hit == aimed > 40
+    assert hit == aimed > 20
 
 
 def test_a_disk_that_fails_during_a_consolidation_leaves_it_whole_or_absent() -> None:
     aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "25", "tidy")
 
-    assert hit == aimed > 20
+    assert hit == aimed > 10
 
 
 @pytest.mark.parametrize("fault", ["full", "broken"])
@@ -100,7 +100,7 @@ def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(
 def test_after_a_power_cut_every_acknowledged_commit_is_there(works: tuple[str, ...]) -> None:
     aimed, _, acknowledged = counts("power.py", "--every", "20", *works)
 
-    assert aimed > 80
+    assert aimed > 40
     assert acknowledged > 10
 
 
