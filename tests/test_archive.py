@@ -32,11 +32,6 @@ PLAIN = b"---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings) as sheaf:
         sheaf.remember("Kept", "D", "user", "stays as it is")

@@ -17,13 +17,6 @@ ASKED = "Ignore memory for this one: how do we deploy the web shop?"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings) as sheaf:
         sheaf.remember("Deploy", "How we deploy the web shop", "project", "Deploy the web shop with `make ship`.")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,6 @@ DESCRIPTION = "Quixotic description of a trip"
 BODY = 'The door code is "4711-äöü" and\tnobody knows.\nSecond telling line: ünïcödé 日本語 👩‍💻'
 FIRST = "An earlier telling text that was replaced"
 PATH = "user_zanzibar-holiday.md"
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        yield sheaf
 
 
 def live(sheaf: Sheaf) -> None:

@@ -11,20 +11,27 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
+DEMO = (
+    "remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone, with your line in it:",
+    "outside", "system prompt", "We chose PostgreSQL", "(nothing: no memory",
+)  # fmt: skip
 SAYS = {
-    "agent_framework_memory": "Session 2\n> When do releases go out?\n  the model reads: '<memories-",
-    "anthropic_memory": "    release/todo.txt.md  [free]  1. Write the changelog\n",
-    "anthropic_tools": "  recalled: project_release-day.md\n",
-    "demo": "Undone, with your line in it:",
-    "google_adk_memory": "memory: Our releases go out on Fridays.",
-    "harness_notebook": "line 3 of its text holds a password; nothing was stored.",
-    "langchain_tools": "model calls memory_search: user_prefers-tabs.md",
-    "langgraph_store": "Which tea do I drink? -> I drink green tea in the morning.\n",
-    "mcp_over_http": "other finds:  project_release-day.md",
-    "openai_tools": "  recalled: project_release-day.md\n",
-    "pydantic_ai_agent": "agent: I was told: Our staging database is called heron. Releases go out on Fridays.\n",
+    "agent_framework_memory": ("Session 2\n> When do releases go out?\n  the model reads: '<memories-",),
+    "anthropic_memory": (
+        "     6\tTabs, 4 wide, in every language.",
+        "    release/todo.txt.md  [free]  1. Write the changelog\n",
+    ),
+    "anthropic_tools": ("  recalled: project_release-day.md\n",),
+    "demo": DEMO,
+    "google_adk_memory": ("memory: Our releases go out on Fridays.",),
+    "harness_notebook": ("line 3 of its text holds a password; nothing was stored.",),
+    "langchain_tools": ("model calls memory_search: user_prefers-tabs.md", "model: With tabs."),
+    "langgraph_store": ("Which tea do I drink? -> I drink green tea in the morning.\n",),
+    "mcp_over_http": ("other finds:  project_release-day.md",),
+    "openai_tools": ("  recalled: project_release-day.md\n",),
+    "pydantic_ai_agent": ("agent: I was told: Our staging database is called heron. Releases go out on Fridays.\n",),
 }
-"""An example, and a piece of what it prints at the end."""
+"""An example, and pieces of what it prints."""
 
 
 def test_no_example_is_left_out() -> None:
@@ -44,12 +51,13 @@ def test_an_example_runs_without_a_key_and_leaves_nothing_behind(name: str, tmp_
     kept |= {"TMPDIR": str(scratch), "NO_PROXY": "127.0.0.1", "PYTHONUTF8": "1"}
 
     ran = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
         cwd=here, env=kept, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120,
     )  # fmt: skip
 
     assert ran.returncode == 0, ran.stderr
-    assert SAYS[name] in ran.stdout
+    for said in SAYS[name]:
+        assert said in ran.stdout
     assert ran.stderr == ""
     assert not own.exists(), "it wrote into the memory of whoever runs it"
     assert not list(here.iterdir())

@@ -24,12 +24,6 @@ CLOCK = 1_794_744_000.0  # 2026-11-15
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
         yield sheaf

@@ -24,17 +24,6 @@ PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        yield sheaf
-
-
-@pytest.fixture
 def later(settings: Settings) -> Iterator[Sheaf]:
     """A sheaf whose clock stands still a little in the future: no sweep falls due, no file is too new to trust."""
     now = time.time() + 60

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.flow.phrases import LONGEST, captured, corrects
@@ -275,7 +275,6 @@ def test_a_correction_is_known_by_its_words(text: str, expected: bool) -> None:
     assert corrects(text) is expected
 
 
-@settings(deadline=None)  # the first one reads the phrases
 @given(st.text(), st.sampled_from(["", *ASKING]), st.text())
 def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, after: str) -> None:
     for proposal in said(before + asking + after):

@@ -29,13 +29,6 @@ Deploy from the main branch.
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, by="agent") as sheaf:
         yield sheaf

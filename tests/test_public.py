@@ -99,15 +99,6 @@ def test_the_readme_example_runs_and_is_ten_lines_at_most(tmp_path: Path) -> Non
     assert list(tmp_path.rglob("*.md")), "the example remembered nothing"
 
 
-def test_the_demo_shows_every_step() -> None:
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "demo.py")], capture_output=True, text=True, timeout=60, check=True
-    )
-    steps = ["remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone", "outside"]
-    for word in [*steps, "system prompt", "We chose PostgreSQL", "(nothing: no memory"]:
-        assert word in result.stdout, word
-
-
 def test_nothing_in_the_tree_names_a_machine_or_how_it_was_made() -> None:
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pattern = re.compile(

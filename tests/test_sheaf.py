@@ -60,11 +60,6 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings, clock: Clock) -> Iterator[Sheaf]:
     with Sheaf.open("agent/tester", settings=settings, clock=clock) as sheaf:
         yield sheaf

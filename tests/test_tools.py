@@ -30,11 +30,6 @@ NOON = 1_773_489_600.0  # 2026-03-14
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, clock=lambda: NOON) as sheaf:
         yield sheaf
@@ -447,7 +442,7 @@ LIKELY = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(calls=CALLS, likely=st.lists(st.tuples(st.sampled_from(EIGHT), LIKELY), max_size=6))
 def test_no_arguments_whatever_make_a_tool_raise(
     calls: list[tuple[str, dict[str, object]]], likely: list[tuple[str, dict[str, object]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,13 +20,9 @@ from memsheaf.store.confined import Folder
 from memsheaf.tools import Tools
 
 DAY = 86_400.0
+MANY = 230
 START = time.time() - 240 * DAY  # files cannot be of a day that has not come
 Open = Callable[..., Sheaf]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
 
 
 @pytest.fixture
@@ -44,13 +41,24 @@ def opened(settings: Settings, days: list[float]) -> Open:
     return open_sheaf
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A home with more memories than the catalog shows, one a day."""
+    folder, passed = tmp_path_factory.mktemp("filled"), 0
+    settings = Settings(str(folder / "home"), str(folder / "cache"), state=str(folder / "state"), embedder="none")
+    with Sheaf.open("user", settings=settings, clock=lambda: START + passed * DAY) as sheaf:
+        for number in range(MANY):
+            passed += 1
+            sheaf.remember(f"Fact {number:03}", "d", "user", "text")
+    return settings.home
+
+
 @pytest.fixture
-def full(opened: Open, days: list[float]) -> Sheaf:
-    """More memories than the catalog shows, one a day, so that the first ones have fallen out."""
+def full(filled: str, settings: Settings, opened: Open, days: list[float]) -> Sheaf:
+    """A copy of that home, of which the first memories have fallen out of the catalog."""
+    shutil.copytree(filled, settings.home)
+    days[0] = MANY
     sheaf = opened()
-    for number in range(230):
-        days[0] += 1
-        sheaf.remember(f"Fact {number:03}", "d", "user", "text")
     assert "user_fact-005.md" not in sheaf.catalog().text
     return sheaf
 

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
-TRIES = 100  # so many others may be faster, one after the other
+TRIES = 100  # retries when other writers win the race
 
 
 class Keeper:
-    """What changes the memories of one scope. `by` is who does, unless a change says otherwise.
+    """Writes the memories of one scope. `by` is who does, unless a change says otherwise.
 
     `ledger` is there for a root inside a repository: what is not in it came from somebody else. `own_context` says
     whether an agent may write CONTEXT.md here.
@@ -185,7 +185,7 @@ class Keeper:
         )
 
     def again(self, work: Callable[[], T], expect: Version | None) -> T:
-        """Do what begins with a look at a memory; when it was changed since, look again, unless one was expected."""
+        """Run a read-modify-write; retry when the file changed meanwhile, unless a version was expected."""
         for _ in range(TRIES):
             try:
                 return work()
@@ -457,7 +457,7 @@ class Keeper:
         return self.commit(changes, why, by=by, was=was, allow_secret=allow_secret, anyway=anyway)
 
     def confirm(self, path: str) -> Memory:
-        """Lift the doubt of a memory: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
+        """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
         memory = self.for_change(path, None)
         if self.ledger and memory.shared:
             self.ledger.add([(memory.path, memory.version)], "user")

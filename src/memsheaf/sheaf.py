@@ -528,7 +528,7 @@ class Sheaf:
         self._keeper.bury_removed(memories)
 
     def confirm(self, path: str) -> Memory:
-        """Lift the doubt of an unconfirmed or shared memory: a person has read it. Raises NotFound, BadHeader."""
+        """Mark an unconfirmed or shared memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
         return self._keeper.confirm(path)
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:

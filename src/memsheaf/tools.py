@@ -300,7 +300,7 @@ class Tools:
         except MemsheafError as error:
             same = self.desk.did("same", error.path) if isinstance(error, Duplicate) else ()
             return _failure(_masked(shortened(self._explained(error))))._replace(touched=same)
-        except Exception as error:  # noqa: BLE001  whatever goes wrong, nothing is raised at a model
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(_masked(shortened(broken(error))))
         return found if isinstance(found, Answer) else Answer(found)
 
@@ -329,7 +329,7 @@ class Tools:
                 raise
         from copy import copy
 
-        insisting = copy(self.desk)  # others may be at this one
+        insisting = copy(self.desk)  # other threads may use this one
         insisting.anyway = True
         return tool(insisting, **given)
 
@@ -391,7 +391,7 @@ class Tools:
 
 
 def broken(error: Exception) -> str:
-    """What a model is told of a failure that nobody foresaw.
+    """What a model is told of an unexpected error.
 
     >>> broken(OSError(28, "No space left on device"))
     'the memory could not be used: No space left on device (OSError); tell the user.'

@@ -161,11 +161,3 @@ def test_without_the_package_the_import_says_what_to_install() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "pip install 'memsheaf[langchain]'" in ran.stderr
-
-
-def test_the_example_runs() -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "langchain_tools.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert ran.returncode == 0, ran.stderr
-    assert "model: With tabs." in ran.stdout

@@ -247,7 +247,7 @@ def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, .
     assert len({fold(path) for path in paths}) == len(paths)
 
 
-@hypothesis_settings(max_examples=15, deadline=None)
+@hypothesis_settings(max_examples=15)
 @given(st.dictionaries(PLACES.filter(lambda where: where[0]), VALUES, min_size=1, max_size=6))
 def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, items: dict[Any, Any]) -> None:
     with Sheaf.open("user", settings=chosen(tmp_path_factory.mktemp("any"))) as sheaf:
@@ -813,14 +813,6 @@ def test_a_graph_saves_in_one_process_and_finds_in_another(tmp_path: Path) -> No
     run("Drinks green tea.")
 
     assert run("") == "['Drinks green tea.']\n"
-
-
-def test_the_example_runs() -> None:
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "langgraph_store.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8")
-
-    assert ran.returncode == 0, ran.stderr
-    assert "Which tea do I drink? -> I drink green tea in the morning." in ran.stdout
 
 
 def test_without_the_package_the_import_says_what_to_install() -> None:

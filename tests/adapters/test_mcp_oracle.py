@@ -650,7 +650,7 @@ def talk(filled: Place, tmp_path_factory: pytest.TempPathFactory, request: pytes
         yield conversation
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(MUTATED)
 def test_requests_that_nobody_thought_of_are_answered_alike(talk: Both, asked: tuple[str, Message]) -> None:
     method, params = asked

@@ -55,12 +55,6 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
 def tabs(settings: Settings) -> str:
     with Sheaf.open("user", settings=settings) as sheaf:
         return sheaf.remember("Prefers tabs", "Indentation of code", "user", FACT).path

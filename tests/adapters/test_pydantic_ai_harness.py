@@ -467,7 +467,7 @@ def test_the_latest_receipts_are_kept(ours: SheafMemoryStore, sheaf: Sheaf, monk
 # places
 
 
-@examples(max_examples=300, deadline=None)
+@examples(max_examples=300)
 @given(st.lists(st.from_regex(r"[A-Za-z0-9_.-]{1,20}", fullmatch=True), min_size=1, max_size=4).map("/".join))
 def test_every_path_has_a_place_of_its_own(path: str) -> None:
     try:

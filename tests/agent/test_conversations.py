@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -531,19 +530,6 @@ def test_an_empty_line_and_the_same_one_again_are_not_kept(state: State) -> None
 
 
 # erasing
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        yield sheaf
 
 
 FACT = 'The vault in Zürich opens at "noon", and\tKim has the key.'

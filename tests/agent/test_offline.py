@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsheaf.agent.offline import Offline
@@ -98,13 +97,6 @@ class Chat:
         """The tools that were called in the last turn."""
         turn = self.said[max(at for at, said in enumerate(self.said) if said.role == "user") :]
         return [call.tool for said in turn for call in said.calls]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
 
 
 @pytest.fixture
@@ -766,7 +758,6 @@ SAID = st.builds(
 
 
 @given(st.lists(SAID, max_size=8))
-@hypothesis_settings(deadline=None)
 def test_any_conversation_has_a_next_step_and_always_the_same(conversation: list[Said]) -> None:
     tools = ("memory_view", "memory_list", "memory_read", "memory_search", "memory_write", "memory_delete", "write")
     offer = [{"name": tool, "input_schema": None} for tool in tools]

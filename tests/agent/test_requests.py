@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.agent.offline.requests import KINDS, LONGEST, Wanted, chosen, requested, spoken_in
@@ -185,7 +185,6 @@ def test_talk_of_developers_asks_for_no_deletion() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(deadline=None)
 def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
     assert requested(text) == requested(text) != ()
     assert set(spoken_in(text)) <= set(LANGUAGES)
@@ -196,7 +195,6 @@ WORDS = sorted({word for case in CASES for word in str(case["text"]).split()})
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
-@settings(deadline=None)
 def test_words_of_requests_in_any_order_are_read(text: str) -> None:
     for wanted in requested(text):
         assert wanted.kind in (*HARMLESS, "remember", "update", "forget", "undo", "create")

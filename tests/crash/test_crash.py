@@ -45,45 +45,45 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
     ids="-".join,
 )
 def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str, ...]) -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "3", *works)
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "9", *works)
 
-    assert hit == aimed > 50
+    assert hit == aimed > 20
 
 
 def test_killed_while_it_appends_or_folds_the_journal_stays_whole() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "30", "append", "fold")
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "60", "append", "fold")
 
     assert hit == aimed > 10
 
 
 def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "9", "remember")
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "25", "remember")
 
     assert hit == aimed > 40
 
 
 @pytest.mark.parametrize("fault", ["kill", "full"])
 def test_a_step_of_a_layer_is_whole_or_absent_whatever_happens(fault: str) -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", fault, "--every", "25", "report", "supersede", "end")
+    aimed, hit, _ = counts("strike.py", "--fault", fault, "--every", "75", "report", "supersede", "end")
 
     assert hit == aimed > 30
 
 
 def test_killed_anywhere_a_consolidation_is_whole_or_absent_and_the_next_one_completes_it() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "25", "tidy")
-
-    assert hit == aimed > 40
-
-
-def test_a_disk_that_fails_during_a_consolidation_leaves_it_whole_or_absent() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "9", "tidy")
+    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "75", "tidy")
 
     assert hit == aimed > 20
 
 
+def test_a_disk_that_fails_during_a_consolidation_leaves_it_whole_or_absent() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "25", "tidy")
+
+    assert hit == aimed > 10
+
+
 @pytest.mark.parametrize("fault", ["full", "broken"])
 @pytest.mark.parametrize(
-    ("every", "works"), [("5", ("create", "update", "batch", "undo")), ("2", ("taken", "raced"))], ids=["any", "odd"]
+    ("every", "works"), [("15", ("create", "update", "batch", "undo")), ("6", ("taken", "raced"))], ids=["any", "odd"]
 )
 def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(
     fault: str, every: str, works: tuple[str, ...]
@@ -98,9 +98,9 @@ def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(
     "works", [("first", "update"), ("batch",), ("settle", "large"), ("rotate", "erase")], ids="-".join
 )
 def test_after_a_power_cut_every_acknowledged_commit_is_there(works: tuple[str, ...]) -> None:
-    aimed, _, acknowledged = counts("power.py", "--every", "8", *works)
+    aimed, _, acknowledged = counts("power.py", "--every", "20", *works)
 
-    assert aimed > 80
+    assert aimed > 40
     assert acknowledged > 10
 
 
@@ -135,7 +135,7 @@ DAMAGES: dict[str, Callable[[bytes | None, bytes], bytes | None]] = {
     writes=st.lists(st.tuples(st.integers(0, 3), st.sampled_from((*TEXTS, None))), min_size=1, max_size=9),
     torn=st.sampled_from([b"", b'{"commit": "0123', b"\0" * 300, b'{"done": "5f']),
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_files_that_were_never_flushed_are_put_back_from_the_journal(
     tmp_path_factory: pytest.TempPathFactory,
     damages: list[str],

@@ -68,7 +68,7 @@ def test_threads_share_one(small: MiniLM) -> None:
         assert numpy.abs(rows - found[number % 3]).max() < 1e-6
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=[]), max_size=400), max_size=4))
 def test_any_text_has_a_vector(small: MiniLM, texts: list[str]) -> None:
     found = small.encode(texts)

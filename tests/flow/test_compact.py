@@ -301,7 +301,7 @@ ENTRIES = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(ENTRIES, max_size=30),
     st.integers(1, 3_000),

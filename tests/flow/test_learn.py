@@ -640,7 +640,7 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
         return first.returncode
 
     killed = 0
-    at, step = 1, int(os.environ.get("MEMSHEAF_LONG", "0")) or 7
+    at, step = 1, int(os.environ.get("MEMSHEAF_LONG", "0")) or 20
     while run(at) == -9:
         killed, at = killed + 1, at + (1 if step == 1 else step)
     assert killed > 3

@@ -24,7 +24,7 @@ def test_promises_hold_for_inputs_made_of_the_pieces_that_matter(driver: str) ->
     )
 
     @given(st.lists(pieces, max_size=14).map(b"".join))
-    @settings(max_examples=EXAMPLES[driver], deadline=None, derandomize=True)
+    @settings(max_examples=EXAMPLES[driver], derandomize=True)
     def run(data: bytes) -> None:
         LOADED[driver]["check"](data)
 

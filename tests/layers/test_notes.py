@@ -56,12 +56,6 @@ SECRETS = [
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings, tmp_path: Path) -> Iterator[Sheaf]:
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK) as sheaf:
         yield sheaf

@@ -28,11 +28,6 @@ FRIDAY = "Releases: they go out on Fridays, as docs/release.md:1 says\nWhy: the 
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
-
-
-@pytest.fixture
 def work(tmp_path: Path) -> Path:
     """A working tree with two files that can be cited."""
     (tmp_path / "work" / "docs").mkdir(parents=True)

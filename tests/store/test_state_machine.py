@@ -344,7 +344,6 @@ TestStory.settings = settings(
     max_examples=800 if LONG else 60,
     stateful_step_count=50 if LONG else 30,
     derandomize=not LONG,
-    deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -170,7 +170,7 @@ def _answer(files: MemoryFiles, given: object) -> str:
         return files.call(given)
     except MemsheafError as error:
         raise ToolError(explained(error)) from error
-    except Exception as error:
+    except Exception as error:  # whatever it is, it is not the agent's: the model gets it as the tool's error
         raise ToolError(broken(error)) from error
 
 

@@ -35,7 +35,7 @@ def _logged(done: Distilled) -> None:
 
 
 class Distiller:
-    """Makes memories of what waits, in a thread beside the agent; one at a time.
+    """Distils waiting turns in a background thread, one run at a time.
 
     `heard` is told what came of it.
 

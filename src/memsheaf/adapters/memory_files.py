@@ -60,7 +60,7 @@ class MemoryFiles:
         self.sheaf = sheaf
         self._session = session
         self._turn = Lock()  # a model may call several at once
-        self._refused: object = None  # the last command that was not worth keeping: repeated, it is meant
+        self._refused: object = None  # the last command refused as not worth keeping; a repeat is accepted
         self._anyway = False
 
     def call(self, given: object) -> str:

@@ -136,7 +136,7 @@ class Call:
         return sheaf
 
     def tell_news(self) -> None:
-        """Say what was done on the way that nobody asked for."""
+        """Tell of files that were moved out of the way of the catalog."""
         for sheaf in self._opened:
             for path in sheaf.index.kept:
                 self.console.note(

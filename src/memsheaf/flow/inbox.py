@@ -83,7 +83,7 @@ class Inbox:
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
         self._clock = clock
-        self._ahead: dict[int, _Entry] = {}  # read already, to be handed out next
+        self._ahead: dict[int, _Entry] = {}  # read ahead, to be handed out next
         self._listed: list[int] = []  # numbers behind those, as they were when the folder was last listed
 
     def append(self, turn: Turn) -> bool:
@@ -366,7 +366,7 @@ class Inbox:
 
 
 def _identity(entries: Iterable[_Entry]) -> str:
-    """What a batch is called, from its messages."""
+    """The id of a batch, made from its messages."""
     return digest("batch", *(key for entry in entries for key in entry.keys))
 
 

@@ -80,7 +80,7 @@ _DAY = (
 
 
 class Said(NamedTuple):
-    """One sentence of the user, as long the same with what is only shown in it blotted out, and where it stands."""
+    """One sentence of the user, the same with quoted text masked, character by character, and where it stands."""
 
     text: str
     spoken: str

@@ -51,11 +51,7 @@ if TYPE_CHECKING:
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
 
-_NOTED = ORDER[
-    :2
-]  # their notes are read when they are asked for: they stand in no prompt, and nothing is learned there
-
-
+_NOTED = ORDER[:2]  # layers whose notes are read on demand: they are in no prompt, and nothing is learned there
 _EACH = (CONTEXT, NOTES)  # every scope has its own
 
 Names = list[str]
@@ -521,7 +517,7 @@ class Layers:
             return self._told(sheaf, sheaf.forget(path, **more))
 
     def confirm(self, name: str) -> Memory:
-        """Lift the doubt of an unconfirmed memory: a person has read it. Raises NotFound, BadHeader."""
+        """Mark an unconfirmed memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
         sheaf, path = self.place(name)
         with self.naming(sheaf):
             return self._shown(sheaf, sheaf.confirm(path))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
-from functools import cache
 
+from memsheaf.flow.wording import compiled
 from memsheaf.layers import Layers
 
 # Known to type checkers under this name, so that a start imports no more than it needs.
@@ -17,6 +16,21 @@ if TYPE_CHECKING:
     from memsheaf.store import Change, Commit
     from memsheaf.store.tombstones import Tombstone
 
+_EVERYWHERE = (
+    r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
+    r"(?:projects?|repos?|repositor(?:y|ies))|across (?:all |my )?(?:projects|repos\w*)"
+    r"|immer|überall|generell|grundsätzlich|(?:allen?|jedem)(?: meinen)? (?:projekten?|repos\w*)"
+    r"|toujours|partout|en général|(?:tous|chacun de) (?:mes|les) (?:projets|dépôts)|chaque projet"
+    r"|siempre|en todas partes|en general|todos (?:mis|los) (?:proyectos|repositorios)|cada proyecto)\b"
+    r"|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
+    r"|いつも|常に|どこでも|(?:すべて|全て|あらゆる|どの)の?プロジェクト"
+)
+_HERE = (
+    r"\b(?:here|th(?:is|e) (?:project|repo\w*|codebase|package|service|team|folder)"
+    r"|hier|(?:diese[ms]|das) (?:projekt|repo\w*)|ici|ce (?:projet|dépôt)|aquí|este (?:proyecto|repositorio))\b"
+    r"|这里|(?:本|此|这个)(?:项目|仓库)|ここ|この(?:プロジェクト|リポジトリ)"
+)
+
 
 def holds_everywhere(text: str) -> bool:
     """Whether feedback is said to hold in every project, and not only in this one; its reasons do not count.
@@ -25,29 +39,7 @@ def holds_everywhere(text: str) -> bool:
     (True, False)
     """
     said = text.partition("**Why:**")[0].partition("**How to apply:**")[0]
-    return bool(_everywhere().search(said)) and not _here().search(said)
-
-
-@cache
-def _everywhere() -> re.Pattern[str]:
-    return re.compile(
-        r"(?i)\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
-        r"(?:projects?|repos?|repositor(?:y|ies))|across (?:all |my )?(?:projects|repos\w*)"
-        r"|immer|überall|generell|grundsätzlich|(?:allen?|jedem)(?: meinen)? (?:projekten?|repos\w*)"
-        r"|toujours|partout|en général|(?:tous|chacun de) (?:mes|les) (?:projets|dépôts)|chaque projet"
-        r"|siempre|en todas partes|en general|todos (?:mis|los) (?:proyectos|repositorios)|cada proyecto)\b"
-        r"|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
-        r"|いつも|常に|どこでも|(?:すべて|全て|あらゆる|どの)の?プロジェクト"
-    )
-
-
-@cache
-def _here() -> re.Pattern[str]:
-    return re.compile(
-        r"(?i)\b(?:here|th(?:is|e) (?:project|repo\w*|codebase|package|service|team|folder)"
-        r"|hier|(?:diese[ms]|das) (?:projekt|repo\w*)|ici|ce (?:projet|dépôt)|aquí|este (?:proyecto|repositorio))\b"
-        r"|这里|(?:本|此|这个)(?:项目|仓库)|ここ|この(?:プロジェクト|リポジトリ)"
-    )
+    return bool(compiled(_EVERYWHERE).search(said)) and not compiled(_HERE).search(said)
 
 
 class Router:

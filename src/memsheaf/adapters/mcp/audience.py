@@ -41,7 +41,7 @@ from memsheaf.index.search import asked_at
 T = TypeVar("T")
 
 WATCH_SECONDS = 2.0
-MOMENT = 0.25  # seconds
+MOMENT = 0.25  # seconds that a call may hold one of the two slots
 
 Opened = Callable[[bool], Offer]
 """Gives what is offered: to one conversation (True), or to all clients that nobody can tell apart (False)."""
@@ -57,9 +57,9 @@ class Conversation(NamedTuple):
 
 
 class Turns:
-    """Whose turn it is: two work at a time, in the order in which they came, and no two of them write.
+    """Limits concurrent work: two calls at a time, first come, first served, and one writer.
 
-    One that takes longer than a moment, such as a write that waits for another process, holds up nobody else.
+    A call that takes longer than MOMENT, such as a write that waits for another process, gives up its slot.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Turns:
         self._writing = anyio.Lock()
 
     async def run(self, work: Callable[..., T], *arguments: object, writes: bool) -> T:
-        """Do the work in a thread when its turn has come."""
+        """Run the work in a worker thread once a slot is free."""
         arrived, mine = time.monotonic(), object()
 
         def begun() -> T:
@@ -130,7 +130,7 @@ class Audience:
         return self._conversations[number]
 
     async def shared_offer(self) -> Offer:
-        """What all are offered whom nobody can tell apart. Raises MemsheafError."""
+        """The offer that all stateless requests share. Raises MemsheafError."""
         if self._shared is None:
             async with self._opening:
                 if self._shared is None:
@@ -180,7 +180,7 @@ class Audience:
                     await self._announce(change)
             except MemsheafError:
                 continue  # the next call says what is wrong
-            except Exception:  # noqa: BLE001  a look that fails must not end the server
+            except Exception:  # noqa: BLE001 - a mistake of ours must not end the server; the next look may work
                 traceback.print_exc()
 
     async def _attend(self) -> None:
@@ -209,7 +209,7 @@ async def _tell(one: Conversation, change: Change) -> None:
 
 
 def unheard(done: int, total: int, doing: str) -> None:
-    """Take a report of progress that nobody asked for, and end what nobody waits for any more."""
+    """Progress callback of a client that asked for none: it only checks whether the call was cancelled."""
     anyio.from_thread.check_cancelled()
 
 

@@ -32,7 +32,7 @@ TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
 
 
 class Door:
-    """What every request passes, in this order: Host, Origin, method, token, type and size of its body.
+    """Checks every request, in this order: Host, Origin, method, token, type and size of its body.
 
     `know` is told the address of whoever may come in; plain calls are answered by `quick`. When the server ends,
     streams that would stay open for ever are closed here, and nobody else is let in.
@@ -139,7 +139,7 @@ class Door:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | Response:
-    """The whole body; or what is said when it is too large, or too slow."""
+    """Read the whole body; an error response when it is too large or too slow."""
     if int((_values(scope, "content-length") or ["0"])[0]) > MESSAGE_BYTES:
         return _said(413, TOO_LARGE)
     body = bytearray()
@@ -154,7 +154,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | Response:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What gives a body that was read already, and then what comes after it."""
+    """A `receive` that replays a body which was read already."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

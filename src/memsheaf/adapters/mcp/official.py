@@ -156,7 +156,7 @@ def _told(context: Context) -> Iterator[None]:
 
 
 async def _worked(audience: Audience, context: Context, work: Work, *, writes: bool = False) -> Result:
-    """Do the work in a thread, when it is its turn, and tell the client how far it is, if it wants to know.
+    """Run the work in a worker thread, and report progress if the client asked for it.
 
     A thread that has begun is waited for, even when the client has gone: a write is made, or not made. One that
     reports its progress learns there that nobody waits any more.

@@ -1,7 +1,7 @@
-"""The short way of a tool call over HTTP, past the official SDK, which takes longer about it than most tools do.
+"""A fast path for tool calls over HTTP that bypasses the official SDK, whose overhead is more than most tools take.
 
-Only a plain call of the modern era goes this way: one that says what every client says, and nothing else. Whatever is
-unusual, or wrong, is left to the SDK, so that there is one place that refuses.
+It takes plain calls of the modern era only: those with the required headers and fields and no others. Anything
+unusual or invalid is left to the SDK, so that there is one place that refuses.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"accept")
 
 
 class Quick:
-    """Answers plain calls for an audience; `info` says who answers."""
+    """Answers plain calls for an audience; `info` is the server's name and version."""
 
     def __init__(self, audience: Audience, info: Message) -> None:
         self._audience = audience
         self._info = info
 
     async def answer(self, headers: list[tuple[bytes, bytes]], body: bytes, receive: Receive) -> bytes | None:
-        """The answer to a plain call; None for whatever else it is, of which nothing was done."""
+        """The answer to a plain call; None for any other request, of which nothing was done."""
         message = _plain(headers, body)
         if message is None:
             return None
         try:
             offer = await self._audience.shared_offer()
-        except Exception:  # noqa: BLE001  it is told the other way
+        except Exception:  # noqa: BLE001 - the SDK's way opens it again, and reports the error
             return None
         params = message["params"]
         writes = params["name"] not in READING
@@ -61,7 +61,7 @@ class Quick:
             try:
                 result = await self._audience.turns.run(called, offer, params, None, unheard, writes=writes)
                 answer = {"result": modern(result, CALL, self._info)}
-            except Exception as error:  # noqa: BLE001  it must not end the session
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the server
                 traceback.print_exc()
                 answer = {"error": {"code": INTERNAL, "message": f"Internal error: {type(error).__name__}"}}
             finally:
@@ -72,7 +72,7 @@ class Quick:
 
 
 def _plain(headers: list[tuple[bytes, bytes]], body: bytes) -> Message | None:
-    """A call that says what every client says, and nothing else."""
+    """Parse a call with the required headers and fields and no others; None for any other request."""
     given = [(key, value) for key, value in headers if key in _HEADERS or key.startswith(b"mcp-")]
     said = dict(given)
     accepted = {kind.strip() for kind in said.get(b"accept", b"").split(b",")}
@@ -103,7 +103,7 @@ def _is_plain(message: object, name: str) -> bool:
     return (
         meta.keys() <= {VERSION_KEY, CAN_KEY, CLIENT_KEY}
         and meta.get(VERSION_KEY) == MODERN
-        and meta.get(CAN_KEY) == {}  # a client that can ask its user is asked the other way
+        and meta.get(CAN_KEY) == {}  # what may ask the user goes through the SDK
         and isinstance(client, dict)
         and client.keys() == {"name", "version"}
         and all(isinstance(value, str) for value in client.values())

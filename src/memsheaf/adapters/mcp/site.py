@@ -106,7 +106,7 @@ class Site(NamedTuple):
 
 
 class Listener(socket.socket):
-    """The listening socket, and the connections that came in there: so many at most, and no more.
+    """The listening socket, with a limit on open connections.
 
     Who has shown the token is known. A stranger is dropped after some seconds, and at once when somebody else needs
     the room, the oldest first; when all are known, who comes next is turned away.
@@ -135,12 +135,12 @@ class Listener(socket.socket):
         return connection, address
 
     def know(self, address: tuple[str, int]) -> None:
-        """Take note that this connection has shown the token."""
+        """Mark a connection as authenticated."""
         if found := self._strangers.pop(address, None):
             self._known[address] = found[0]
 
     def drop_strangers(self) -> None:
-        """Drop who has not shown the token in time."""
+        """Close the connections that did not authenticate in time."""
         self._forget_closed()
         late = time.monotonic() - STRANGER_SECONDS
         for address in [address for address, (_, since) in self._strangers.items() if since < late]:

@@ -111,7 +111,7 @@ class Server:
         self._seen: str | None = None  # the last commit that the client was told about
         self._looking = threading.Lock()
         self._closing = threading.Event()
-        self._unheard = False  # nobody reads our answers any more
+        self._unheard = False  # the client closed its end: nobody reads our answers
 
     # the loop
 
@@ -488,11 +488,11 @@ class _Work:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more can be put there now."""
+        """Whether the queue is full."""
         return len(self._tasks) >= WAITING
 
     def put(self, task: object) -> None:
-        """Let the working thread do this when its turn comes, once there is room; None is to look what changed."""
+        """Queue this for the worker thread, once there is room; None asks it to look for changes."""
         self._room.acquire()
         self._tasks.append(task)
         self._some.release()
