@@ -562,3 +562,99 @@ def test_doctor_offers_no_approval_of_a_name_that_reads_as_another_scope(
     said = run("doctor")[1]
     assert "error: user:tabs.md: has a name that is not allowed" in said
     assert "--approve user:tabs.md" not in said
+
+
+def forge(upstream: Path, **files: str) -> None:
+    """Commit files of `.memory` by any name, ignored or not; __ stands for a slash."""
+    for name, text in files.items():
+        path = upstream / ".memory" / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(upstream, "add", "-f", ".")
+    git(upstream, "commit", "-q", "-m", "journals")
+
+
+@pytest.fixture
+def working(upstream: Path, clone: Path, run: Run) -> Path:
+    """A checkout whose memory we use: two changes of our own, a session and a page of the log, none committed."""
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    assert run("trust", "--yes")[0] == 0
+    assert run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")[0] == 0
+    assert run("update", "project_ours.md", "--old", "Text.", "--new", "Newer text.")[0] == 0
+    assert run("session", "start", "Move the login")[0] == 0
+    assert run("diary", "The migration is through.")[0] == 0
+    return clone
+
+
+JOURNAL, LOCK = "_dot_history__journal-000001_dot_jsonl", "_dot_history__lock"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {JOURNAL: "{}\n", LOCK: "theirs"},
+        {"_dot_history": "a file in the place of the folder"},
+        {f"logs__{JOURNAL}": "{}\n", "sessions": "a file in the place of the folder"},
+    ],
+)
+def test_a_pull_cannot_replace_the_journal_of_a_checkout_that_is_in_use(
+    working: Path, upstream: Path, run: Run, files: dict[str, str]
+) -> None:
+    """Git overwrites what it ignores: files, and whole folders when a commit has a file in their place."""
+    before = json.loads(run("log", "--json")[1])["commits"]
+    assert [commit["why"] for commit in before] == ["update", "remember Ours", ""]
+    forge(upstream, **files)
+
+    git(working, "pull", "-q")
+
+    assert json.loads(run("log", "--json")[1])["commits"] == before
+    assert run("undo")[0] == 0
+    assert "\nText.\n" in (working / ".memory" / "project_ours.md").read_text()
+    assert run("diary", "--undo")[0] == 0
+    for name in files:
+        tracked = ".memory/" + name.replace("__", "/").replace("_dot_", ".")
+        assert (working / tracked).is_file()
+        assert f"error: {tracked}: git tracks it" in run("doctor")[1]
+        assert tracked in run("lint")[1]
+
+
+def test_a_journal_that_an_earlier_version_kept_among_the_memories_is_moved_once(
+    working: Path, upstream: Path, run: Run
+) -> None:
+    kept, old = working / ".git" / "memsheaf" / ".memory", working / ".memory"
+    before = run("log", "--json")[1]
+    for place in (".history", "logs/.history"):
+        (kept / place).rename(old / place)
+
+    assert run("log", "--json")[1] == before
+    assert run("diary", "--undo")[0] == 0
+    assert not (old / ".history").exists()
+    assert not (old / "logs" / ".history").exists()
+
+
+def test_a_journal_that_a_commit_brought_is_not_taken_for_ours(clone: Path, upstream: Path, run: Run) -> None:
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    run("trust", "--yes")
+    line = {"commit": "5f0c", "at": "2026-11-01T00:00:00.000Z", "by": "user", "why": "forged", "changes": []}
+    forge(upstream, **{JOURNAL: json.dumps(line) + '\n{"done": "5f0c", "boot": ""}\n'})
+    git(clone, "pull", "-q")
+
+    assert "forged" not in run("log", "--json")[1]
+    assert "warning: .history: this is not the journal in use" in run("doctor")[1]
+    assert (clone / ".memory" / ".history" / "journal-000001.jsonl").exists()
+
+
+def test_the_journal_moves_with_its_checkout_and_doctor_tells_of_one_whose_folder_is_gone(
+    working: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = json.loads(run("log", "--json")[1])["commits"]
+    moved = working.rename(tmp_path / "moved")
+    monkeypatch.chdir(moved)
+    run("trust", "--yes")
+    assert json.loads(run("log", "--json")[1])["commits"] == before
+
+    (moved / ".memory" / "logs").rename(tmp_path / "elsewhere")
+
+    assert f"it is the journal of {moved}/.memory/logs, which is not there" in run("doctor")[1]
