@@ -37,6 +37,7 @@ def trust(call: Call) -> int:
     """
     from memsheaf import repositories
     from memsheaf.scope import FOLDER, Scope, private_root, refuse_links, repository_around
+    from memsheaf.store.accepted import accept, withdraw
 
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())
@@ -45,7 +46,7 @@ def trust(call: Call) -> int:
     if not root or not (os.path.lexists(root) or owners):
         raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
     if options.withdraw:
-        repositories.withdraw(settings.home, checkout)
+        withdraw(settings.home, checkout)
         said = [f"{root} is not used any more; its files are as they were."]
         return console.answer({"root": root, "accepted": False}, said)
     refuse_links(checkout, root)
@@ -64,7 +65,7 @@ def trust(call: Call) -> int:
         accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         if accepted:
             refuse_journals(call, checkout, root)
-            repositories.accept(settings.home, checkout)
+            accept(settings.home, checkout)
             sheaf.accept(shown.versions(memories=options.memories))
     private = private_root(settings.home, identity)
     waiting = _count(private)
