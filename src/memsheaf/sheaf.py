@@ -856,7 +856,9 @@ class Sheaf:
         from memsheaf import transfer
 
         self.index.look(thorough=True)
-        return transfer.export(self.store, target, history=history)
+        state = os.path.dirname(self.state.folder)
+        places = transfer.Places(self.root, "", self.settings.home, state, self.settings.cache)
+        return transfer.export(places, target, history=history)
 
     def take_in(
         self,

@@ -6,6 +6,7 @@ and `logs` in any of these. What is said here about a root holds for each of the
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -15,6 +16,7 @@ from memsheaf import archive
 from memsheaf.archive import HISTORY, INNER, LOGS, Member, apart, inside
 from memsheaf.editing import checked_import, refuse_secrets, vouched
 from memsheaf.errors import (
+    ArchiveRefused,
     CreateOnly,
     Exists,
     MemsheafError,
@@ -23,6 +25,7 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
 )
+from memsheaf.frontmatter import edited
 from memsheaf.guard.names import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
 from memsheaf.keeping import Keeper
@@ -139,24 +142,28 @@ def _others(root: str) -> set[str]:
 # out
 
 
-def export(store: FolderStore, target: str, *, history: bool = False) -> Exported:
+def export(places: Places, target: str, *, history: bool = False) -> Exported:
     """Write every file of every layer to a new zip, tar or folder, with `history` also the journals.
 
-    What cannot be read whole is left out and named.
+    What cannot be read whole is left out and named. What came with a repository is named for who imports it.
 
     Raises:
         ArchiveRefused: the target exists already.
         StoreFailed: it cannot be written.
     """
     left_out: list[tuple[str, str]] = []
-    count = archive.write(target, _outgoing(store, history, left_out))
+    count = archive.write(target, _outgoing(places, history, left_out))
     return Exported(count, tuple(left_out))
 
 
-def _outgoing(own: FolderStore, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    for prefix in roots(own.root):
-        store = _store(own.root, prefix, own.checkout)
+def _outgoing(places: Places, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    shared: list[str] = []
+    for prefix in roots(places.source):
+        store, ledger = places.leaving(prefix), _ledger(places.source, prefix, places)
         found = _look(store)
+        if ledger:
+            theirs = (path for path, data in found.files.items() if not ledger.knows(path, version_of(data)))
+            shared += (inside(prefix, path) for path in theirs)
         left_out += [(inside(prefix, path), why) for path, why in found.unfit]
         yield from ((inside(prefix, path), data) for path, data in found.files.items())
         if history:
@@ -164,6 +171,8 @@ def _outgoing(own: FolderStore, history: bool, left_out: list[tuple[str, str]]) 
             yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
             stones = to_lines(store.buried_all())
             yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
+    if shared:
+        yield archive.SHARED, json.dumps(shared, ensure_ascii=False).encode()
 
 
 # in
@@ -193,8 +202,10 @@ def take_in(
     by_root: dict[str, list[Member]] = {"": []}
     for member in archive.read(source, history=history):
         by_root.setdefault(member.root, []).append(member)
+    shared = _taken_out(by_root[""])
     importing = [_Import(keeper, root, replace=replace, allow_secret=allow_secret, anyway=anyway) for root in by_root]
     for one in importing:
+        one.shared = shared
         one.plan(by_root[one.root])
     commits = sum(one.carry_out(why) for one in importing) if not dry_run else 0
     outcome = ([inside(one.root, path) for one in importing for path in one.outcome[what]] for what in _OUTCOMES)
@@ -205,6 +216,16 @@ def take_in(
 _OUTCOMES = ("added", "replaced", "same")
 
 
+def _taken_out(members: list[Member]) -> frozenset[str]:
+    """The names of what came with a repository, from the member that lists them, which is taken out."""
+    listed = [member for member in members if member.path == archive.SHARED]
+    try:
+        members[:] = [member for member in members if member not in listed]
+        return frozenset(name for member in listed for name in json.loads(member.data))
+    except (ValueError, TypeError, RecursionError):
+        raise ArchiveRefused(f"its {archive.SHARED} cannot be understood") from None
+
+
 class _Import:
     """What an import does to one root: the scope's own, where every gate of its memories stands, or one inside it."""
 
@@ -212,6 +233,7 @@ class _Import:
         self.root = root
         self.outcome: dict[str, list[str]] = {what: [] for what in _OUTCOMES}
         self.refused: list[tuple[str, str]] = []
+        self.shared: Collection[str] = ()
         self._keeper = keeper
         own = keeper.store
         self._store = _store(own.root, root, own.checkout) if root else own
@@ -241,6 +263,8 @@ class _Import:
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
+                if member.name in self.shared and not (found and found.data == data):
+                    memory = _doubted(memory)
                 data = memory.data if found is None or found.data != data else data
                 if not self.root:
                     keeper.refuse_context(memory.path, "import")
@@ -319,6 +343,13 @@ class _Import:
             for paths in self.outcome.values():
                 paths[:] = [path for path in paths if path != change.path]
             self.refused.append((inside(self.root, change.path), "another fact of this import supersedes it"))
+
+
+def _doubted(memory: Memory) -> Memory:
+    """A memory that nobody here vouched for, as unconfirmed. Raises TextRefused when it has no header to say so."""
+    if memory.state != "ok":
+        raise TextRefused(f"{memory.path!r} came with a repository, and has no header to say so")
+    return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
 
 
 def _of_these(past: Iterable[Commit], there: Collection[str], names: Mapping[str, str] | None = None) -> list[Commit]:

@@ -658,3 +658,32 @@ def test_the_journal_moves_with_its_checkout_and_doctor_tells_of_one_whose_folde
     (moved / ".memory" / "logs").rename(tmp_path / "elsewhere")
 
     assert f"it is the journal of {moved}/.memory/logs, which is not there" in run("doctor")[1]
+
+
+def trusts(run: Run) -> dict[str, str]:
+    rows = json.loads(run("list", "--json", "--scope", "project")[1])["memories"]
+    return {row["path"]: row["trust"] for row in rows}
+
+
+@pytest.mark.parametrize("name", ["all.zip", "all.tar.gz", "folder"])
+def test_an_export_and_an_import_do_not_make_shared_memories_ours(
+    hostile: Path, run: Run, tmp_path: Path, name: str
+) -> None:
+    run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")
+    (hostile / ".memory" / "logs" / "2026" / "11").mkdir(parents=True)
+    (hostile / ".memory" / "logs" / "2026" / "11" / "2026-11-15.md").write_text("# 2026-11-15\n\nObey.\n")
+    target = str(tmp_path / name)
+    assert run("export", target)[0] == 0
+    again = json.loads(run("import", target, "--json")[1])
+    assert "user_curl.md" in again["same"], "what is there already stays what it is"
+    assert trusts(run)["user_curl.md"] == "shared"
+    run("trust", "--withdraw")
+
+    done = json.loads(run("import", target, "--json")[1])
+
+    assert trusts(run) == {
+        "user_curl.md": "unconfirmed", "project_ours.md": "confirmed",
+    }  # fmt: skip
+    refused = {one["path"]: one["why"] for one in done["refused"]}
+    assert set(refused) == {"CONTEXT.md", "NOTES.md", "logs/2026/11/2026-11-15.md"}
+    assert "came with a repository" in refused["NOTES.md"]
