@@ -156,14 +156,20 @@ def export(places: Places, target: str, *, history: bool = False) -> Exported:
     return Exported(count, tuple(left_out))
 
 
+def shared(places: Places) -> Iterator[str]:
+    """The files of all roots of a project's folder that came with a repository: not written here, nor accepted."""
+    for root in roots(places.source):
+        if ledger := _ledger(places.source, root, places):
+            files = _look(places.leaving(root)).files
+            yield from (
+                inside(root, path) for path, data in files.items() if not ledger.knows(path, version_of(data))
+            )
+
+
 def _outgoing(places: Places, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    shared: list[str] = []
     for prefix in roots(places.source):
-        store, ledger = places.leaving(prefix), _ledger(places.source, prefix, places)
+        store = places.leaving(prefix)
         found = _look(store)
-        if ledger:
-            theirs = (path for path, data in found.files.items() if not ledger.knows(path, version_of(data)))
-            shared += (inside(prefix, path) for path in theirs)
         left_out += [(inside(prefix, path), why) for path, why in found.unfit]
         yield from ((inside(prefix, path), data) for path, data in found.files.items())
         if history:
@@ -171,8 +177,8 @@ def _outgoing(places: Places, history: bool, left_out: list[tuple[str, str]]) ->
             yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
             stones = to_lines(store.buried_all())
             yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
-    if shared:
-        yield archive.SHARED, json.dumps(shared, ensure_ascii=False).encode()
+    if theirs := list(shared(places)):
+        yield archive.SHARED, json.dumps(theirs, ensure_ascii=False).encode()
 
 
 # in
@@ -202,10 +208,10 @@ def take_in(
     by_root: dict[str, list[Member]] = {"": []}
     for member in archive.read(source, history=history):
         by_root.setdefault(member.root, []).append(member)
-    shared = _taken_out(by_root[""])
+    theirs = _taken_out(by_root[""])
     importing = [_Import(keeper, root, replace=replace, allow_secret=allow_secret, anyway=anyway) for root in by_root]
     for one in importing:
-        one.shared = shared
+        one.shared = theirs
         one.plan(by_root[one.root])
     commits = sum(one.carry_out(why) for one in importing) if not dry_run else 0
     outcome = ([inside(one.root, path) for one in importing for path in one.outcome[what]] for what in _OUTCOMES)

@@ -687,3 +687,24 @@ def test_an_export_and_an_import_do_not_make_shared_memories_ours(
     refused = {one["path"]: one["why"] for one in done["refused"]}
     assert set(refused) == {"CONTEXT.md", "NOTES.md", "logs/2026/11/2026-11-15.md"}
     assert "came with a repository" in refused["NOTES.md"]
+
+
+def test_trust_tells_of_tasks_sessions_and_logs_that_come_along(upstream: Path, clone: Path, run: Run) -> None:
+    commit(
+        upstream, user_curl=EVIL, tasks__port__TASK=EVIL, tasks__port__logs__2026__11__2026_11_15="# A day\n",
+        sessions__one__SESSION="s\n", logs__2026__11__2026_11_14="# Another\n",
+    )  # fmt: skip
+    git(clone, "pull", "-q")
+
+    assert (
+        "It also brings tasks (1 file), sessions (1 file), logs (2 files): marked as data from this repository"
+        in run("trust", "--yes")[1]
+    )
+    assert json.loads(run("trust", "--json")[1])["layers"] == {"tasks": 1, "sessions": 1, "logs": 2}
+    assert "It also brings" not in run("trust", "--scope", "task/port")[1]
+
+
+def test_trust_of_memories_alone_tells_of_nothing_else(upstream: Path, clone: Path, run: Run) -> None:
+    commit(upstream, user_curl=EVIL)
+    git(clone, "pull", "-q")
+    assert "It also brings" not in run("trust")[1]
