@@ -646,6 +646,22 @@ def test_a_journal_that_a_commit_brought_is_not_taken_for_ours(clone: Path, upst
     assert (clone / ".memory" / ".history" / "journal-000001.jsonl").exists()
 
 
+def test_a_link_in_the_place_of_the_journal_is_not_followed(clone: Path, upstream: Path, run: Run) -> None:
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    run("trust", "--yes")
+    (upstream / ".memory" / ".history").symlink_to("sessions")
+    git(upstream, "add", "-f", ".")
+    git(upstream, "commit", "-q", "-m", "link")
+    git(clone, "pull", "-q")
+    (clone / ".memory" / "sessions").mkdir()
+
+    assert run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")[0] == 0
+    assert "remember Ours" in run("log")[1]
+    assert list((clone / ".memory" / "sessions").iterdir()) == []
+    assert "error: .memory/.history: git tracks it" in run("doctor")[1]
+
+
 def test_the_journal_moves_with_its_checkout_and_doctor_tells_of_one_whose_folder_is_gone(
     working: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

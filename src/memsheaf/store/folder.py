@@ -635,9 +635,8 @@ class FolderStore:
     @property
     def left_journal(self) -> bool:
         """Whether a journal lies among the texts of a checkout, and none where it is kept."""
-        if self.journals == self.root or not os.path.isdir(os.path.join(self.root, HISTORY)):
-            return False
-        return not os.path.lexists(os.path.join(self.journals, HISTORY))
+        old, new = (os.path.join(place, HISTORY) for place in (self.root, self.journals))
+        return old != new and os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new)
 
     def bring_journal(self) -> None:
         """Move the journal that lies among the texts of a checkout to where no commit reaches. Raises StoreFailed.
