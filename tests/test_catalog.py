@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsheaf import repositories
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, Page, lay_out, line_of
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
+from memsheaf.store.accepted import accept
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -453,7 +453,7 @@ def test_switching_a_branch_switches_the_catalog(settings: Settings, tmp_path: P
         subprocess.run(command, check=True, capture_output=True, env=alone)
 
     git("init", "-q", "-b", "main")
-    repositories.accept(settings.home, str(app))
+    accept(settings.home, str(app))
     (app / ".gitignore").write_text(".history\nMEMORY.md\n")
     with Sheaf.open("project", settings=settings, cwd=str(app)) as sheaf:
         sheaf.remember("Shared", "On both branches", "project", "x")

@@ -18,6 +18,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
 from memsheaf.layers.audit import audit
+from memsheaf.store.checkout import journals_of
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 
@@ -91,16 +92,17 @@ def test_journal_sessions_logs_and_catalog_are_not_committed_wherever_the_folder
     assert git(app, "ls-files", ".memory").split() == [".memory/tasks/port/project_step.md"]
 
 
-def test_the_ignore_file_of_a_private_folder_comes_back_with_the_next_write(app: Path, opened: Opened) -> None:
-    sheaf = opened(app)
-    sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
-    ignore = app / ".memory" / ".history" / ".gitignore"
-    ignore.unlink()
+def test_the_ignore_file_of_a_private_folder_comes_back_with_the_next_write(app: Path, tmp_path: Path) -> None:
+    settings = Settings(home=str(tmp_path), cache=str(tmp_path / "c"), project=str(app / ".memory"), embedder="none")
+    with Sheaf.open("session/one", settings=settings) as sheaf:
+        sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+        ignore = app / ".memory" / "sessions" / ".gitignore"
+        ignore.unlink()
 
-    sheaf.remember("Tea", "Drink", "project", "Green tea.")
+        sheaf.remember("Tea", "Drink", "project", "Green tea.")
 
-    assert ignore.read_text() == "*\n"
-    assert [row.path for row in sheaf.list()] == ["project_tabs.md", "project_tea.md"]
+        assert ignore.read_text() == "*\n"
+        assert [row.path for row in sheaf.list()] == ["project_tabs.md", "project_tea.md"]
 
 
 def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_path: Path) -> None:
@@ -315,7 +317,7 @@ def test_erase_without_a_trace_in_git_says_so_and_files_beside_are_named(app: Pa
 
 
 def buried(sheaf: Sheaf) -> int:
-    place = Path(sheaf.root, ".history", "tombstones")
+    place = Path(sheaf.store.journals, ".history", "tombstones")
     return len([line for line in place.read_text().split("\n") if line]) if place.exists() else 0
 
 
@@ -422,4 +424,48 @@ def test_the_stone_of_a_removed_file_goes_with_retention_and_that_of_a_forgotten
         now += 31 * 86_400
         sheaf.store.prune()
         assert buried(sheaf) == 1
-        assert "forgotten" in Path(sheaf.root, ".history", "tombstones").read_text()
+        assert "forgotten" in Path(sheaf.store.journals, ".history", "tombstones").read_text()
+
+
+# where the journal is
+
+
+def test_the_journal_is_where_git_keeps_what_it_knows_of_a_checkout(app: Path, tmp_path: Path) -> None:
+    """Beside git's own files, which no commit reaches; a `.git` that may be another checkout's is left alone."""
+    git(app, "worktree", "add", "-q", str(tmp_path / "linked"))
+    git(app, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(app), "vendored")
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / ".git").write_text(f"gitdir: {app}/.git\n")
+    apart = tmp_path / "apart"
+    git(tmp_path, "init", "-q", "--separate-git-dir", str(tmp_path / "store.git"), str(apart))
+
+    def kept(checkout: Path, folder: str = ".memory") -> Path:
+        return Path(journals_of(str(checkout / folder), str(checkout)))
+
+    assert kept(app) == app / ".git" / "memsheaf" / ".memory"
+    assert kept(app, ".memory/tasks/port") == app / ".git" / "memsheaf" / ".memory" / "tasks" / "port"
+    assert kept(app, ".") == app / ".git" / "memsheaf"
+    assert kept(tmp_path / "linked") == app / ".git" / "worktrees" / "linked" / "memsheaf" / ".memory"
+    assert kept(app / "vendored") == app / ".git" / "modules" / "vendored" / "memsheaf" / ".memory"
+    assert kept(hostile) == hostile / ".memory"
+    assert kept(apart) == apart / ".memory"
+    assert kept(app, "../elsewhere") == app / ".." / "elsewhere"
+    (app / ".memory").symlink_to(tmp_path)
+    assert kept(app) == app / ".memory"
+
+
+def test_an_erasure_in_a_checkout_looks_at_the_journals_among_the_files_of_git(app: Path, opened: Opened) -> None:
+    sheaf = opened(app)
+    sheaf.remember("Canary", "Of the mine", "project", "The canary sings in shaft nine.")
+    journals = Path(sheaf.store.journals)
+    assert b"shaft nine" in (journals / ".history" / "journal-000001.jsonl").read_bytes()
+    for place in ("forgotten", "tasks/port/.history/journal-000001.jsonl"):
+        (journals / place).parent.mkdir(parents=True, exist_ok=True)
+        (journals / place).write_text("The canary sings in shaft nine.\n")
+
+    proof = sheaf.erase("project_canary.md")
+
+    assert proof.left == ("forgotten",)
+    assert proof.elsewhere == ("tasks/port/.history/journal-000001.jsonl",)
+    assert b"shaft nine" not in (journals / ".history" / "journal-000001.jsonl").read_bytes()

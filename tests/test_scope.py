@@ -10,9 +10,9 @@ import pytest
 
 from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
-from memsheaf.repositories import accept
 from memsheaf.scope import NAMED, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
+from memsheaf.store.accepted import accept
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:

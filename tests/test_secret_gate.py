@@ -318,3 +318,24 @@ def test_what_is_far_too_large_is_refused_before_anything_else_is_done(sheaf: Sh
         lambda: sheaf.put("n.md", "x", free=True, why=large),
     ):
         assert cost(attempt) < judged
+
+
+@pytest.mark.parametrize("path", ["mine.md", "MEMORY-kept.md", "user_headed.md"])
+def test_the_first_line_of_what_somebody_wrote_by_hand_is_told_without_its_secret(sheaf: Sheaf, path: str) -> None:
+    head = "---\nname: N\ntype: user\n---\n" if path.startswith("user") else ""
+    long = "the zebra service of the staging cluster " * 12
+    Path(sheaf.root, path).write_text(f"{head}{long}{KEY} is the key\n\nAnd {OTHER} for the zebra.\n")
+
+    (row,) = [row for row in sheaf.list() if row.path == path]
+    told = [row.description, sheaf.prompt(), sheaf.catalog().text, Path(sheaf.root, "MEMORY.md").read_text()]
+    recalled = sheaf.recall("What is the key of the zebra service in the staging cluster?")
+
+    assert all(KEY[:6] not in text for text in told)
+    assert "zebra" in row.description
+    assert "zebra" in recalled.text
+    if not head:
+        assert KEY not in recalled.text
+        assert OTHER not in recalled.text
+    Path(sheaf.root, path).write_text(f"{head}{KEY}\n")
+    (row,) = [row for row in sheaf.list() if row.path == path]
+    assert row.description == "[removed: an AWS access key]"

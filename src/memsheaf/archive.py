@@ -31,6 +31,8 @@ INNER = ("tasks", "sessions")
 """The folders of a project in which each folder is a scope of its own."""
 LOGS = "logs"
 HISTORY = ".history"
+SHARED = ".shared.json"
+"""Names the members that came with a repository where they were exported: nobody here vouches for them."""
 _PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
 
 
@@ -103,11 +105,11 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         name = _inside(name)
         is_past = _is_past(name)
-        if _is_passed_over(name) and not (history and is_past):
+        if _is_passed_over(name) and not (history and is_past) and name != SHARED:
             continue
         try:
             root, path = apart(name)
-            path = path if is_past else check_stored(path)
+            path = path if is_past or name == SHARED else check_stored(path)
         except PathRefused as error:
             yield Member(name, why=str(error))
             continue
@@ -116,7 +118,7 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
             raise ArchiveRefused(f"{other!r} and {stored!r} are one file on some file systems")
         seen[fold(stored)] = stored
         try:
-            data = load(MAX_JOURNAL if is_past else LIMIT + 1)
+            data = load(MAX_JOURNAL if is_past or name == SHARED else LIMIT + 1)
         except _broken() as error:
             raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)

@@ -15,6 +15,7 @@ from memsheaf.index.caches import abandoned
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
+from memsheaf.store.folder import HISTORY, FolderStore
 from memsheaf.tree import tracked_private
 from memsheaf.values import NamedTuple
 
@@ -36,7 +37,8 @@ class Finding(NamedTuple):
 
 def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
     """Look at the files, the journal, the place they are kept in and the `cache` directory; worst first."""
-    findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_tracked(sheaf), *_files(sheaf), *_catalog(sheaf)]
+    findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_journals(sheaf.store), *_tracked(sheaf)]
+    findings += [*_files(sheaf), *_catalog(sheaf)]
     findings += map(_notice, sheaf.notices())
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
@@ -93,13 +95,30 @@ def disk(path: str, free: int) -> Iterator[Finding]:
 
 
 def _journal(sheaf: Sheaf) -> Iterator[Finding]:
+    history = os.path.relpath(os.path.join(sheaf.store.journals, HISTORY), sheaf.root)
     for place in sheaf.store.damaged():
         yield Finding(
             "warning",
-            f".history/{place}",
+            f"{history}/{place}",
             "this line of the journal cannot be read",
             "the memories are not affected; that one change can no longer be undone",
         )
+
+
+def _journals(store: FolderStore) -> Iterator[Finding]:
+    """Journals in a checkout that are not the ones in use."""
+    if store.journals == store.root:
+        return
+    if os.path.lexists(os.path.join(store.root, HISTORY)):
+        said = f"this is not the journal in use, which is in {store.journals}"
+        yield Finding("warning", HISTORY, said, "look at it; remove it, and keep it out of the repository")
+    below = os.path.relpath(os.path.realpath(store.root), store.checkout)
+    top = os.path.normpath(os.path.join(store.journals, os.path.relpath(".", below)))
+    for folder, names, _ in os.walk(top):
+        root = os.path.join(store.checkout, os.path.relpath(folder, top))
+        if HISTORY in names and not os.path.isdir(root):
+            said = f"it is the journal of {os.path.normpath(root)}, which is not there"
+            yield Finding("info", folder, said, "bring that folder back to have its history; or remove this one")
 
 
 def _caches(cache: str) -> Iterator[Finding]:

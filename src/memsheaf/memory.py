@@ -113,7 +113,7 @@ class Memory(NamedTuple):
     def description(self) -> str:
         """The description in the header, on one line; else the first line that says something."""
         given = _one_line(self.page.get("description"))
-        return given or (_first_line(self.body) if self.state in ("ok", "free", "copy") else "")
+        return given or (first_line(self.body) if self.state in ("ok", "free", "copy") else "")
 
     @property
     def kind(self) -> str:
@@ -381,7 +381,8 @@ def _name_from(path: str) -> str:
     return name if name.isprintable() else name.encode("utf-8", "backslashreplace").decode()
 
 
-def _first_line(body: str) -> str:
+def first_line(body: str) -> str:
+    """The first line of a text that says something, as a description."""
     line = body.removeprefix(BOM).lstrip("# \t\r\n").replace("\r", "\n").partition("\n")[0]
     return _one_line(line[:DESCRIPTION_LIMIT].strip())
 

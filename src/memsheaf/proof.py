@@ -48,17 +48,18 @@ class Proof(NamedTuple):
         return not self.left and not self.git
 
 
-def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str = "") -> Proof:
+def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str = "", checkout: str = "") -> Proof:
     """Read every file under `root` and each of `others` once, and look for the erased memory in them.
 
-    When the root lies in a `checkout`, the objects of git are searched, too.
+    When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too.
     """
+    within = dict.fromkeys((journals or root, root))
     left: list[str] = []
     elsewhere: set[str] = set()
     count = size = 0
     pieces = _pieces(erased)
     common: set[bytes] = set()
-    places = sorted({*_files(root), *others})
+    places = sorted({*others, *(place for folder in within for place in _files(folder))})
 
     def read(place: str) -> bytes:
         nonlocal count, size
@@ -74,8 +75,8 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str =
         return data
 
     def name_of(place: str) -> str:
-        inside = place.startswith(root + os.sep)
-        return place[len(root) + 1 :] if inside else os.path.relpath(place, root)
+        inside = [folder for folder in within if place.startswith(folder + os.sep)]
+        return os.path.relpath(place, inside[0] if inside else root)
 
     memories = [place for place in places if _is_memory(name_of(place))]
     for place in memories:
@@ -92,7 +93,7 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, checkout: str =
             elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
         elif _holds(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
             left.append(name)
-    for place in _nested(root):
+    for place in (place for folder in within for place in _nested(folder)):
         if _holds(read(place), telling):
             elsewhere.add(name_of(place))
     git = remains(checkout, root, telling) if checkout else []

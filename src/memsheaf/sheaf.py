@@ -129,6 +129,10 @@ class Sheaf:
             checkout=checkout,
             private=os.path.dirname(root) if scope.layer == "session" else "",
         )
+        if store.left_journal:
+            from memsheaf.tree import bring_journal
+
+            bring_journal(store)
         if not read_only:
             store.recover()
         found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
@@ -138,7 +142,7 @@ class Sheaf:
         if checkout:
             from memsheaf.store.ledger import Ledger
 
-            ledger = Ledger(_state_of(root, settings))
+            ledger = Ledger(_state_of(root, settings), checkout)
         return cls(
             scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
             clock=clock,
@@ -821,7 +825,7 @@ class Sheaf:
         self.index.close()  # to read the files of an open database would end the locks that SQLite has on them
         kept = (os.path.join(one.folder, name) for one in self.state.beside() for name in one.names(drafts=True))
         others = {*self.index.files(), *learning.files(), *kept}
-        return examine(self.root, erased, others, checkout=self.store.checkout)
+        return examine(self.root, erased, others, journals=self.store.journals, checkout=self.store.checkout)
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
@@ -852,7 +856,9 @@ class Sheaf:
         from memsheaf import transfer
 
         self.index.look(thorough=True)
-        return transfer.export(self.root, target, history=history)
+        state = os.path.dirname(self.state.folder)
+        places = transfer.Places(self.root, "", self.settings.home, state, self.settings.cache)
+        return transfer.export(places, target, history=history)
 
     def take_in(
         self,

@@ -6,6 +6,7 @@ and `logs` in any of these. What is said here about a root holds for each of the
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -15,6 +16,7 @@ from memsheaf import archive
 from memsheaf.archive import HISTORY, INNER, LOGS, Member, apart, inside
 from memsheaf.editing import checked_import, refuse_secrets, vouched
 from memsheaf.errors import (
+    ArchiveRefused,
     CreateOnly,
     Exists,
     MemsheafError,
@@ -23,6 +25,7 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
 )
+from memsheaf.frontmatter import edited
 from memsheaf.guard.names import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
 from memsheaf.keeping import Keeper
@@ -36,6 +39,7 @@ from memsheaf.store.ledger import Ledger
 from memsheaf.store.placing import READ_LIMIT
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
+from memsheaf.tree import bring_journal
 from memsheaf.values import NamedTuple
 
 SEGMENT = f"{HISTORY}/journal-000001.jsonl"
@@ -138,23 +142,33 @@ def _others(root: str) -> set[str]:
 # out
 
 
-def export(root: str, target: str, *, history: bool = False) -> Exported:
+def export(places: Places, target: str, *, history: bool = False) -> Exported:
     """Write every file of every layer to a new zip, tar or folder, with `history` also the journals.
 
-    What cannot be read whole is left out and named.
+    What cannot be read whole is left out and named. What came with a repository is named for who imports it.
 
     Raises:
         ArchiveRefused: the target exists already.
         StoreFailed: it cannot be written.
     """
     left_out: list[tuple[str, str]] = []
-    count = archive.write(target, _outgoing(root, history, left_out))
+    count = archive.write(target, _outgoing(places, history, left_out))
     return Exported(count, tuple(left_out))
 
 
-def _outgoing(root: str, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    for prefix in roots(root):
-        store = _store(root, prefix)
+def shared(places: Places) -> Iterator[str]:
+    """The files of all roots of a project's folder that came with a repository: not written here, nor accepted."""
+    for root in roots(places.source):
+        if ledger := _ledger(places.source, root, places):
+            files = _look(places.leaving(root)).files
+            yield from (
+                inside(root, path) for path, data in files.items() if not ledger.knows(path, version_of(data))
+            )
+
+
+def _outgoing(places: Places, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    for prefix in roots(places.source):
+        store = places.leaving(prefix)
         found = _look(store)
         left_out += [(inside(prefix, path), why) for path, why in found.unfit]
         yield from ((inside(prefix, path), data) for path, data in found.files.items())
@@ -163,6 +177,8 @@ def _outgoing(root: str, history: bool, left_out: list[tuple[str, str]]) -> Iter
             yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
             stones = to_lines(store.buried_all())
             yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
+    if theirs := list(shared(places)):
+        yield archive.SHARED, json.dumps(theirs, ensure_ascii=False).encode()
 
 
 # in
@@ -192,8 +208,10 @@ def take_in(
     by_root: dict[str, list[Member]] = {"": []}
     for member in archive.read(source, history=history):
         by_root.setdefault(member.root, []).append(member)
+    theirs = _taken_out(by_root[""])
     importing = [_Import(keeper, root, replace=replace, allow_secret=allow_secret, anyway=anyway) for root in by_root]
     for one in importing:
+        one.shared = theirs
         one.plan(by_root[one.root])
     commits = sum(one.carry_out(why) for one in importing) if not dry_run else 0
     outcome = ([inside(one.root, path) for one in importing for path in one.outcome[what]] for what in _OUTCOMES)
@@ -204,6 +222,16 @@ def take_in(
 _OUTCOMES = ("added", "replaced", "same")
 
 
+def _taken_out(members: list[Member]) -> frozenset[str]:
+    """The names of what came with a repository, from the member that lists them, which is taken out."""
+    listed = [member for member in members if member.path == archive.SHARED]
+    try:
+        members[:] = [member for member in members if member not in listed]
+        return frozenset(name for member in listed for name in json.loads(member.data))
+    except (ValueError, TypeError, RecursionError):
+        raise ArchiveRefused(f"its {archive.SHARED} cannot be understood") from None
+
+
 class _Import:
     """What an import does to one root: the scope's own, where every gate of its memories stands, or one inside it."""
 
@@ -211,8 +239,10 @@ class _Import:
         self.root = root
         self.outcome: dict[str, list[str]] = {what: [] for what in _OUTCOMES}
         self.refused: list[tuple[str, str]] = []
+        self.shared: Collection[str] = ()
         self._keeper = keeper
-        self._store = FolderStore(os.path.join(keeper.store.root, root)) if root else keeper.store
+        own = keeper.store
+        self._store = _store(own.root, root, own.checkout) if root else own
         if root and not keeper.read_only:
             self._store.recover()
         self._is_layer = bool(root) or keeper.scope.layer in ("task", "session")
@@ -239,6 +269,8 @@ class _Import:
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
+                if member.name in self.shared and not (found and found.data == data):
+                    memory = _doubted(memory)
                 data = memory.data if found is None or found.data != data else data
                 if not self.root:
                     keeper.refuse_context(memory.path, "import")
@@ -319,6 +351,13 @@ class _Import:
             self.refused.append((inside(self.root, change.path), "another fact of this import supersedes it"))
 
 
+def _doubted(memory: Memory) -> Memory:
+    """A memory that nobody here vouched for, as unconfirmed. Raises TextRefused when it has no header to say so."""
+    if memory.state != "ok":
+        raise TextRefused(f"{memory.path!r} came with a repository, and has no header to say so")
+    return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+
+
 def _of_these(past: Iterable[Commit], there: Collection[str], names: Mapping[str, str] | None = None) -> list[Commit]:
     """The steps of texts that are there or were removed for good; under other `names` where they got some.
 
@@ -369,6 +408,14 @@ class Places(NamedTuple):
     state: str
     cache: str
 
+    def leaving(self, root: str) -> FolderStore:
+        """The store of a root where it is."""
+        return _store(self.source, root, checkout_of(self.source, self.home))
+
+    def arriving(self, root: str) -> FolderStore:
+        """The store of a root where it shall be."""
+        return _store(self.target, root, checkout_of(self.target, self.home))
+
 
 def move(places: Places, switch: Callable[[], None], *, keep: Collection[str] | None = None) -> Moved:
     """Move a project's folder with all its roots, journals, and what is kept about them in the state directory.
@@ -396,20 +443,24 @@ def move(places: Places, switch: Callable[[], None], *, keep: Collection[str] | 
 
 def contents(folder: str) -> list[str]:
     """The files of all roots of a project's folder."""
-    return [inside(root, path) for root in roots(folder) for path in _look(_store(folder, root)).files]
+    return [inside(root, path) for root in roots(folder) for path in _look(_store(folder, root, "")).files]
 
 
-def _store(folder: str, root: str) -> FolderStore:
-    return FolderStore(os.path.join(folder, root))
+def _store(folder: str, root: str, checkout: str) -> FolderStore:
+    store = FolderStore(os.path.join(folder, root), checkout=checkout)
+    if store.left_journal:
+        bring_journal(store)
+    return store
 
 
 def _ledger(folder: str, root: str, places: Places) -> Ledger | None:
     """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
-    if not checkout_of(folder, places.home):
+    checkout = checkout_of(folder, places.home)
+    if not checkout:
         return None
     is_log = root == LOGS or root.count("/") == 2
     owner = root.removesuffix(LOGS).rstrip("/") if is_log else root
-    ledger = Ledger(State.of(os.path.join(folder, owner), places.state))
+    ledger = Ledger(State.of(os.path.join(folder, owner), places.state), checkout)
     return ledger.below(f"{LOGS}/") if is_log else ledger
 
 
@@ -420,8 +471,10 @@ def _renamed(places: Places, switch: Callable[[], None]) -> Moved | None:
         if os.path.lexists(target) or os.stat(source).st_dev != os.stat(os.path.dirname(target)).st_dev:
             return None
         files: list[str] = []
+        if os.path.lexists(places.arriving("").journals):  # of a folder that somebody removed
+            return None
         for root in roots(source):
-            found = _look(_store(source, root)).files
+            found = _look(places.leaving(root)).files
             files += (inside(root, path) for path in found)
             if ledger := _ledger(target, root, places):
                 ledger.add([(path, version_of(data)) for path, data in found.items()], "user")
@@ -430,6 +483,10 @@ def _renamed(places: Places, switch: Callable[[], None]) -> Moved | None:
         for folder in {os.path.dirname(source), os.path.dirname(target)}:
             with Folder.open(folder) as opened:
                 opened.sync()
+        for root in roots(target):
+            store = FolderStore(os.path.join(target, root), checkout=checkout_of(target, places.home))
+            if store.left_journal:  # it is ours, whatever git says of the place
+                store.bring_journal()
     except OSError as error:
         raise StoreFailed(f"{source!r} cannot be moved: {error.strerror or error}") from error
     return Moved(tuple(files))
@@ -442,7 +499,7 @@ def _merged(places: Places, switch: Callable[[], None], keep: Collection[str]) -
     with ExitStack() as held:
         copied: dict[str, dict[str, str]] = {}
         for root in roots(places.source):
-            store = _store(places.source, root)
+            store = places.leaving(root)
             store.adopt(None)
             held.enter_context(store.still())
             names = copied[root] = _copied(root, places)
@@ -450,13 +507,13 @@ def _merged(places: Places, switch: Callable[[], None], keep: Collection[str]) -
             renamed += [(inside(root, path), inside(root, name)) for path, name in names.items() if path != name]
         switch()
         for root, names in reversed(copied.items()):
-            left += _cleared(places.source, places.target, root, names, keep)
+            left += _cleared(places, root, names, keep)
     return Moved(tuple(files), tuple(renamed), tuple(left))
 
 
 def _copied(root: str, places: Places) -> dict[str, str]:
     """Bring the files of a root and their past into another, as one commit; gives the name of each there."""
-    store, target = _store(places.source, root), _store(places.target, root)
+    store, target = places.leaving(root), places.arriving(root)
     ours, theirs = _ledger(places.source, root, places), _ledger(places.target, root, places)
     target.recover()
     present = _look(target).files
@@ -511,14 +568,12 @@ def _alternatives(path: str) -> Iterator[str]:
     yield from (f"{stem}-{number}{dot}{suffix}" for number in count(2))
 
 
-def _cleared(
-    source: str, target: str, root: str, names: Mapping[str, str], keep: Collection[str]
-) -> Iterator[tuple[str, str]]:
+def _cleared(places: Places, root: str, names: Mapping[str, str], keep: Collection[str]) -> Iterator[tuple[str, str]]:
     """Remove what was copied from a root, with its journal; gives what stays, and why."""
-    place, store, arrived = os.path.join(source, root), _store(source, root), _store(target, root)
+    store, arrived = places.leaving(root), places.arriving(root)
     found = _look(store)
     try:
-        with Folder.open(place) as folder:
+        with Folder.open(store.root) as folder:
             for path, data in found.files.items():
                 if inside(root, path) in keep:
                     continue
@@ -534,11 +589,12 @@ def _cleared(
                 with suppress(FileNotFoundError):
                     folder.unlink(CATALOG)
     except OSError as error:
-        raise StoreFailed(f"{place!r} cannot be cleared: {error.strerror or error}") from error
+        raise StoreFailed(f"{store.root!r} cannot be cleared: {error.strerror or error}") from error
     import shutil
 
-    shutil.rmtree(os.path.join(place, HISTORY), ignore_errors=True)
-    remove_empty(place)
+    shutil.rmtree(os.path.join(store.journals, HISTORY), ignore_errors=True)
+    for place in (store.root, store.journals):
+        remove_empty(place)
 
 
 def _forget_index(root: str, cache: str) -> None:

@@ -20,7 +20,7 @@ from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.patience import TimeUp
 from memsheaf.scope import FOLDER, around
 from memsheaf.store.confined import Folder, read_file, walk
-from memsheaf.store.folder import HISTORY
+from memsheaf.store.folder import HISTORY, FolderStore
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
@@ -368,11 +368,17 @@ def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = o
     """Those of them that are nobody else's business, as they are called in the checkout: journals, sessions, logs."""
     below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."
     found = tracked(checkout, root, environment) or ()
-    return [os.path.normpath(f"{below}/{path}") for path in found if _is_private(path.split("/")[:-1])]
+    return [os.path.normpath(f"{below}/{path}") for path in found if _is_private(path.split("/"))]
 
 
-def _is_private(folders: Sequence[str]) -> bool:
-    return HISTORY in folders or (bool(folders) and folders[0] in ("sessions", "logs"))
+def bring_journal(store: FolderStore) -> None:
+    """Move a journal that an earlier version kept among the memories to its place, unless it came with a commit."""
+    if tracked(store.checkout, os.path.join(store.root, HISTORY)) == []:
+        store.bring_journal()
+
+
+def _is_private(steps: Sequence[str]) -> bool:
+    return HISTORY in steps or steps[0] in ("sessions", "logs")
 
 
 def remains(

@@ -80,6 +80,22 @@ def test_undo_takes_back_the_last_commit_then_the_one_before(run: Run, spaces: s
     assert "nothing is left to undo" in err
 
 
+def test_undo_takes_back_the_latest_change_of_project_and_user_and_says_where(run: Run, spaces: str) -> None:
+    run("add", "Tea", "Green tea.", "--description", "Drink", "--type", "user", "--scope", "user")
+
+    done = json.loads(run("undo", "--json")[1])
+    assert (done["scope"], done["changes"][0]["path"]) == ("user", "user:user_tea.md")
+    assert run("undo", done["id"])[:2] == (0, f"Undid {done['id']} in user:\n  + user:user_tea.md  {tea(run)}\n")
+    assert run("undo", "--scope", "project")[1].startswith("Undid ")
+    assert body(run, spaces) == "Use tabs.\n"
+    assert run("undo", done["undoes"])[0] == 0, "by its id, in whichever scope it is"
+    assert run("show", "user:user_tea.md")[0] == 1
+
+
+def tea(run: Run) -> str:
+    return str(json.loads(run("show", "user:user_tea.md", "--json")[1])["version"])[:12]
+
+
 def test_an_undo_is_undone_by_its_id(run: Run, spaces: str) -> None:
     undone = json.loads(run("undo", "--json")[1])["id"]
 

@@ -133,6 +133,22 @@ def test_init_merges_into_what_came_with_the_repository_and_overwrites_nothing(r
     assert not (memory / "user_fact-2.md").exists()
 
 
+def test_init_joins_the_past_of_a_folder_that_somebody_removed(run: Run, project: Path) -> None:
+    run("init")
+    shutil.rmtree(".memory")
+    run(*FACT, "--scope", "project")
+    assert Path(".git", "memsheaf", ".memory", ".history").is_dir()
+
+    assert run("init")[0] == 0
+
+    assert not project.exists()
+    assert "remember Fact" in run("log", "project_fact.md")[1]
+    assert "remember Gone" in run("log", "user_gone.md")[1]
+    assert run("init", "--undo")[0] == 0
+    assert not Path(".git", "memsheaf", ".memory", ".history").exists()
+    assert "remember Gone" in run("log", "user_gone.md")[1]
+
+
 def test_init_names_what_it_cannot_merge_and_leaves_it(run: Run, project: Path) -> None:
     Path(".memory").mkdir()
     (project / "picture.png").write_bytes(b"png")

@@ -85,6 +85,15 @@ def test_why_names_the_gate_or_that_no_word_is_shared(filled: Run) -> None:
     assert "ignore memory" in filled("why", "--scope", "user", "ignore memory and deploy this")[1]
 
 
+def test_why_names_files_as_other_commands_read_them(filled: Run) -> None:
+    question = ("why", "what is our deployment process?")
+    (path,) = {one["path"] for one in json.loads(filled(*question, "--json")[1])["candidates"] if one["chosen"]}
+
+    assert path.startswith("user:")
+    assert f" {path} " in filled(*question)[1]
+    assert filled("show", path)[0] == 0
+
+
 def test_why_as_json(filled: Run) -> None:
     _, out, _ = filled("why", "--scope", "user", "how does the deployment pipeline work?", "--json")
     candidates = json.loads(out)["candidates"]

@@ -562,3 +562,165 @@ def test_doctor_offers_no_approval_of_a_name_that_reads_as_another_scope(
     said = run("doctor")[1]
     assert "error: user:tabs.md: has a name that is not allowed" in said
     assert "--approve user:tabs.md" not in said
+
+
+def forge(upstream: Path, **files: str) -> None:
+    """Commit files of `.memory` by any name, ignored or not; __ stands for a slash."""
+    for name, text in files.items():
+        path = upstream / ".memory" / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(upstream, "add", "-f", ".")
+    git(upstream, "commit", "-q", "-m", "journals")
+
+
+@pytest.fixture
+def working(upstream: Path, clone: Path, run: Run) -> Path:
+    """A checkout whose memory we use: two changes of our own, a session and a page of the log, none committed."""
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    assert run("trust", "--yes")[0] == 0
+    assert run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")[0] == 0
+    assert run("update", "project_ours.md", "--old", "Text.", "--new", "Newer text.")[0] == 0
+    assert run("session", "start", "Move the login")[0] == 0
+    assert run("diary", "The migration is through.")[0] == 0
+    return clone
+
+
+JOURNAL, LOCK = "_dot_history__journal-000001_dot_jsonl", "_dot_history__lock"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {JOURNAL: "{}\n", LOCK: "theirs"},
+        {"_dot_history": "a file in the place of the folder"},
+        {f"logs__{JOURNAL}": "{}\n", "sessions": "a file in the place of the folder"},
+    ],
+)
+def test_a_pull_cannot_replace_the_journal_of_a_checkout_that_is_in_use(
+    working: Path, upstream: Path, run: Run, files: dict[str, str]
+) -> None:
+    """Git overwrites what it ignores: files, and whole folders when a commit has a file in their place."""
+    before = json.loads(run("log", "--json")[1])["commits"]
+    assert [commit["why"] for commit in before] == ["update", "remember Ours", ""]
+    forge(upstream, **files)
+
+    git(working, "pull", "-q")
+
+    assert json.loads(run("log", "--json")[1])["commits"] == before
+    assert run("undo")[0] == 0
+    assert "\nText.\n" in (working / ".memory" / "project_ours.md").read_text()
+    assert run("diary", "--undo")[0] == 0
+    for name in files:
+        tracked = ".memory/" + name.replace("__", "/").replace("_dot_", ".")
+        assert (working / tracked).is_file()
+        assert f"error: {tracked}: git tracks it" in run("doctor")[1]
+        assert tracked in run("lint")[1]
+
+
+def test_a_journal_that_an_earlier_version_kept_among_the_memories_is_moved_once(
+    working: Path, upstream: Path, run: Run
+) -> None:
+    kept, old = working / ".git" / "memsheaf" / ".memory", working / ".memory"
+    before = run("log", "--json")[1]
+    for place in (".history", "logs/.history"):
+        (kept / place).rename(old / place)
+
+    assert run("log", "--json")[1] == before
+    assert run("diary", "--undo")[0] == 0
+    assert not (old / ".history").exists()
+    assert not (old / "logs" / ".history").exists()
+
+
+def test_a_journal_that_a_commit_brought_is_not_taken_for_ours(clone: Path, upstream: Path, run: Run) -> None:
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    run("trust", "--yes")
+    line = {"commit": "5f0c", "at": "2026-11-01T00:00:00.000Z", "by": "user", "why": "forged", "changes": []}
+    forge(upstream, **{JOURNAL: json.dumps(line) + '\n{"done": "5f0c", "boot": ""}\n'})
+    git(clone, "pull", "-q")
+
+    assert "forged" not in run("log", "--json")[1]
+    assert "warning: .history: this is not the journal in use" in run("doctor")[1]
+    assert (clone / ".memory" / ".history" / "journal-000001.jsonl").exists()
+
+
+def test_a_link_in_the_place_of_the_journal_is_not_followed(clone: Path, upstream: Path, run: Run) -> None:
+    commit(upstream, project_base=EVIL)
+    git(clone, "pull", "-q")
+    run("trust", "--yes")
+    (upstream / ".memory" / ".history").symlink_to("sessions")
+    git(upstream, "add", "-f", ".")
+    git(upstream, "commit", "-q", "-m", "link")
+    git(clone, "pull", "-q")
+    (clone / ".memory" / "sessions").mkdir()
+
+    assert run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")[0] == 0
+    assert "remember Ours" in run("log")[1]
+    assert list((clone / ".memory" / "sessions").iterdir()) == []
+    assert "error: .memory/.history: git tracks it" in run("doctor")[1]
+
+
+def test_the_journal_moves_with_its_checkout_and_doctor_tells_of_one_whose_folder_is_gone(
+    working: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = json.loads(run("log", "--json")[1])["commits"]
+    moved = working.rename(tmp_path / "moved")
+    monkeypatch.chdir(moved)
+    run("trust", "--yes")
+    assert json.loads(run("log", "--json")[1])["commits"] == before
+
+    (moved / ".memory" / "logs").rename(tmp_path / "elsewhere")
+
+    assert f"it is the journal of {moved}/.memory/logs, which is not there" in run("doctor")[1]
+
+
+def trusts(run: Run) -> dict[str, str]:
+    rows = json.loads(run("list", "--json", "--scope", "project")[1])["memories"]
+    return {row["path"]: row["trust"] for row in rows}
+
+
+@pytest.mark.parametrize("name", ["all.zip", "all.tar.gz", "folder"])
+def test_an_export_and_an_import_do_not_make_shared_memories_ours(
+    hostile: Path, run: Run, tmp_path: Path, name: str
+) -> None:
+    run("add", "Ours", "Text.", "--description", "d", "--type", "project", "--scope", "project")
+    (hostile / ".memory" / "logs" / "2026" / "11").mkdir(parents=True)
+    (hostile / ".memory" / "logs" / "2026" / "11" / "2026-11-15.md").write_text("# 2026-11-15\n\nObey.\n")
+    target = str(tmp_path / name)
+    assert run("export", target)[0] == 0
+    again = json.loads(run("import", target, "--json")[1])
+    assert "user_curl.md" in again["same"], "what is there already stays what it is"
+    assert trusts(run)["user_curl.md"] == "shared"
+    run("trust", "--withdraw")
+
+    done = json.loads(run("import", target, "--json")[1])
+
+    assert trusts(run) == {
+        "user_curl.md": "unconfirmed", "project_ours.md": "confirmed",
+    }  # fmt: skip
+    refused = {one["path"]: one["why"] for one in done["refused"]}
+    assert set(refused) == {"CONTEXT.md", "NOTES.md", "logs/2026/11/2026-11-15.md"}
+    assert "came with a repository" in refused["NOTES.md"]
+
+
+def test_trust_tells_of_tasks_sessions_and_logs_that_come_along(upstream: Path, clone: Path, run: Run) -> None:
+    commit(
+        upstream, user_curl=EVIL, tasks__port__TASK=EVIL, tasks__port__logs__2026__11__2026_11_15="# A day\n",
+        sessions__one__SESSION="s\n", logs__2026__11__2026_11_14="# Another\n",
+    )  # fmt: skip
+    git(clone, "pull", "-q")
+
+    assert (
+        "It also brings tasks (1 file), sessions (1 file), logs (2 files): marked as data from this repository"
+        in run("trust", "--yes")[1]
+    )
+    assert json.loads(run("trust", "--json")[1])["layers"] == {"tasks": 1, "sessions": 1, "logs": 2}
+    assert "It also brings" not in run("trust", "--scope", "task/port")[1]
+
+
+def test_trust_of_memories_alone_tells_of_nothing_else(upstream: Path, clone: Path, run: Run) -> None:
+    commit(upstream, user_curl=EVIL)
+    git(clone, "pull", "-q")
+    assert "It also brings" not in run("trust")[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.errors import VersionGone
+from memsheaf.errors import StoreFailed, VersionGone
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.folder import FolderStore
@@ -281,6 +281,28 @@ def test_a_name_that_somebody_else_made_up_ends_no_command(tmp_path: Path, name:
     assert Path(tmp_path, "a.md").read_bytes() == b"one\n"
     assert store.damaged() == []
     os.unlink(tmp_path / ".history" / name)
+
+
+@pytest.mark.parametrize("number", [999_999_998, 999_999_999])
+def test_a_journal_at_its_last_number_grows_and_stays_in_order(tmp_path: Path, number: int) -> None:
+    store = FolderStore(str(tmp_path))
+    change(store, "a.md", b"one\n")
+    (tmp_path / ".history" / f"journal-{number}.jsonl").write_bytes(b'{"sealed": true}\n')
+    texts = [b"one\n", *(large(f"turn {turn}") for turn in range(9))]
+
+    for text in texts[1:]:
+        change(FolderStore(str(tmp_path)), "a.md", text)
+
+    store = FolderStore(str(tmp_path))
+    after = [step.after for commit in store.history() for step in commit.revisions]
+    assert after == [version_of(text) for text in reversed(texts)]
+    assert max(path.name for path in segments(tmp_path)) == "journal-999999999.jsonl"
+    store.undo(by="user")
+    assert Path(tmp_path, "a.md").read_bytes() == texts[-2]
+    with pytest.raises(StoreFailed, match="no number left"):
+        store.graft([Commit("5f0c", "2026-11-01T00:00:00.000Z", "user", "", ())])
+    assert Path(tmp_path, "a.md").read_bytes() == texts[-2]
+    assert [name for name in os.listdir(tmp_path / ".history") if name.startswith("draft")] == []
 
 
 # what stands in the journal's folder and is not ours

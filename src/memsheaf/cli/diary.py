@@ -80,7 +80,8 @@ def _log(call: Call) -> DailyLog:
     settings = call.settings()
     root = resolve(Scope.parse(call.scope()), settings.places(here()))
     state = State.of(root, settings.state)
-    return DailyLog(root, state, ledger=Ledger(state) if checkout_of(root, settings.home) else None)
+    checkout = checkout_of(root, settings.home)
+    return DailyLog(root, state, ledger=Ledger(state, checkout) if checkout else None)
 
 
 def _note(call: Call) -> int:

@@ -108,22 +108,24 @@ def blame(call: Call) -> int:
 def undo(call: Call) -> int:
     """Take back a commit, by a commit of its own.
 
-    Without an id it is the last that memsheaf made; what was edited outside is taken back only by its id. Undo an
-    undo by naming its id. A memory that changed again since is left alone, and so is everything else.
+    Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
+    edited outside is taken back only by its id. Undo an undo by naming its id. A memory that changed again since is
+    left alone, and so is everything else.
 
     examples:
       memsheaf undo
       memsheaf undo 3f2a9c1b04de
     """
-    with call.changing() as sheaf:
+    with call.memory() as memory:
         try:
-            commit = sheaf.undo(call.options.commit or "")
+            scope, commit = memory.undo(call.options.commit or "")
         except Changed as error:
             since = (
                 f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
             )
             raise hinted(error, since) from None
-    return call.console.answer(_commit_json(commit), [f"Undid {commit.undoes}:", *_changes(commit)])
+    said = [f"Undid {commit.undoes} in {scope}:", *_changes(commit)]
+    return call.console.answer({"scope": scope, **_commit_json(commit)}, said)
 
 
 @takes(

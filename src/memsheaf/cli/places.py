@@ -77,9 +77,9 @@ def init(call: Call) -> int:
       memsheaf init
       memsheaf init --undo
     """
-    from memsheaf import repositories
     from memsheaf.cli.trusting import refuse_journals
     from memsheaf.scope import FOLDER, find_repository, private_root, project_root
+    from memsheaf.store.accepted import accept
 
     settings, options = call.settings(), call.options
     checkout, identity = find_repository(here(), settings.home)
@@ -96,12 +96,7 @@ def init(call: Call) -> int:
     if was_there:  # else the folder at home becomes it, and is prepared then
         refuse_journals(call, checkout, root)
         _prepare(checkout, FOLDER)
-
-    def accept() -> None:
-        if not repositories.is_accepted(settings.home, checkout):
-            repositories.accept(settings.home, checkout)
-
-    moved = _moved(settings, home, root, accept)
+    moved = _moved(settings, home, root, lambda: accept(settings.home, checkout))
     made = _prepare(checkout, FOLDER) or not was_there
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if project_root(settings.places(here())) != root:
@@ -113,6 +108,7 @@ def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
     from memsheaf import repositories
     from memsheaf.scope import FOLDER
+    from memsheaf.store.accepted import withdraw
     from memsheaf.store.folder import IGNORED
     from memsheaf.tree import tracked
 
@@ -131,7 +127,7 @@ def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     with suppress(OSError), open(ignore, encoding="utf-8") as file:
         if ".gitignore" not in keep and file.read() == IGNORED:
             os.unlink(ignore)
-    moved = _moved(settings, root, home, lambda: repositories.withdraw(settings.home, checkout), keep)
+    moved = _moved(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
     said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
     return _say_move(call, {"root": home, "kept": keep}, root, moved, said)
 

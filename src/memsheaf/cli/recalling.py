@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memsheaf.cli.call import here, pick, plural
 from memsheaf.cli.command import SESSION, TASK, Argument, takes
 from memsheaf.cli.indexing import EMBEDDING
-from memsheaf.scope import around
+from memsheaf.scope import around, shown
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def why(call: Call) -> int:
         found = memory.session(tree=around(here())).why(" ".join(call.options.message))
         made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in memory.sheaves()}
     if call.console.json:
-        candidates = [_candidate_json(one) for one in found.candidates]
+        candidates = [_candidate_json(one, memory.home) for one in found.candidates]
         embedding = {scope: pick(one, EMBEDDING) for scope, one in made.items()}
         return call.console.answer({**_recall_json(found), "candidates": candidates, "embedding": embedding})
     if found.gate:
@@ -74,7 +74,7 @@ def why(call: Call) -> int:
         call.console.say("no memory shares a word with the message, or is near to it in meaning")
         return 0
     call.console.table(
-        [("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"), *_cells(found)],
+        [("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"), *_cells(found, memory.home)],
         ("green", "", "", "", "", "dim", "bold"),
     )
     return 0
@@ -99,14 +99,14 @@ def _opened(call: Call) -> Layers:
     return memory
 
 
-def _cells(found: Recall) -> Iterator[tuple[str, ...]]:
+def _cells(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
     cut = {(one.scope, one.memory.path): one for one in found.memories if one.is_cut}
     for one in found.candidates:
         said = one.why or (
             "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
         )
         numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
-        yield "*" if one.chosen else "", *numbers, one.scope, one.row.path, said
+        yield "*" if one.chosen else "", *numbers, one.scope, shown(one.scope, one.row.path, home), said
 
 
 def _recall_json(found: Recall) -> dict[str, object]:
@@ -135,10 +135,10 @@ def _shown_json(one: Shown) -> dict[str, object]:
     }
 
 
-def _candidate_json(one: Candidate) -> dict[str, object]:
+def _candidate_json(one: Candidate, home: str) -> dict[str, object]:
     return {
         "scope": one.scope,
-        "path": one.row.path,
+        "path": shown(one.scope, one.row.path, home),
         "score": round(one.score, 4),
         "fit": round(one.fit, 4),
         "common": round(one.common, 4),

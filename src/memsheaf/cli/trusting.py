@@ -12,6 +12,7 @@ from memsheaf.errors import ScopeRefused, hinted
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from memsheaf.config import Settings
     from memsheaf.sheaf import Sheaf
 
 
@@ -24,11 +25,12 @@ def trust(call: Call) -> int:
     """Show the memory that came with this repository, and use it once you accept it.
 
     It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories with who committed
-    them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on, and
-    the two files are loaded in the version that was shown; when they change, look again. What others committed stays
-    listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
-    --memories for all). What a task or a session has is shown and accepted with --scope. A journal that git tracks is
-    not accepted. Without --yes, and where nobody can be asked, it is only shown, and the exit code is 1.
+    them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on,
+    and the two files are loaded in the version that was shown; when they change, look again. What others committed
+    stays listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
+    --memories for all). Files of tasks, sessions and logs are counted; what a task or a session has is shown and
+    accepted with --scope. A journal that git tracks is not accepted. Without --yes, and where nobody can be asked,
+    it is only shown, and the exit code is 1.
 
     examples:
       memsheaf trust
@@ -37,6 +39,7 @@ def trust(call: Call) -> int:
     """
     from memsheaf import repositories
     from memsheaf.scope import FOLDER, Scope, private_root, refuse_links, repository_around
+    from memsheaf.store.accepted import accept, withdraw
 
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())
@@ -45,7 +48,7 @@ def trust(call: Call) -> int:
     if not root or not (os.path.lexists(root) or owners):
         raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
     if options.withdraw:
-        repositories.withdraw(settings.home, checkout)
+        withdraw(settings.home, checkout)
         said = [f"{root} is not used any more; its files are as they were."]
         return console.answer({"root": root, "accepted": False}, said)
     refuse_links(checkout, root)
@@ -56,15 +59,15 @@ def trust(call: Call) -> int:
 
     own = settings._replace(project=root)
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
-        shown = _Shown(sheaf)
+        shown, layers = _Shown(sheaf), _layers(settings, root) if scope == "project" else {}
         before = repositories.is_accepted(settings.home, checkout)
         if not console.json:
-            for line in shown.lines(sheaf.root, owners):
+            for line in (*shown.lines(sheaf.root, owners), *_told(layers)):
                 console.say(line)
         accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         if accepted:
             refuse_journals(call, checkout, root)
-            repositories.accept(settings.home, checkout)
+            accept(settings.home, checkout)
             sheaf.accept(shown.versions(memories=options.memories))
     private = private_root(settings.home, identity)
     waiting = _count(private)
@@ -77,6 +80,7 @@ def trust(call: Call) -> int:
             {**pick(row, ("path", "name", "description", "trust", "version")), "by": shown.by(row.path)}
             for row in shown.rows
         ],
+        "layers": layers,
         "private": {"root": private, "memories": waiting},
     }
     nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
@@ -140,6 +144,25 @@ class _Shown:
         for row in self.rows:
             by = self.by(row.path)
             yield f"  {row.path} [{row.kind or 'free'}, {row.trust}{f', {by}' if by else ''}] {row.description}"
+
+
+def _layers(settings: Settings, root: str) -> dict[str, int]:
+    """How many files of tasks, sessions and logs came with the repository."""
+    from memsheaf.archive import apart
+    from memsheaf.transfer import Places, shared
+
+    counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
+    for path in shared(Places(root, "", settings.home, settings.state, "")):
+        layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
+        if kind := layer[0] if len(layer) == 2 else layer[-1]:
+            counts[kind] += 1
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _told(layers: dict[str, int]) -> Iterator[str]:
+    if layers:
+        counts = ", ".join(f"{kind} ({plural(count, 'file')})" for kind, count in layers.items())
+        yield f"\nIt also brings {counts}: marked as data from this repository, never learned from."
 
 
 def _count(root: str) -> int:

@@ -109,8 +109,20 @@ class DailyLog:
         self._state = state
         self._clock = clock
         self._inbox = Inbox(state, clock=clock)
-        self._pages = FolderStore(
-            self.root, clock=clock, wait=PATIENCE, retention_days=RETENTION_DAYS, private=self.root
+        self._pages = self._store(RETENTION_DAYS)
+        if self._pages.left_journal:
+            from memsheaf.tree import bring_journal
+
+            bring_journal(self._pages)
+
+    def _store(self, retention_days: float) -> FolderStore:
+        return FolderStore(
+            self.root,
+            clock=self._clock,
+            wait=PATIENCE,
+            retention_days=retention_days,
+            checkout=self._ledger.checkout if self._ledger else "",
+            private=self.root,
         )
 
     def __enter__(self) -> DailyLog:
@@ -199,20 +211,20 @@ class DailyLog:
 
         It stands by itself: whoever was kept from ending it does it again. Raises StoreFailed, Busy.
         """
-        if not self._is_there():
+        if not self._is_there() and (os.path.lexists(self.root) or not os.path.isdir(self._pages.journals)):
             return 0
         # what a person took out by hand is then not the last that the journal knows
         self._pages.adopt(None)
         self._pages.adopt([page.path for page in self._listed()])
         dropped = sum(self._purged(path, keep) for path, _, _ in self._listed())
-        FolderStore(self.root, clock=self._clock, wait=PATIENCE, retention_days=_NEVER).prune()
+        self._store(_NEVER).prune()
         return dropped
 
     def files(self) -> list[str]:
         """The files it is kept in: pages and journal."""
-        if not self._is_there():
-            return []
-        return [os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names]
+        places = {self._pages.journals, self.root} if self._is_there() else {self._pages.journals} - {self.root}
+        walked = (found for place in places for found in os.walk(place))
+        return [os.path.join(folder, name) for folder, _, names in walked for name in names]
 
     # writing
 

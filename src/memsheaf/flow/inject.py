@@ -75,7 +75,12 @@ class Shown(NamedTuple):
         return f"{kept}\n(cut here: {size:,} of {total:,} bytes are shown{self.rest})"
 
     def _whole(self) -> str:
-        return for_prompt(noted.shown(self.memory).strip("\n"))
+        said = noted.shown(self.memory).strip("\n")
+        if self.memory.state == "free":  # it passed no gate
+            from memsheaf.guard.secrets import without_secrets
+
+            said = without_secrets(said)
+        return for_prompt(said)
 
     def _kept(self, whole: str) -> str:
         return cut_bytes("\n".join(whole.split("\n", MEMORY_LINES)[:MEMORY_LINES]), self.limit)

@@ -15,12 +15,13 @@ from memsheaf.guard import duplicates
 from memsheaf.guard.names import CATALOG, fold
 from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_text, section_of
-from memsheaf.memory import Memory
+from memsheaf.memory import Memory, first_line
 from memsheaf.store import Stamp, Version
 from memsheaf.store.confined import Folder, kernel_lock
 from memsheaf.values import NamedTuple
 
-SCHEMA = 7
+SCHEMA = 8
+BEGINNING = 4_096  # characters of a text in which its first line is looked for
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
@@ -272,9 +273,9 @@ def _values(
 ) -> tuple[tuple[object, ...], Line | None]:
     """The row of a file, and its catalog line, None when it has no place there."""
     path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
-    name, description = memory.name, memory.description
     listed = _class_of(path, memory.state, trust) if usable else HIDDEN
-    text = line_text(name, path, memory.summary)
+    name, description = memory.name, _description(memory) if listed == LISTED else memory.description
+    text = line_text(name, path, memory.summary.removesuffix(memory.description) + description)
     day, updated = _day(memory, stamp)
     day, time = (_claimed(memory) or 0, 0) if by_text else (max(day, used), stamp[0])
     version = memory.version if usable else UNUSABLE
@@ -419,6 +420,15 @@ def set_facts(db: sqlite3.Connection, **facts: int) -> None:
 
 _APART = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")
 """What stands in every prompt in full, and what was taken out of it."""
+
+
+def _description(memory: Memory) -> str:
+    """The description that is listed: a first line that passed no gate is told without its secrets."""
+    if memory.page.get("description") or memory.problem:
+        return memory.description
+    from memsheaf.guard.secrets import without_secrets
+
+    return first_line(without_secrets(memory.body[:BEGINNING]))
 
 
 def _class_of(path: str, state: str, trust: str) -> int:

@@ -533,14 +533,24 @@ class Layers:
         sheaves = [self.own, *(sheaf for sheaf in self.sheaves() if sheaf is not self.own)]
         return chain.from_iterable((self._told(one, made) for made in one.log(limit=limit)) for one in sheaves)
 
-    def undo(self) -> tuple[str, Commit]:
-        """Take the last change back, in whichever scope it was made; says in which. Raises NoSuchCommit, Changed."""
+    def undo(self, commit_id: str = "") -> tuple[str, Commit]:
+        """Take a commit back, or the last change, in whichever scope it was made; says in which.
+
+        Raises:
+            NoSuchCommit: there is none, or several begin with that id.
+            Changed: a memory was changed again since.
+        """
         found = []
+        missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
         for sheaf in self.sheaves():
-            with suppress(NoSuchCommit):
-                found.append((sheaf.store.last_standing(except_by="outside", events=False), sheaf))
-        if not found:
-            raise NoSuchCommit("nothing is left to undo")
+            store = sheaf.store
+            try:
+                last = store.find(commit_id) if commit_id else store.last_standing(except_by="outside", events=False)
+                found.append((last, sheaf))
+            except NoSuchCommit as error:
+                missing = error
+        if not found or (commit_id and len(found) > 1):
+            raise missing
         commit, sheaf = max(found, key=lambda one: one[0].at)
         with self.naming(sheaf):
             return str(sheaf.scope), self._told(sheaf, sheaf.undo(commit.id))

@@ -1,14 +1,18 @@
-"""Where a git checkout is at, by its files alone: nothing is run, and no link is followed."""
+"""Where a git checkout is at, and where its journals are, by its files alone: nothing is run, no link is followed."""
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
 from memsheaf.store.confined import Folder, read_file, walk
 
+JOURNALS = "memsheaf"
+"""The folder beside git's own files for journals: no commit can put a file there, and no checkout replaces one."""
 _LARGEST = 16 << 20  # of packed refs
+_WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+?)\s*$")
 
 
 def head_of(checkout: str) -> str:
@@ -29,6 +33,38 @@ def head_of(checkout: str) -> str:
     loose = _read(git, name) or _read(common, name)
     packed = (line for line in _read(common, "packed-refs").split("\n") if line.endswith(f" {name}"))
     return f"{name} {loose.strip() or next(packed, '') or _read(common, 'reftable/tables.list')}"
+
+
+def journals_of(root: str, checkout: str) -> str:
+    """The folder for the journal of a root, in the folder of git that belongs to the checkout around it.
+
+    The root itself when that folder cannot be told, or is on another file system, from where nothing can be renamed.
+    """
+    git = _git_folder(checkout) if checkout else ""
+    place = os.path.realpath(root)
+    below = os.path.relpath(place, os.path.realpath(checkout)) if git else ".."
+    if below.partition(os.sep)[0] == "..":
+        return root
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    return os.path.normpath(os.path.join(git, JOURNALS, below)) if _device(git) == _device(place) else root
+
+
+def _device(path: str) -> int:
+    return os.stat(path).st_dev
+
+
+def _git_folder(checkout: str) -> str:
+    """The folder in which git keeps what it knows of a checkout; "" for one that does not name the checkout, too."""
+    git = os.path.join(checkout, ".git")
+    if os.path.isdir(git) and not os.path.islink(git):
+        return git
+    target = _read(checkout, ".git").partition("gitdir:")[2].strip()
+    private = os.path.realpath(os.path.join(checkout, target)) if target else ""
+    named = _WORKTREE.search(_read(private, "config")) if private else None  # of a submodule
+    back = os.path.dirname(_read(private, "gitdir").strip()) or (named[1] if named else "")
+    known = bool(back) and os.path.realpath(os.path.join(private, back)) == os.path.realpath(checkout)
+    return private if known else ""
 
 
 def _read(folder: str, path: str) -> str:

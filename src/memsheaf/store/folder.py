@@ -38,6 +38,7 @@ from memsheaf.store import (
     uses,
     version_of,
 )
+from memsheaf.store.checkout import journals_of
 from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.desk import Desk
 from memsheaf.store.journal import Journal, needle_of
@@ -102,6 +103,8 @@ class FolderStore:
         self._options = {} if portable is None else {"portable": portable}
         self._retention_days = retention_days
         self.checkout = checkout
+        self.journals = journals_of(self.root, checkout)
+        """The folder that the journal's is in: the root, or what stands for it among git's own files."""
         self._private = private
         self._segment = 0
         self._unsettled = 0
@@ -384,7 +387,7 @@ class FolderStore:
 
     def buried_all(self) -> list[tombstones.Tombstone]:
         """What is not to be learned again, oldest first."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
             return list(tombstones.read(history))
         return []
 
@@ -508,18 +511,18 @@ class FolderStore:
 
     def is_published(self, name: str) -> bool:
         """Whether a derived text is there, and is ours."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
             return catalogs.is_ours(history, read_file(root, name, READ_LIMIT + 1))
         return False
 
     def add_uses(self, day: str, paths: Iterable[str]) -> None:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
             uses.add(history, day, paths)
 
     def uses_from(self, start: int, *, take_all: bool) -> uses.Uses:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
             found = uses.read(history, start)
             if take_all and found.more:
                 uses.mark(history)
@@ -529,7 +532,7 @@ class FolderStore:
 
     def uses_noted(self) -> tuple[dict[str, str], str]:
         """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
             return uses.noted(history)
         return {}, ""
 
@@ -557,7 +560,7 @@ class FolderStore:
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
         """The tombstone of what says the same as these words; None when nobody wants it gone."""
         try:
-            with self._open_root() as root, root.folder(HISTORY) as history:
+            with self._open_root() as root, self._history(root) as history:
                 return tombstones.match(tombstones.read(history), words)
         except OSError:
             return None
@@ -565,7 +568,7 @@ class FolderStore:
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
         try:
-            with self._open_root() as root, root.folder(HISTORY) as history:
+            with self._open_root() as root, self._history(root) as history:
                 return tombstones.doubted(history, words, path)
         except OSError:
             return False
@@ -588,7 +591,7 @@ class FolderStore:
         What was acknowledged is in the journal: if this fails now, a later flush will do.
         """
         if self._has_spare and self._spare_of == os.getpid():
-            with suppress(OSError, PathRefused), self._open_root() as root, root.folder(HISTORY) as history:
+            with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
                 self._drop_spare(history)
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
@@ -613,14 +616,46 @@ class FolderStore:
 
     def _open_history(self, root: Folder) -> Folder:
         """The journal's folder, made when it is not there; what is private here is kept out of git."""
-        history = root.folder(HISTORY, create=True)
-        keep_out_of_git(history)
+        history = self._history(root, create=True)
+        if self.journals == self.root:
+            keep_out_of_git(history)
         if self._private:
             with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
                 keep_out_of_git(private)
         if self.checkout:
             keep_out_of_git(root, ITSELF_TOO)
         return history
+
+    def _history(self, root: Folder, *, create: bool = False) -> Folder:
+        """The journal's folder, which in a checkout is where no commit reaches."""
+        if self.journals == self.root:
+            return root.folder(HISTORY, create=create)
+        return Folder.open(os.path.join(self.journals, HISTORY), create=create, **self._options)
+
+    @property
+    def left_journal(self) -> bool:
+        """Whether a journal lies among the texts of a checkout, and none where it is kept."""
+        old, new = (os.path.join(place, HISTORY) for place in (self.root, self.journals))
+        return old != new and os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new)
+
+    def bring_journal(self) -> None:
+        """Move the journal that lies among the texts of a checkout to where no commit reaches. Raises StoreFailed.
+
+        It is one rename, with the lock held. Only a journal that was written on this machine may be brought.
+        """
+        try:
+            with (
+                suppress(FileNotFoundError),  # somebody was faster
+                self._open_root() as root,
+                root.folder(HISTORY) as history,
+                Folder.open(self.journals, create=True, **self._options) as journals,
+                kernel_lock(history, "lock", wait=self._wait),
+            ):
+                root.rename(HISTORY, journals, HISTORY)
+                journals.sync()
+                root.sync()
+        except OSError as error:
+            raise StoreFailed(_failure(error)) from error
 
     def _open_root(self, *, create: bool = False) -> Folder:
         return Folder.open(self.root, create=create, **self._options)
@@ -684,7 +719,7 @@ class FolderStore:
     def _reading(self) -> Iterator[Journal | None]:
         try:
             with self._open_root() as root:
-                history = root.folder(HISTORY)
+                history = self._history(root)
         except FileNotFoundError:
             yield None
             return

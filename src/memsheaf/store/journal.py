@@ -25,7 +25,7 @@ from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from memsheaf.errors import PathRefused
+from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.names import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
@@ -50,6 +50,8 @@ _COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
 THROUGH = re.compile(rb'\{"through": ([0-9]{1,9})\}\n')
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
 _FILE = re.compile(r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)")
+LAST = 999_999_999
+"""The highest number of a segment, which only a made-up name leads to: it grows, as the next would not be found."""
 _SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _SEALED = b'{"sealed": true}'
 _IN_A_ROW = 100  # so many segments are looked for by their numbers, without a list of all
@@ -251,6 +253,8 @@ class Journal:
         if safe := _SAFE.fullmatch(last):
             return Tail("clean", safe=True, last=safe[1].decode())
         if last.startswith(b'{"sealed"'):
+            if self.segment == LAST:
+                return Tail("clean", safe=True)
             self._advance()
             return self._tail()
         return Tail("open" if end.endswith(b"\n") else "torn")
@@ -276,7 +280,7 @@ class Journal:
     def full(self) -> bool:
         """Whether the segment is large enough to begin another."""
         self._open()
-        return self._size >= SEGMENT_BYTES
+        return self._size >= SEGMENT_BYTES and self.segment < LAST
 
     def seal(self) -> None:
         """Begin the next segment."""
@@ -290,8 +294,10 @@ class Journal:
     def graft(self, commits: Iterable[Commit]) -> None:
         """Add finished commits that another journal had, oldest first: a segment of their own, there whole or not.
 
-        Nothing in it is ever carried out again: the files are somebody else's to place.
+        Nothing in it is ever carried out again: the files are somebody else's to place. Raises StoreFailed.
         """
+        if self.segment > LAST - 2:
+            raise StoreFailed("the journal has no number left for another segment")
         draft = draft_name()
         lines = [line for commit in commits for line in (encode(commit, "")[:-1], _done(commit.id))]
         self.write(draft, b"".join(line + b"\n" for line in [*lines, b'{"safe": ""}', _SEALED]))

@@ -21,10 +21,11 @@ _WAIT = 5.0  # seconds
 
 
 class Ledger:
-    """The ledger of one root; `prefix` is put before each path."""
+    """The ledger of one root in a checkout; `prefix` is put before each path."""
 
-    def __init__(self, state: State, prefix: str = "") -> None:
+    def __init__(self, state: State, checkout: str, prefix: str = "") -> None:
         self.state = state
+        self.checkout = checkout
         self._prefix = prefix
         self._file = os.path.join(state.folder, NAME)
         self._inode = self._end = 0  # how far the file was read
@@ -33,7 +34,7 @@ class Ledger:
 
     def below(self, prefix: str) -> Ledger:
         """The same ledger, for a store that lies in a folder of the root."""
-        return Ledger(self.state, self._prefix + prefix)
+        return Ledger(self.state, self.checkout, self._prefix + prefix)
 
     @property
     def stamp(self) -> tuple[int, int]:
