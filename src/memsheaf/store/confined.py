@@ -103,9 +103,12 @@ class Folder:
             if error.errno in (errno.EISDIR, errno.ENXIO):
                 raise PathRefused(name, "it is not a plain file") from None
             raise
-        if not flags & os.O_EXCL and not stat.S_ISREG(os.fstat(fd).st_mode):
+        try:
+            if not flags & os.O_EXCL and not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise PathRefused(name, "it is not a plain file")
+        except BaseException:
             os.close(fd)
-            raise PathRefused(name, "it is not a plain file")
+            raise
         return fd
 
     def stat(self, name: str) -> os.stat_result:

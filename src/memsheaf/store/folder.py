@@ -15,7 +15,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import islice
@@ -708,11 +708,13 @@ class FolderStore:
 
     @contextmanager
     def _named_lock(self, name: str, wait: float) -> Iterator[Folder]:
-        with (
-            self._open_root(create=True) as root,
-            self._open_history(root) as history,
-            kernel_lock(history, name, wait=wait),
-        ):
+        with ExitStack() as held:
+            try:
+                root = held.enter_context(self._open_root(create=True))
+                history = held.enter_context(self._open_history(root))
+                held.enter_context(kernel_lock(history, name, wait=wait))
+            except OSError as error:
+                raise StoreFailed(_failure(error)) from error
             yield history
 
     @contextmanager
