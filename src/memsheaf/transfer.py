@@ -447,7 +447,9 @@ def contents(folder: str) -> list[str]:
 
 
 def _store(folder: str, root: str, checkout: str) -> FolderStore:
-    store = FolderStore(os.path.join(folder, root), checkout=checkout)
+    place = os.path.join(folder, root)
+    private = place if _is_log(root) else os.path.dirname(place) if root.startswith("sessions/") else ""
+    store = FolderStore(place, checkout=checkout, private=private)
     if store.left_journal:
         bring_journal(store)
     return store
@@ -458,10 +460,13 @@ def _ledger(folder: str, root: str, places: Places) -> Ledger | None:
     checkout = checkout_of(folder, places.home)
     if not checkout:
         return None
-    is_log = root == LOGS or root.count("/") == 2
-    owner = root.removesuffix(LOGS).rstrip("/") if is_log else root
+    owner = root.removesuffix(LOGS).rstrip("/") if _is_log(root) else root
     ledger = Ledger(State.of(os.path.join(folder, owner), places.state), checkout)
-    return ledger.below(f"{LOGS}/") if is_log else ledger
+    return ledger.below(f"{LOGS}/") if _is_log(root) else ledger
+
+
+def _is_log(root: str) -> bool:
+    return root == LOGS or root.count("/") == 2
 
 
 def _renamed(places: Places, switch: Callable[[], None]) -> Moved | None:

@@ -82,6 +82,7 @@ def test_undo_takes_back_the_last_commit_then_the_one_before(run: Run, spaces: s
 
 def test_undo_takes_back_the_latest_change_of_project_and_user_and_says_where(run: Run, spaces: str) -> None:
     run("add", "Tea", "Green tea.", "--description", "Drink", "--type", "user", "--scope", "user")
+    run("session", "start", "Move the login")
 
     done = json.loads(run("undo", "--json")[1])
     assert (done["scope"], done["changes"][0]["path"]) == ("user", "user:user_tea.md")

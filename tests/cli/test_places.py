@@ -122,6 +122,7 @@ def test_init_merges_into_what_came_with_the_repository_and_overwrites_nothing(r
     assert (memory / "user_fact.md").read_text() == theirs
     assert "Newer text." in (memory / "user_fact-2.md").read_text()
     assert not (memory / "NOTES-2.md").exists()
+    assert [(memory / name / ".gitignore").read_text() for name in ("logs", "sessions")] == ["*\n", "*\n"]
     assert "Users can log in" in (memory / "tasks" / "feature-x" / "TASK-2.md").read_text()
     assert "Newer text." in run("log", "user_fact-2.md", "--json")[1] or run("diff", "user_fact-2.md")[0] == 0
     assert not project.exists()

@@ -118,7 +118,7 @@ def undo(call: Call) -> int:
     """
     with call.memory() as memory:
         try:
-            scope, commit = memory.undo(call.options.commit or "")
+            scope, commit = memory.lasting().undo(call.options.commit or "")
         except Changed as error:
             since = (
                 f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."

@@ -404,10 +404,10 @@ class Layers:
 
     def prompts(self) -> Sequence[tuple[str, str]]:
         """What `prompt` is made of: each scope with its part, the home scope first."""
-        sheaves = self._lasting().sheaves()
+        sheaves = self.lasting().sheaves()
         return [(str(sheaf.scope), sheaf.prompt(also=sheaf is not self.own)) for sheaf in sheaves]
 
-    def _lasting(self) -> Layers:
+    def lasting(self) -> Layers:
         """The same without tasks and sessions, the home scope first."""
         lasting = [one for one in self.scopes() if one == self.home or one.partition("/")[0] not in _NOTED]
         made = Layers(
@@ -572,7 +572,7 @@ class Layers:
         from memsheaf.flow.learn import Learner
         from memsheaf.layers.routing import Router
 
-        lasting = self._lasting()
+        lasting = self.lasting()
         router = Router(lasting)
         ledger = self.own.keeper.ledger
         return Learner(lasting, router, self.own.state, policy=router.policy, ledger=ledger, clock=self.clock)
