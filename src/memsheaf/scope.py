@@ -111,13 +111,19 @@ def resolve(scope: Scope, places: Places) -> str:
 
 def around(cwd: str) -> str:
     """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
-    here = folder = os.path.realpath(cwd)
-    while not os.path.lexists(git := os.path.join(folder, ".git")):
+    here = os.path.realpath(cwd)
+    checkout = _with_git(here)
+    return checkout if checkout and foreign_owner(os.path.join(checkout, ".git")) is None else here
+
+
+def _with_git(folder: str) -> str:
+    """The nearest folder, this one or around it, that has a `.git`; "" when none has."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
-            return here
+            return ""
         folder = parent
-    return folder if foreign_owner(git) is None else here
+    return folder
 
 
 def project_root(places: Places) -> str:
@@ -155,10 +161,7 @@ def unused_folder(places: Places) -> str:
 def checkout_of(root: str, home: str) -> str:
     """The git working tree that a root lies in, where others may write; "" in none, or below MEMSHEAF_HOME."""
     folder = os.path.realpath(root)
-    if _within(folder, os.path.realpath(home)):
-        return ""
-    found = around(folder)
-    return found if os.path.lexists(os.path.join(found, ".git")) else ""
+    return "" if _within(folder, os.path.realpath(home)) else _with_git(folder)
 
 
 def _chosen(places: Places) -> str:

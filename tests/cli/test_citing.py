@@ -177,17 +177,9 @@ def test_only_the_named_memories_are_checked(run: Run, work: Path) -> None:
     assert "memsheaf list" in err
 
 
-def test_verify_looks_at_project_and_user(run: Run, work: Path) -> None:
-    run("add", "Mine", "Text.", "--description", "d", "--type", "user", "--scope", "user")
-    assert run("cite", "src/app.py:1", "--memory", "user:user_mine.md")[0] == 0
-
-    assert run("verify")[:2] == (0, "verified  user:user_mine.md  src/app.py:1 is as it was cited.\n")
-    assert run("verify", "--scope", "project")[1] == ""
-
-
 def test_nothing_to_verify_is_said(run: Run, work: Path) -> None:
-    assert run("verify") == (0, "", "no citations in project and user\n")
-    assert run("verify", "--scope", "user")[2] == "no citations in user\n"
+    assert run("verify") == (0, "", "no citations in the scope project\n")
+    assert run("verify", "--scope", "user")[2] == "no citations in the scope user\n"
     assert json.loads(run("verify", "--json")[1])["memories"] == []
 
 

@@ -483,7 +483,7 @@ def test_what_belongs_to_another_user_is_not_trusted_until_it_is_accepted(
     code, out, _ = run("trust", "--yes")
     assert code == 0
     assert "12345" in out
-    assert "user_curl.md" in run("list", "--paths")[1]
+    assert [row["trust"] for row in json.loads(run("list", "--json")[1])["memories"]] == ["shared"]
 
 
 @pytest.mark.skipif(

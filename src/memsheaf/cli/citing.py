@@ -61,7 +61,7 @@ def cite(call: Call) -> int:
 @takes(
     Argument(
         "file",
-        "the memories to check; all of project and user when left out",
+        "the memories to check; all of the scope when left out",
         "FILE",
         repeated=True,
         convert=filled,
@@ -96,7 +96,7 @@ def verify(call: Call) -> int:
         rows = [row for path, evidence in found for row in _rows(path, evidence)]
         call.console.table(rows, ("", "bold"))
         if not rows:
-            call.console.note(f"no citations in {' and '.join(map(str, layers.scopes()))}")
+            call.console.note(f"no citations in the scope {layers.home}")
     states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
     return 1 if states & {"drifted", "missing"} else 0
 
@@ -112,10 +112,10 @@ def _add(call: Call, citation: Citation) -> Memory:
 def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
     """The memories that were named, or all that can be understood."""
     yield from map(memory.read, files)
-    for row in memory.list() if not files else ():
+    for row in memory.own.list() if not files else ():
         if row.state in ("ok", "free"):
             with suppress(NotFound):  # somebody was faster
-                yield memory.read(row.path)
+                yield memory.own.read(row.path)
 
 
 def _rows(path: str, evidence: Evidence) -> Iterator[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
+from memsheaf.repositories import foreign_owner
 from memsheaf.store.confined import Folder, read_file, walk
 
 JOURNALS = "memsheaf"
@@ -55,8 +56,10 @@ def _device(path: str) -> int:
 
 
 def _git_folder(checkout: str) -> str:
-    """The folder in which git keeps what it knows of a checkout; "" for one that does not name the checkout, too."""
+    """The folder in which git keeps what it knows of a checkout; "" for one of another user, or not of the checkout."""
     git = os.path.join(checkout, ".git")
+    if foreign_owner(git) is not None:
+        return ""
     if os.path.isdir(git) and not os.path.islink(git):
         return git
     target = _read(checkout, ".git").partition("gitdir:")[2].strip()

@@ -594,7 +594,7 @@ class FolderStore:
             with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
                 self._drop_spare(history)
         if self._unsettled:
-            with suppress(StoreFailed, Busy, PathRefused, OSError):
+            with suppress(StoreFailed, Busy, PathRefused):
                 with self._desk() as desk:
                     desk.settle()
                     self._unsettled = 0
