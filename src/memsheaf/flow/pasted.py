@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -145,7 +146,10 @@ def heard(text: str) -> Heard:
 def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
     """Where the words of somebody else begin, and the lines before that which the user dictates."""
     dictated: set[int] = set()
+    quiet: set[str] = set()  # lines that were looked at, and tell nothing
     for number, line in enumerate(lines):
+        if line.text in quiet:
+            continue
         if compiled(_RECORD).match(line.text):
             return line.start, dictated
         if number and (_greets().match(line.text) or re.match(_ALONE, line.text)):
@@ -162,13 +166,15 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
             ):
                 return line.start + mark.end(), dictated
         if number + 1 == len(lines) or re.match(_BULLET, line.text):
-            continue
-        if line.text.rstrip().endswith((":", "：")):
+            quiet |= {line.text} if number else set()
+        elif line.text.rstrip().endswith((":", "：")):
             if not _dictates().fullmatch(line.text.strip(" :：*#")):
                 return line.end, dictated
             dictated |= {line.start, *_listed(lines[number + 1 :], line.end)}
         elif _introduces(line.text):
             return line.end, dictated
+        elif number:
+            quiet.add(line.text)
     return end, dictated
 
 
@@ -189,10 +195,11 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
     doubt = PASTED if len(full) > 1 or len(own.replace(SHOWN, "")) > LONG else ""
     pointed, told = _pointed(own)
     pieces = []
+    own_lines = sorted(dictated)
+    follows_order = len(full) == 2 and _is_an_order(own[slice(*full[0])])
     for first, last in spans:
-        before = [own[slice(*span)] for span in full if span[0] < first]
-        is_own = any(first <= line < last for line in dictated)
-        asked = PASTED if before and not is_own and not (len(full) == 2 and _is_an_order(before[0])) else ""
+        is_own = bisect_left(own_lines, first) < bisect_left(own_lines, last)
+        asked = PASTED if full and full[0][0] < first and not is_own and not follows_order else ""
         said = "" if is_own else doubt
         places = sorted({first, *(place for place in (pointed, told) if first < place < last), last})
         for start, end in pairwise(places):
@@ -220,20 +227,26 @@ def _speaks_of_text(sentence: str) -> bool:
 def _pointed(own: str) -> tuple[int, int]:
     """Where words may begin that a sentence before speaks of, and where a sentence does that tells whose they are."""
     told = len(own)
+    quiet: set[tuple[str, str]] = set()  # sentences that were looked at, and speak of nothing that follows
     for end in re.finditer(r"[.!?。！？:](?=\s+\S)|(?<=\s)[-–—](?=\s+\S)", own):
         least = max(0, end.start() - LONG)
         start = max(least - 1, *(own.rfind(mark, least, end.start()) for mark in ".!?。！？\n")) + 1
         sentence = own[start : end.start()].strip()
+        if (sentence, end[0]) in quiet:
+            continue
         if end[0] in ":-–—":  # a line that begins with a dash is one of a list
             is_said = _introduces(sentence) or _announces().search(sentence)
             names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(sentence)
             is_mine = _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
             told = min(told, start) if (is_said or names) and not is_mine else told
+            quiet.add((sentence, end[0]))
             continue
         is_asked = end[0] in "?？"
         points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
         if points and not _refers_back().fullmatch(own, end.end()):
             return end.end(), told
+        if not points:
+            quiet.add((sentence, end[0]))
     return len(own), told
 
 
@@ -249,7 +262,7 @@ def _is_odd(text: str, lines: list[_Line]) -> bool:
         bool(_formal().match(said[0]) or compiled(_NAMED).match(f"{said[0]}\n") or re.match(_SHOUTED, said[0]))
         or bool(pairs and (re.match(_ALONE, said[0]) or re.match(_HEADING, said[0])))
         or bool(pairs and re.match(_DASHED, said[-1]) and not re.match(_BULLET, said[-2]))
-        or any(_are_records(first, second) for first, second in pairs)
+        or any(_are_records(first, second) for first, second in dict.fromkeys(pairs))
     )
 
 
