@@ -86,6 +86,7 @@ _TRACES = "INSERT OR IGNORE INTO trace VALUES (?1 >> 31, ?1 & 0x7FFFFFFF)"  # SQ
 _USED = "SELECT day FROM used WHERE path = ?"
 AT_ONCE = 1_000  # rows of a new index
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
+_CACHE = "PRAGMA cache_size = -8000"  # KiB: the leaves that a save touches at 100,000 memories stay at hand
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
@@ -184,9 +185,7 @@ def _connect(database: str) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        db.execute(
-            "PRAGMA cache_size = -8000"
-        )  # KiB: the leaves that a save touches at 100,000 memories stay at hand
+        db.execute(_CACHE)
         db.execute("PRAGMA wal_autocheckpoint = 4000")  # a small page is rewritten often before it is copied once
         db.execute("PRAGMA recursive_triggers = ON")  # a replaced row leaves the full text and the tally, too
         if _schema(db) != SCHEMA:
@@ -300,6 +299,7 @@ class Filling:
         for name in ("by_fold", "by_name", "by_rank", "is_pending"):
             db.execute(f"DROP INDEX {name}")
         db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_LARGE,))
+        db.execute(f"PRAGMA cache_size = -{_LARGE >> 10}")
 
     def put(self, memory: Memory, stamp: Stamp, *, usable: bool) -> None:
         """As `put` of a file that the journal does not know, words included."""
@@ -318,6 +318,7 @@ class Filling:
         self._flush()
         self._db.executemany(_TRACES, zip(sorted(self._traces)))
         self._db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_USUAL,))
+        self._db.execute(_CACHE)
         for statement in _statements(_INDEXES + _ADDED):
             self._db.execute(statement)
         counts = "UPDATE note SET a = (SELECT count(*) FROM entry WHERE listed = ?) WHERE name = ?"
