@@ -8,6 +8,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
@@ -18,6 +19,8 @@ from memsheaf.tree import remains
 from memsheaf.values import NamedTuple
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
+AT_ONCE = 500  # memories that are searched together
+CHUNK = 1 << 15
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 _STEPS = re.compile(CHANGED.pattern + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
 NESTED = ("tasks", "sessions")
@@ -64,8 +67,7 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
     def read(place: str) -> bytes:
         nonlocal count, size
         try:
-            with open(place, "rb") as file:
-                data = file.read()
+            data = _read(place)
         except FileNotFoundError:
             return b""
         except OSError:
@@ -79,11 +81,13 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
         return os.path.relpath(place, inside[0] if inside else root)
 
     memories = [place for place in places if _is_memory(name_of(place))]
-    for place in memories:
-        data = read(place)
-        if found := {piece for piece in pieces if piece in data}:
-            common |= found  # what another memory says as well is no trace of this one
-            elsewhere.add(name_of(place))
+    for start in range(0, len(memories), AT_ONCE):
+        some = {place: read(place) for place in memories[start : start + AT_ONCE]}
+        together = b"\0".join(some.values())
+        for piece in [piece for piece in pieces if piece in together]:
+            said = {name_of(place) for place, data in some.items() if piece in data}
+            elsewhere |= said
+            common |= {piece} if said else set()  # what another memory says as well is no trace of this one
     telling = pieces - common
     for place in sorted({*places} - {*memories}):
         name, data = name_of(place), read(place)
@@ -108,6 +112,18 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
         tuple(git),
         _remedy(checkout, root, erased) if git else (),
     )
+
+
+def _read(place: str) -> bytes:
+    """What is in a file, in half the time that an object for it would take."""
+    file = os.open(place, os.O_RDONLY)
+    try:
+        pieces = [os.read(file, CHUNK)]
+        while len(pieces[-1]) == CHUNK:
+            pieces.append(os.read(file, CHUNK))
+    finally:
+        os.close(file)
+    return b"".join(pieces)
 
 
 def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
@@ -172,11 +188,12 @@ def _in_journal(data: bytes, erased: Erased, pieces: set[bytes]) -> tuple[list[i
     versions = {version.encode() for version in erased.versions}
     found: list[int] = []
     near: dict[int, set[str]] = {}
-    named = any(path in names or versions & {before, after} for path, before, after in _STEPS.findall(data))
+    telling = names | versions
+    named = not telling.isdisjoint(chain.from_iterable(_STEPS.findall(data)))
     held = [piece for piece in pieces if piece in data]
     for number, line in enumerate(data.split(b"\n") if named or held else (), 1):
         steps = _STEPS.findall(line)
-        if any(path in names or versions & {before, after} for path, before, after in steps):
+        if not telling.isdisjoint(chain.from_iterable(steps)):
             found.append(number)
         if not _holds(line, held):
             continue
@@ -198,7 +215,8 @@ def _texts(line: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_memory(name: str) -> bool:
-    return name.endswith(".md") and not name.startswith(".") and name != CATALOG and not _is_reserved(name)
+    is_file = name.endswith(".md") and not name.startswith(".") and name != CATALOG
+    return is_file and not (os.sep in name and _is_reserved(name))
 
 
 def _is_reserved(name: str) -> bool:
@@ -216,5 +234,4 @@ def _files(root: str) -> Iterable[str]:
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name.casefold() not in RESERVED_FOLDERS]
-        for name in names:
-            yield os.path.join(folder, name)
+        yield from (f"{folder}{os.sep}{name}" for name in names)

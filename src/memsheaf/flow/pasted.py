@@ -196,10 +196,10 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
     doubt = PASTED if len(full) > 1 or len(own.replace(SHOWN, "")) > LONG else ""
     pointed, told = _pointed(own)
     pieces = []
+    follows_order = len(full) == 2 and _is_an_order(own[slice(*full[0])])
     for first, last in spans:
-        before = [own[slice(*span)] for span in full if span[0] < first]
         is_own = any(first <= line < last for line in dictated)
-        asked = PASTED if before and not is_own and not (len(full) == 2 and _is_an_order(before[0])) else ""
+        asked = PASTED if full and full[0][0] < first and not is_own and not follows_order else ""
         said = "" if is_own else doubt
         places = sorted({first, *(place for place in (pointed, told) if first < place < last), last})
         for start, end in pairwise(places):

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
-from struct import pack
+from struct import Struct
 from zlib import crc32
 
 from memsheaf.memory import Memory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LIKE = 0.85
 BINS, BAND, _SHIFT = 64, 4, 26
+_PLACES, _BANDS, _PACK = range(BINS - 1, -1, -1), range(0, 4 * BINS, 4 * BAND), Struct(f"<{BINS}I").pack
 SHARED = 3  # of the 16 traces; of texts with a fifth of their words in common, one pair in a hundred has so many
 TELLING = 8  # a text of fewer words says too little without its name
 
@@ -124,14 +125,16 @@ def traces(found: Collection[str]) -> list[int]:
 
 @lru_cache(maxsize=8)  # what is saved is looked for first, and then indexed
 def _traces(found: tuple[str, ...]) -> list[int]:
-    least = {number >> _SHIFT: number for number in sorted(set(map(_print, found)), reverse=True)}
-    held = least[min(least)] if least else 0
-    bins = []
-    for place in range(BINS - 1, -1, -1):
-        held = least.get(place, held + 1 & 0xFFFFFFFF)
-        bins.append(held)
-    data = pack(f"<{BINS}I", *reversed(bins))
-    return [crc32(data[at : at + 4 * BAND], at) for at in range(0, len(data), 4 * BAND)]
+    numbers = sorted(set(map(_print, found)), reverse=True)
+    least = {number >> _SHIFT: number for number in numbers}
+    bins: list[int] = list(map(least.get, _PLACES))  # type: ignore[arg-type]  # filled below
+    place = -1
+    for _ in range(BINS - len(least)):
+        place = bins.index(None, place + 1)  # type: ignore[arg-type]
+        bins[place] = (bins[place - 1] if place else (numbers or [0])[-1]) + 1 & 0xFFFFFFFF
+    bins.reverse()
+    data = _PACK(*bins)
+    return [crc32(data[at : at + 4 * BAND], at) for at in _BANDS]
 
 
 def _pieces(word: str) -> list[str]:

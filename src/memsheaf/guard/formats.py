@@ -140,7 +140,10 @@ _SHAPES = (
     Format("an Azure signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/_-]{24,200}={0,2})"),
     Format("an Azure client secret", "8Q~", r"([A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{30,40})", 3),
     Format("an AWS signature", "X-Amz-Signature=", r"X-Amz-Signature=([0-9a-f]{40,128})", 0),
-    Format("a one-time password seed", "otpauth://", r"(otpauth://[^\s\"'<>]{0,200}?secret=[A-Za-z2-7%=]{8,200})", 0),
+    Format(
+        "a one-time password seed", "otpauth://",
+        r"(otpauth://(?:[^\s\"'<>o]|o(?!tpauth:)){0,200}?secret=[A-Za-z2-7%=]{8,200})", 0,
+    ),
     Format("a PuTTY private key", "PuTTY-User-Key-File-", r"(PuTTY-User-Key-File-[0-9]: [^\n]{1,80}\r?\n)", 0),
     Format("a WireGuard key", "rivateKey", r"rivateKey\"?\s{0,4}[=:]\s{0,4}\"?([A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=)", 0),
     Format(
@@ -229,7 +232,9 @@ PLACES = (
         r"(?i:\blogin)\s{1,8}\S{1,100}\s{1,8}(?i:password|passwd)\s{1,8}([^\s\"']{4,200})", "any", 0),
     Place(
         "a password", "curl",
-        r"(?i:\bcurl)\b[^\n]{0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:([^\s\"']{4,200})", "any", 0),
+        r"(?i:\bcurl)\b(?:[^\ncC]|[cC](?!(?i:url))){0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:"
+        r"([^\s\"']{4,200})",
+        "any", 0),
     Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any", 0),
     Place("a password", " -p", r"\b(?:mysql|maria)\w{0,10}\b[^\n|;]{0,120}?[ \t]-p[\"']?([^\s\"'$]{6,200})", "exact"),
     Place("a password", "securestring", r"(?i)SecureString[ \t]{1,4}[\"']([^\"'\n]{4,200})", "exact", 0),

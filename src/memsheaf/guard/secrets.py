@@ -9,9 +9,11 @@ together. Every step is one pass, or looks at a bounded piece, so hostile texts 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from itertools import pairwise, zip_longest
+from itertools import pairwise
+from operator import itemgetter
 
 from memsheaf.values import NamedTuple
 
@@ -25,6 +27,8 @@ else:
     Surety = str
 
 SHORTEST = 14  # of what is known by its format
+LONGEST = 1024  # characters of a value by which it is judged
+_START = itemgetter(0)
 
 
 REMOVED = "[removed: "
@@ -40,14 +44,27 @@ class Secret(NamedTuple):
     sure: Surety = "certain"
 
 
+_Run = tuple[int, int, int]
+"""Characters of a view: where they begin, where they come from, and 1; 0 where all come from one place."""
+
+
 class _View(NamedTuple):
-    """A text as it is read, and for each character where it comes from; None when it is the text itself."""
+    """A text as it is read, the runs it is made of, and the view they come from; without runs, the text itself."""
 
     text: str
-    origins: list[int] | None = None
+    runs: list[_Run] | None = None
+    base: _View | None = None
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        return (start, end) if self.origins is None else (self.origins[start], self.origins[end - 1] + 1)
+        if self.runs is None:
+            return start, end
+        start, end = self._origin(self.runs, start), self._origin(self.runs, end - 1) + 1
+        return self.base.original(start, end) if self.base else (start, end)
+
+    @staticmethod
+    def _origin(runs: list[_Run], at: int) -> int:
+        start, origin, step = runs[bisect_right(runs, at, key=_START) - 1]
+        return origin + (at - start) * step
 
 
 class _Found(NamedTuple):
@@ -94,8 +111,8 @@ def _scan(text: str, *, pii: bool = False) -> list[_Found]:
     try:
         return _read(text, pii)
     finally:  # what was judged may be a secret
-        fits.cache_clear()
-        _is_key.cache_clear()
+        for judged in (fits, _is_key, _is_plain, _is_torn, _stands_for, _is_made_alike, _announced):
+            judged.cache_clear()
 
 
 def _read(text: str, pii: bool) -> list[_Found]:
@@ -187,15 +204,18 @@ def _normal(text: str) -> _View:
     import unicodedata
 
     pieces: list[str] = []
-    origins: list[int] = []
+    runs: list[_Run] = []
+    length = 0
     invisible = _compiled(_INVISIBLE)
     for cluster in _compiled(_CLUSTER).finditer(text):
         piece = cluster[0]
         if not piece.isascii():
             piece = invisible.sub("", unicodedata.normalize("NFKC", piece))
-        pieces.append(piece)
-        origins += [cluster.start()] * len(piece)
-    return _View("".join(pieces), [*origins, len(text)])
+        if piece:
+            pieces.append(piece)
+            runs.append((length, cluster.start(), 0))
+            length += len(piece)
+    return _View("".join(pieces), runs)
 
 
 def _decoded(view: _View) -> _View | None:
@@ -222,44 +242,60 @@ def _character(escape: str) -> str:
 
 def _seam(match: re.Match[str]) -> str:
     """Nothing, where what follows belongs to the token before it; else the seam as it is."""
+    seam, rest, alone = match[0], match[1], match[2] is not None
+    if "n" not in seam and "\n" not in seam:
+        return ""
+    before = "" if alone or len(rest) < 8 else match.string[max(0, match.start() - 80) : match.start()]
+    return "" if _is_torn(before, rest, alone) else seam
+
+
+@lru_cache(maxsize=512)
+def _is_torn(before: str, rest: str, alone: bool) -> bool:
+    """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
     from memsheaf.guard.formats import begun
     from memsheaf.guard.opaque import fits
 
-    if "\n" not in match[0] and "n" not in match[0]:
-        return ""
-    if match[2] is not None:
-        return "" if fits(match[1], "rest") else match[0]
-    before = match.string[max(0, match.start() - 80) : match.start()].split()
-    torn = before and len(match[1]) >= 8 and fits(match[1], "token")
-    return "" if torn and any(len(known.needle) > 3 for known in begun(before[-1])) else match[0]
+    if alone:
+        return fits(rest, "rest")
+    words = before.split()
+    return bool(words) and fits(rest, "token") and any(len(known.needle) > 3 for known in begun(words[-1]))
 
 
 def _replaced(view: _View, pattern: str, meant: Callable[[re.Match[str]], str]) -> _View | None:
     """The view with each match replaced by what it means, and a few lines around each; None when nothing changes."""
-    text, at, last = view.text, 0, 0
+    text, at, last, length = view.text, 0, 0, 0
     pieces: list[str] = []
-    origins: list[int] = []
+    runs: list[_Run] = []
+
+    def add(piece: str, origin: int, step: int) -> None:
+        nonlocal length
+        if piece:
+            pieces.append(piece)
+            runs.append((length, origin, step))
+            length += len(piece)
+
     for match in _compiled(pattern).finditer(text):
         if (piece := meant(match)) == match[0]:
             continue
         start, end = match.span()
         if start >= last:  # behind the lines around the one before
             if last:
-                pieces += (text[at:last], "\n\n")
-                origins += (*range(at, last), last - 1, last - 1)
+                add(text[at:last], at, 1)
+                add("\n\n", last - 1, 0)
             at = max(at, last, _lines_before(text, start))
         if end > last:
             last = _lines_behind(text, end)
-        pieces += (text[at:start], piece)
-        origins.extend(range(at, start))
-        origins.extend([end - 1] * len(piece))
+        if start > at:
+            add(text[at:start], at, 1)
+        if piece:  # as `add`, for each of very many
+            pieces.append(piece)
+            runs.append((length, end - 1, 0))
+            length += len(piece)
         at = end
-    if not pieces:
+    if not runs:
         return None
-    pieces.append(text[at:last])
-    origins.extend(range(at, last + 1))
-    known = view.origins
-    return _View("".join(pieces), origins if known is None else [known[origin] for origin in origins])
+    add(text[at:last], at, 1)
+    return _View("".join(pieces), runs, view)
 
 
 def _lines_before(text: str, at: int) -> int:
@@ -284,20 +320,18 @@ _AROUND = 4  # lines, the one itself among them
 
 def _formatted(view: _View) -> Iterator[_Found]:
     """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
-    from memsheaf.guard.formats import PREFIXED, begun, found
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.formats import begun, found
 
     long = [word for word in view.text.split() if len(word) >= SHORTEST]
     if not long:
         return
     for known in begun(" ".join(long)):
         for match in found(_compiled(known.pattern), view.text, known.needle, known.back):
-            if not _stands_for(match[1], known.needle):
+            if not _stands_for(match[1][:LONGEST], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
     if max(map(len, long)) >= 32:
         for match in _compiled(_ONE_WORD).finditer(view.text):
-            prefixed = _compiled(PREFIXED).fullmatch(match[0])
-            if prefixed and fits(prefixed[1], "random"):
+            if _is_made_alike(match[0]):
                 yield _as_found(view, "a key or token", *match.span(), "likely")
         yield from _encoded(view)
 
@@ -305,6 +339,17 @@ def _formatted(view: _View) -> Iterator[_Found]:
 _ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
 
 
+@lru_cache(maxsize=512)
+def _is_made_alike(word: str) -> bool:
+    """Whether a word is made as most providers make their keys."""
+    from memsheaf.guard.formats import PREFIXED
+    from memsheaf.guard.opaque import fits
+
+    prefixed = _compiled(PREFIXED).fullmatch(word)
+    return prefixed is not None and fits(prefixed[1], "random")
+
+
+@lru_cache(maxsize=512)
 def _stands_for(value: str, needle: str) -> bool:
     """Whether what looks like a key is the example of one, or words in a name."""
     from memsheaf.guard.opaque import is_example, is_name, wordiness
@@ -489,6 +534,7 @@ _LOOSE = (
 _LOOSE_ASCII = _LOOSE.replace(_WORDS, _WORDS.replace("{1,40}", "{1,40}+"))
 _MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
 _NEAR = 250  # so far behind its word a value may stand that is not assigned
+_BEFORE, _BEHIND = 16, 640  # characters around its word in which a value is looked for
 
 
 @cache
@@ -501,27 +547,36 @@ def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
 
 def _assigned(view: _View) -> Iterator[_Found]:
     """What is said to be a password, a key or a token, and looks like one."""
-    text, lowered, mixed = view.text, _lowered(view.text), -1
+    text, lowered = view.text, _lowered(view.text)
     words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
-    loosely = _LOOSE_ASCII if text.isascii() else _LOOSE
-    announcing = list(_announcing(words).finditer(lowered)) if words else []
-    for word, following in zip_longest(announcing, announcing[1:]):
+    piece, kept, span = "", (-1, -1), None
+    for word in _announcing(words).finditer(lowered) if words else ():
         at, end = word.span()
-        if word[3] == "key" and not _is_key(text[max(0, at - 16) : at]):
-            continue
-        match, direct, loose = _compiled(_DIRECT).match(text, end), True, word[2] != "pass"
-        if match is None and loose:
-            if mixed < end:
-                found = _compiled(_MIXED).search(text, end)
-                mixed = found.start() if found else len(text) + _NEAR
-            if mixed - end <= _NEAR:
-                match, direct = _compiled(loosely).match(text, end, _reach(lowered, following)), False
-        if match and (loose or match["mark"]) and (span := _value(match, direct, is_token=bool(word[3]))):
-            yield _as_found(view, "a key or token" if word[3] else "a password", *span, "likely")
+        first = at - _BEFORE if at > _BEFORE else 0
+        place = at - first, end - first
+        if place != kept or not text.startswith(piece, first) or end + _BEHIND > len(text):  # else it is as the last
+            piece, kept = text[first : end + _BEHIND], place
+            span = _announced(piece, *place, word.lastindex, words)
+        if span:
+            kind = "a key or token" if word[3] else "a password"
+            yield _as_found(view, kind, first + span[0], first + span[1], "likely")
 
 
-def _reach(lowered: str, following: re.Match[str] | None) -> int:
+@lru_cache(maxsize=512)  # a text that repeats itself is judged once
+def _announced(text: str, at: int, end: int, sort: int, words: tuple[str, ...]) -> tuple[int, int] | None:
+    """Where the value stands that the word at this place announces, in a piece of text around it."""
+    if sort == 3 and text[at:end].lower() == "key" and not _is_key(text[:at]):
+        return None
+    match, direct, loose = _compiled(_DIRECT).match(text, end), True, text[at:end].lower() != "pass"
+    if match is None and loose and _compiled(_MIXED).search(text, end, end + _NEAR + 2):
+        loosely = _compiled(_LOOSE_ASCII if text.isascii() else _LOOSE)
+        match, direct = loosely.match(text, end, _reach(_lowered(text), end, words)), False
+    return _value(match, direct, is_token=sort == 3) if match and (loose or match["mark"]) else None
+
+
+def _reach(lowered: str, at: int, words: tuple[str, ...]) -> int:
     """How far a value may be looked for: to the next word that announces one, where that stands alone."""
+    following = _announcing(words).search(lowered, at)
     if following is None or following[3] == "key" or following[2] == "pass":
         return len(lowered)
     start, end = following.span()
@@ -530,10 +585,7 @@ def _reach(lowered: str, following: re.Match[str] | None) -> int:
 
 def _lowered(text: str) -> str:
     """The text in small letters, as long as it is."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters become two
-        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    return lowered
+    return text.replace("İ", "i").lower()  # the one letter that becomes two
 
 
 @lru_cache(maxsize=512)
@@ -559,20 +611,24 @@ def _value(match: re.Match[str], direct: bool, *, is_token: bool) -> tuple[int, 
 
 def _beside(view: _View) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
-    from memsheaf.guard.opaque import fits, is_name
-
     for match in _compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()
         before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()
         if not _compiled(_SPOKEN_OF).search(before) or _compiled(_IN_PUBLIC).search(before):
             continue
-        value = match[0]
-        named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
-        plain = (
-            named or value.startswith(("pk_", "pub")) or end - start > 300 or not _compiled(_ALL_SORTS).match(value)
-        )
-        if not plain and fits(value, "token"):
+        if end - start <= 300 and not _is_plain(match[0]):
             yield _as_found(view, "a key or token", start, end, "likely")
+
+
+@lru_cache(maxsize=512)
+def _is_plain(value: str) -> bool:
+    """Whether a long word is a path, a name, a public key, or anything else but a token."""
+    from memsheaf.guard.opaque import fits, is_name
+
+    if value.startswith(("pk_", "pub")) or not _compiled(_ALL_SORTS).match(value):
+        return True
+    named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
+    return named or not fits(value, "token")
 
 
 _LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}(?![\w+/=-])"

@@ -361,7 +361,8 @@ def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
     """Remove the rows of some paths, and all that came with them."""
     with writing(db):
         for path in paths:
-            db.execute("DELETE FROM trace WHERE entry IN (SELECT id FROM entry WHERE path = ?)", (path,))
+            if db.execute("SELECT 1 FROM entry WHERE path = ?", (path,)).fetchone():
+                db.execute("DELETE FROM trace WHERE entry IN (SELECT id FROM entry WHERE path = ?)", (path,))
             db.execute("DELETE FROM entry WHERE path = ?", (path,))
             db.execute("DELETE FROM used WHERE path = ?", (path,))
         db.execute("INSERT INTO words (words) VALUES ('optimize')")  # or words stay in the index of the full text
