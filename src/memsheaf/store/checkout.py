@@ -56,7 +56,7 @@ def _device(path: str) -> int:
 
 
 def _git_folder(checkout: str) -> str:
-    """The folder in which git keeps what it knows of a checkout; "" for one of another user, or not of the checkout."""
+    """The folder in which git keeps what it knows of a checkout; "" for another user's, or one of no checkout."""
     git = os.path.join(checkout, ".git")
     if foreign_owner(git) is not None:
         return ""
