@@ -320,6 +320,9 @@ class Tools:
                 f"the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
             )
         given = arguments_of(tool, offered)
+        for key, value in given.items():  # before anything reads it
+            if isinstance(value, str) and len(value) > LIMIT:
+                raise TextRefused(f"{tool.__name__}: '{key}' is longer than {LIMIT >> 10} KiB; shorten it")
         if name not in READING:
             self._refuse_kept(str(given.get("filename", "")), given)
         try:
@@ -486,8 +489,6 @@ def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
             value = int(value)
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")
-        if isinstance(value, str) and len(value) > LIMIT:  # before anything reads it
-            raise TextRefused(f"{tool.__name__}: '{name}' is longer than {LIMIT >> 10} KiB; shorten it")
         arguments[name] = value
     if missing := [name for name in shape["required"] if name not in arguments]:
         raise TextRefused(f"{tool.__name__} needs {', '.join(missing)}")

@@ -202,7 +202,7 @@ def test_a_word_is_completed(chat: Chat, reader: str) -> None:
         terminal.wait("> /memory list")
         place = terminal.cells.place
         terminal.send(ENTER)
-        terminal.wait("no memories in the scope project")
+        terminal.wait("no memories in project, user")
         terminal.prompt(below=place)
 
 

@@ -128,19 +128,30 @@ def heard(text: str) -> Heard:
     'Reply to this mail:\\n.........'
     """
     text = unicodedata.normalize("NFC", text).replace("’", "'").replace("\r\n", "\n")
-    is_cut = len(text) > MOST
-    if is_cut:
-        text = f"{text[: MOST // 2]}\n\n{text[-MOST // 2 :]}"
     is_hiding = len(visible(text)) != len(text)
     if is_hiding:
         parts = re.split(f"([{_HIDDEN}]+)", text)
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
+    middle = len(text) - MOST
+    if middle <= 0:
+        return _heard(text, is_hiding)
+    at = MOST // 2
+    ends = _heard(f"{text[:at]}\n\n{text[-at:]}", is_hiding)
+
+    def moved(place: int) -> int:
+        return place if place <= at else max(at, place - 2) + middle
+
+    pieces = (piece._replace(start=moved(piece.start), end=moved(piece.end)) for piece in ends.pieces)
+    return Heard(text, ends.spoken[:at] + OTHERS * middle + ends.spoken[at + 2 :], tuple(pieces))
+
+
+def _heard(text: str, is_hiding: bool) -> Heard:
     blotted = compiled(_ELEMENT).sub(_shown, compiled(_BLOB).sub(_others, _said_in(text)))
     blotted = compiled(_SHOWN_LINES).sub(_shown, blotted)
     lines = [one for one in _lines(blotted) if one.text.strip(f" \t\r{SHOWN}")]
     cut, dictated = _cut(lines, len(blotted))
     own = blotted[:cut]
-    is_odd = is_cut or is_hiding or _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
+    is_odd = is_hiding or _is_odd(text, [line for line in lines if line.start < cut]) or _is_pointed_at(own)
     pieces = _pieces(own, dictated, PASTED if is_odd else "")
     last = blotted.rfind("\n\n", cut)
     last = last if last > cut else len(blotted)
