@@ -183,8 +183,8 @@ class Asking:
         most = DETAIL_LINES
         with self._screen.interlude(), self._keys() as pressed:
             while True:
-                self._screen.ask(line, wish.detail, CHOICE, style=style, most=most)
                 try:
+                    self._screen.ask(line, wish.detail, CHOICE, style=style, most=most)
                     key = pressed()
                 except KeyboardInterrupt:
                     key = ""
