@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from heapq import nlargest
 from math import log
 
 from memsheaf.guard.noted import sayings
@@ -149,8 +150,7 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
         for match in (term.match, f"{{name description}} : {term.match}"):
             for (row,) in db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (match, most)):
                 scores[row] = scores.get(row, 0.0) + term.weight
-    best = sorted(((score, row) for row, score in scores.items()), reverse=True)
-    return [row for _, row in best[:WEIGHED]]
+    return [row for _, row in nlargest(WEIGHED, zip(scores.values(), scores, strict=True))]
 
 
 def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest: float) -> list[Hit]:
