@@ -6,7 +6,7 @@ import json
 import os
 import re
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 
@@ -20,9 +20,11 @@ from memsheaf.values import NamedTuple
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 AT_ONCE = 500  # memories that are searched together
+MANY = 50  # pieces, from which on it pays to look at words first
 CHUNK = 1 << 15
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 _STEPS = re.compile(CHANGED.pattern + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
+Pieces = Mapping[bytes, frozenset[bytes]]
 NESTED = ("tasks", "sessions")
 """Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""
 
@@ -77,30 +79,30 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
         return data
 
     def name_of(place: str) -> str:
-        inside = [folder for folder in within if place.startswith(folder + os.sep)]
-        return os.path.relpath(place, inside[0] if inside else root)
+        inside = [len(folder) + 1 for folder in within if place.startswith(folder + os.sep)]
+        return place[inside[0] :] if inside else os.path.relpath(place, root)
 
     memories = [place for place in places if _is_memory(name_of(place))]
     for start in range(0, len(memories), AT_ONCE):
         some = {place: read(place) for place in memories[start : start + AT_ONCE]}
         together = b"\0".join(some.values())
-        for piece in [piece for piece in pieces if piece in together]:
+        for piece in _held(together, pieces):
             said = {name_of(place) for place, data in some.items() if piece in data}
             elsewhere |= said
             common |= {piece} if said else set()  # what another memory says as well is no trace of this one
-    telling = pieces - common
+    telling = {piece: inner for piece, inner in pieces.items() if piece not in common}
     for place in sorted({*places} - {*memories}):
         name, data = name_of(place), read(place)
         if place.endswith((".jsonl", f"{os.sep}{KEPT}")):
             named, near = _in_journal(data, erased, telling)
             left += [f"{name}:{number}" for number in (sorted({*named, *near}) if _is_reserved(name) else named)]
             elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
-        elif _holds(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
+        elif _held(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
             left.append(name)
     for place in (place for folder in within for place in _nested(folder)):
-        if _holds(read(place), telling):
+        if _held(read(place), telling):
             elsewhere.add(name_of(place))
-    git = remains(checkout, root, telling) if checkout else []
+    git = remains(checkout, root, telling.keys()) if checkout else []
     return Proof(
         erased.path,
         erased.names,
@@ -157,8 +159,11 @@ def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
     return {key_of(passage) for path, text in texts for passage in passages(parse(path, text))}
 
 
-def _pieces(erased: Erased) -> set[bytes]:
-    """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
+def _pieces(erased: Erased) -> Pieces:
+    """Pieces of the erased texts that are long enough to be telling, without the keys of header lines.
+
+    Each comes with its inner words, which a text has as words, too, if it has the piece.
+    """
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
     values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
     values = {value for value in values if len(value.split()) >= TITLE}
@@ -166,7 +171,8 @@ def _pieces(erased: Erased) -> set[bytes]:
     own = {f"]({target(name)})".encode() for name in erased.names}
     told = {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
     in_json = set(map(_in_json, told))
-    return own | told | in_json | set(map(_in_json, in_json))  # a call's arguments are JSON in a line of JSON
+    pieces = own | told | in_json | set(map(_in_json, in_json))  # a call's arguments are JSON in a line of JSON
+    return {piece: frozenset(piece.split()[1:-1]) for piece in pieces}
 
 
 def _in_json(piece: bytes) -> bytes:
@@ -178,11 +184,19 @@ _WORDED = (b"name", b"description", b"reason")
 _COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
 
 
+def _held(data: bytes, pieces: Pieces) -> list[bytes]:
+    """The pieces that some data has; of many, only those are searched for whose inner words it has."""
+    if len(pieces) < MANY:
+        return [piece for piece in pieces if piece in data]
+    words = {*data.split()}
+    return [piece for piece, inner in pieces.items() if inner <= words and piece in data]
+
+
 def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
     return any(piece in data for piece in pieces)
 
 
-def _in_journal(data: bytes, erased: Erased, pieces: set[bytes]) -> tuple[list[int], dict[int, set[str]]]:
+def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int], dict[int, set[str]]]:
     """The lines of a journal that tell of the erased memory; and those in which others say the same words."""
     names = {json.dumps(name, ensure_ascii=False).encode() for name in erased.names}
     versions = {version.encode() for version in erased.versions}
@@ -190,7 +204,7 @@ def _in_journal(data: bytes, erased: Erased, pieces: set[bytes]) -> tuple[list[i
     near: dict[int, set[str]] = {}
     telling = names | versions
     named = not telling.isdisjoint(chain.from_iterable(_STEPS.findall(data)))
-    held = [piece for piece in pieces if piece in data]
+    held = _held(data, pieces)
     for number, line in enumerate(data.split(b"\n") if named or held else (), 1):
         steps = _STEPS.findall(line)
         if not telling.isdisjoint(chain.from_iterable(steps)):
