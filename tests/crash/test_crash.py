@@ -50,6 +50,12 @@ def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str,
     assert hit == aimed > 20
 
 
+def test_a_disk_that_fails_under_the_catalog_is_a_store_failure() -> None:
+    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "2", "publish")
+
+    assert hit == aimed > 20
+
+
 def test_killed_while_it_appends_or_folds_the_journal_stays_whole() -> None:
     aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "60", "append", "fold")
 

@@ -154,13 +154,19 @@ class Folder:
 
     def scan(self) -> Iterator[os.DirEntry[str]]:
         """Go through the names of this directory, in no order."""
-        # scandir owns a duplicate of the handle, so that reading it does not move ours
-        with os.scandir(self.path if self._fd is None else self._fd) as entries:
+        with os.scandir(self._rewound()) as entries:
             yield from entries
 
     def names(self) -> list[str]:
         """The names of this directory, in no order."""
-        return os.listdir(self.path if self._fd is None else self._fd)
+        return os.listdir(self._rewound())
+
+    def _rewound(self) -> str | int:
+        """What to list, from its beginning: a listing moves the handle, and one that failed leaves it there."""
+        if self._fd is None:
+            return self.path
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        return self._fd
 
     def sync(self) -> None:
         """Make names that were added, moved or removed here survive a power cut."""

@@ -436,9 +436,15 @@ class FolderStore:
             if not history.swap(self._spare, root, name):
                 history.rename(self._spare, root, name)
                 self._has_spare = False
-            elif not self._may_replace(history, history, self._spare, data):
-                history.swap(self._spare, root, name)  # saved since we looked: it goes back
-                raise Changed(name) from None
+            else:
+                is_ours = False
+                try:
+                    is_ours = self._may_replace(history, history, self._spare, data)
+                finally:
+                    if not is_ours:
+                        history.swap(self._spare, root, name)  # saved since we looked: it goes back
+                if not is_ours:
+                    raise Changed(name) from None
 
     def _may_replace(self, folder: Folder, history: Folder, name: str, data: bytes) -> bool:
         """Whether what has this name is nothing, what is about to be published, or what we published before."""
@@ -446,7 +452,7 @@ class FolderStore:
             found = read_file(folder, name, READ_LIMIT + 1)
         except FileNotFoundError:
             return True
-        except (OSError, PathRefused):
+        except PathRefused:
             return False
         return found == data or catalogs.is_ours(history, found)
 
