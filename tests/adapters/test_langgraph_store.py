@@ -748,6 +748,16 @@ def test_what_nobody_vouches_for_or_is_over_is_not_served(
         assert value_of(store, USER, "indent") == TABS
 
 
+def test_an_item_that_was_made_later_than_now_is_updated(store: MemsheafStore, clock: Clock) -> None:
+    clock.forward(seconds=1)
+    store.put(USER, "indent", {"n": 1})
+    clock.forward(seconds=-1)
+
+    store.put(USER, "indent", {"n": 2})
+
+    assert value_of(store, USER, "indent") == {"n": 2}
+
+
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     with Sheaf.open("user", settings=chosen(tmp_path)) as sheaf:
         store = MemsheafStore(sheaf)

@@ -262,7 +262,8 @@ class MemsheafStore(BaseStore):
             was, kept = self._find(namespace, op.key) or (None, None)
             if op.value is not None:
                 created = kept.created if kept and self._is_live(kept) else now
-                fresh = Kept(namespace, op.key, dict(op.value), created, updated=now, searched=op.index is not False)
+                updated = max(now, created)  # another process may have made it since
+                fresh = Kept(namespace, op.key, dict(op.value), created, updated, searched=op.index is not False)
                 if op.ttl is not None:
                     fresh = fresh._replace(ttl=float(op.ttl), expires=now + timedelta(minutes=op.ttl))
                 memory = write(fresh, was, source=self._sheaf.by)
