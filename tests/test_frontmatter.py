@@ -124,6 +124,12 @@ def test_a_header_without_its_closing_line_swallows_nothing(text: str) -> None:
     assert "closing" in page.problem
 
 
+def test_a_header_that_mixes_line_ends_is_broken_and_not_edited_in_the_wrong_line() -> None:
+    page = split("---\rname: n\ntype: user\n---\nbody")
+
+    assert (page.problem, page.head) == ("line 1: the header mixes line ends", "")
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 def test_byte_order_mark_line_ends_and_blanks_after_fences_do_not_matter(bom: str, end: str) -> None:

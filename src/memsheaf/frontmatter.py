@@ -126,6 +126,8 @@ def split(text: str) -> Page:
     if "\r" in text and re.compile(_OLD_FENCE).match(text, start):  # the line ends of another age; as many bytes
         page = split(re.sub(_OLD_END, "\n", text))
         end = len(page.head)
+        if "\n" in text[:end]:
+            return Page("", text, (), "line 1: the header mixes line ends", page.warnings)
         return Page(text[:end], text[end:], *page[2:])
     opened = text.find("\n", start)
     if _stripped(text[start:] if opened < 0 else text[start:opened]) != "---":
