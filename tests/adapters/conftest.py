@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 import pytest
 
-from memsheaf import Settings, Sheaf
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "ERR_SOCKET_TIMEOUT")
 
@@ -44,20 +42,6 @@ def serving() -> Callable[[Mapping[str, str]], AbstractContextManager[Served]]:
         assert server.returncode == 0
 
     return served
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings for a memory that is thrown away, searched by words."""
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
-def sheaf(settings: Settings) -> Iterator[Sheaf]:
-    """An empty memory."""
-    with Sheaf.open("user", settings=settings) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

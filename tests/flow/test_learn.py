@@ -23,12 +23,6 @@ NUMBER = iter(range(1, 1_000_000))
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    return Settings(home, cache, state=state, embedder="none")
-
-
-@pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
         yield sheaf

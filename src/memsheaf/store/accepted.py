@@ -32,6 +32,6 @@ def _change(home: str, change: Callable[[dict[str, object]], dict[str, object]])
         known = read(home)
         if known is None:
             trouble = StoreFailed(f"{NAME} in {home!r} cannot be understood, so it is left as it is")
-            raise hinted(trouble, "Mend it, or remove it and accept each repository again.")
+            raise hinted(trouble, "Fix it, or remove it and accept each repository again.")
         if (new := change(known)) != known:
             state.write(NAME, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
