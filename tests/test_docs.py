@@ -23,7 +23,7 @@ from memsheaf import memory as memory_module
 from memsheaf.flow import inject
 from memsheaf.guard import names
 from memsheaf.index import catalog
-from memsheaf.store import placing
+from memsheaf.store import atomic_replace
 from memsheaf.tools import TOOLS, schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,7 +188,7 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
     [
         f"over {memory_module.LIMIT >> 10} KiB",
         f"the file at most {memory_module.LIMIT >> 10} KiB",
-        f"over {placing.READ_LIMIT >> 20} MiB",
+        f"over {atomic_replace.READ_LIMIT >> 20} MiB",
         f"`name` has at most {memory_module.NAME_LIMIT} bytes",
         f"`description` at most {memory_module.DESCRIPTION_LIMIT}",
         f"any value at most {memory_module.VALUE_LIMIT:,}",

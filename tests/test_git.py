@@ -18,7 +18,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
 from memsheaf.layers.audit import audit
-from memsheaf.store.checkout import journals_of
+from memsheaf.store.git_checkout import journals_of
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 

@@ -18,8 +18,8 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
 from memsheaf.errors import Changed
+from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.placing import READ_LIMIT
 
 ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
 THEIRS = "# What I know\n\n- [Role](user_role.md) — senior\n- Never deploy on Friday: the pager is Bob's.\n"

@@ -71,6 +71,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
+    from memsheaf.erasure import Proof
     from memsheaf.errors import MemsheafError
     from memsheaf.flow.learn import Distilled
     from memsheaf.flow.recall import Recall
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
     from memsheaf.layers import Layers
     from memsheaf.llm import load_model
     from memsheaf.memory import Memory
-    from memsheaf.proof import Proof
     from memsheaf.scope import Scope
     from memsheaf.sheaf import Sheaf
     from memsheaf.store import ABSENT, Commit, Revision

@@ -19,7 +19,7 @@ from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFail
 from memsheaf.guard.names import check_stored, fold, is_reserved
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
-from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.values import NamedTuple
 
 MAX_MEMBERS = 200_000

@@ -16,8 +16,8 @@ from memsheaf.index.table import Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import HISTORY, FolderStore
-from memsheaf.tree import tracked_private
 from memsheaf.values import NamedTuple
+from memsheaf.worktree import tracked_private
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
 

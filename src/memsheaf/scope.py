@@ -10,8 +10,8 @@
 A project is found by, in this order: what the caller says, the environment, the user's own settings, the
 repository. Worktrees of one repository share a project; two folders that are not one repository never do.
 Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read. A
-`.memory/` counts once it was accepted on this machine (`repositories.py`), and a `.git` that another user owns is no
-repository of ours until then.
+`.memory/` counts once it was accepted on this machine (`trusted_repositories.py`), and a `.git` that another user
+owns is no repository of ours until then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from memsheaf.errors import ScopeRefused
-from memsheaf.repositories import foreign_owner, is_accepted
+from memsheaf.trusted_repositories import foreign_owner, is_accepted
 from memsheaf.values import NamedTuple, sha256
 
 NAMED = ("session", "task", "agent", "team")

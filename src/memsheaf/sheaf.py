@@ -32,16 +32,17 @@ from memsheaf.guard.names import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import Row
-from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.writer import Keeper
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
+    from memsheaf.erasure import Proof
     from memsheaf.flow.consolidate import Report
     from memsheaf.flow.dream import Gate
     from memsheaf.flow.groups import Group
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from memsheaf.flow.turns import Turn
     from memsheaf.history import Blamed
     from memsheaf.llm import Model
-    from memsheaf.proof import Proof
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
     from memsheaf.transfer import Exported, Imported
@@ -130,7 +130,7 @@ class Sheaf:
             private=os.path.dirname(root) if scope.layer == "session" else "",
         )
         if store.left_journal:
-            from memsheaf.tree import bring_journal
+            from memsheaf.worktree import bring_journal
 
             bring_journal(store)
         if not read_only:
@@ -282,7 +282,7 @@ class Sheaf:
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Who committed the text that these files have now, by path, as far as git can tell in time."""
-        from memsheaf.tree import committers
+        from memsheaf.worktree import committers
 
         return committers(self.root, [(row.path, row.version) for row in rows], self.state)
 
@@ -798,8 +798,8 @@ class Sheaf:
         Raises:
             NotFound: neither the files nor the journal know it.
         """
+        from memsheaf.erasure import examine
         from memsheaf.flow import rehearse
-        from memsheaf.proof import examine
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
@@ -816,7 +816,7 @@ class Sheaf:
         for name in erased.names:
             rehearse.disregard(self.state, name)
         if self._keeper.ledger:
-            from memsheaf.tree import COMMITTERS
+            from memsheaf.worktree import COMMITTERS
 
             self._keeper.ledger.forget(erased.names)
             self.state.remove(COMMITTERS)

@@ -28,19 +28,19 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edited
 from memsheaf.guard.names import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
-from memsheaf.keeping import Keeper
 from memsheaf.memory import Memory, parse
 from memsheaf.scope import checkout_of
 from memsheaf.store import ABSENT, Change, Commit, Version, version_of
-from memsheaf.store.confined import Folder, walk
+from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore, remove_empty
 from memsheaf.store.journal import decode, encode
 from memsheaf.store.ledger import Ledger
-from memsheaf.store.placing import READ_LIMIT
+from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
-from memsheaf.tree import bring_journal
 from memsheaf.values import NamedTuple
+from memsheaf.worktree import bring_journal
+from memsheaf.writer import Keeper
 
 SEGMENT = f"{HISTORY}/journal-000001.jsonl"
 STONES = f"{HISTORY}/tombstones"

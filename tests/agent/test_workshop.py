@@ -22,7 +22,7 @@ from memsheaf.agent.workshop.patterns import Pattern
 from memsheaf.agent.workshop.seeking import Walk, lines_matching
 from memsheaf.errors import Refused
 from memsheaf.guard.text import for_terminal
-from memsheaf.store.confined import Folder
+from memsheaf.store.safe_dir import Folder
 from memsheaf.tools import Answer
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"

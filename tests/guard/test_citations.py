@@ -24,7 +24,7 @@ from memsheaf.guard.citations import Citation, Verdict, check, cited, digest, is
 from memsheaf.guard.evidence import ASKED, NAMES, check_body, examine, gone, named_in
 from memsheaf.memory import Memory
 from memsheaf.memory import parse as parse_memory
-from memsheaf.tree import FILE_LIMIT, WorkingTree
+from memsheaf.worktree import FILE_LIMIT, WorkingTree
 
 APP = """\
 import os

@@ -16,7 +16,7 @@ from memsheaf.layers.audit import Audit, Finding, audit
 from memsheaf.layers.facts import Fact, Facts
 from memsheaf.layers.sessions import start
 from memsheaf.store import Change, version_of
-from memsheaf.tree import WorkingTree
+from memsheaf.worktree import WorkingTree
 
 DAY = 86_400
 TODAY = "2026-11-15"

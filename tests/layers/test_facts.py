@@ -32,7 +32,7 @@ from memsheaf.errors import (
 from memsheaf.layers.facts import FACT_BYTES, Fact, Facts, missing
 from memsheaf.llm.scripted import Scripted
 from memsheaf.store import Change
-from memsheaf.tree import WorkingTree
+from memsheaf.worktree import WorkingTree
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 CORPORA = Path(__file__).parent.parent / "corpora"

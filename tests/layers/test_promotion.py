@@ -20,7 +20,7 @@ from memsheaf.layers.checklist import UNDECIDED, Choice, Examination, Item, exam
 from memsheaf.layers.promotion import items, promote, sources, task_names, usual_target
 from memsheaf.layers.signs import is_procedure, kind_of, of_one_task, without_places
 from memsheaf.memory import Memory
-from memsheaf.tree import WorkingTree
+from memsheaf.worktree import WorkingTree
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 PUSH = "Test command: `make check` runs before each push, see Makefile:2\nWhy: CI runs the same"

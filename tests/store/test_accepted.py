@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf.errors import StoreFailed
-from memsheaf.repositories import NAME, is_accepted
 from memsheaf.store.accepted import accept, withdraw
+from memsheaf.trusted_repositories import NAME, is_accepted
 
 PROGRAM = """
 import sys

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsheaf.store import ABSENT, Change, version_of
-from memsheaf.store.confined import Folder
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import FEW, Journal
+from memsheaf.store.safe_dir import Folder
 
 TEXTS = ["plain\n", '{"path": "b.md", "before": ""}\n', '"quotes" \\ and {"path": "a.md", \n', "猫 🦓\n", ""]
 PATHS = ["a.md", "b.md", 'quote".md'.replace('"', "'"), "猫.md", "sub/a.md"]

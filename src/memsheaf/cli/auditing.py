@@ -96,7 +96,7 @@ def _audited(call: Call) -> tuple[Audit, str, str]:
     from memsheaf.layers import Layers
     from memsheaf.layers.audit import audit
     from memsheaf.scope import around
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
     scope = call.scope()
     with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:

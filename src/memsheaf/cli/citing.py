@@ -44,7 +44,7 @@ def cite(call: Call) -> int:
     """
     from memsheaf.guard.citations import make
     from memsheaf.scope import around
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
     with WorkingTree.open(around(here()), environment=call.environment) as tree:
         citation = make(tree, tree.spelled(call.options.place, here()))
@@ -81,7 +81,7 @@ def verify(call: Call) -> int:
     """
     from memsheaf.guard.evidence import examine
     from memsheaf.scope import around
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
     with (
         call.memory() as layers,

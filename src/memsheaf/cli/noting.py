@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memsheaf.layers.facts import Facts
     from memsheaf.layers.notes import Notes, Problem, Pruned
     from memsheaf.memory import Memory
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
 NOTES_TAKE = {
     "text": ("block", "done", "pending", "clear"),
@@ -121,7 +121,7 @@ def fact(call: Call) -> int:
     """
     from memsheaf.layers.facts import Facts
     from memsheaf.scope import around
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
     _refuse_strangers(call, FACT_TAKES)
     action = call.options.action

@@ -13,7 +13,7 @@ from memsheaf.errors import Changed, NotFound, hinted
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.proof import Proof
+    from memsheaf.erasure import Proof
     from memsheaf.store import Commit, Revision
 
 SHORT = 12

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding
-    from memsheaf.store.confined import Folder
+    from memsheaf.store.safe_dir import Folder
     from memsheaf.transfer import Moved
 
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
@@ -106,14 +106,14 @@ def init(call: Call) -> int:
 
 def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
-    from memsheaf import repositories
+    from memsheaf import trusted_repositories
     from memsheaf.scope import FOLDER
     from memsheaf.store.accepted import withdraw
     from memsheaf.store.folder import IGNORED
-    from memsheaf.tree import tracked
+    from memsheaf.worktree import tracked
 
     root = os.path.join(checkout, FOLDER)
-    if not os.path.isdir(root) or not repositories.is_accepted(settings.home, checkout):
+    if not os.path.isdir(root) or not trusted_repositories.is_accepted(settings.home, checkout):
         raise hinted(
             ScopeRefused(f"the memory of {checkout!r} is not in use"), "`memsheaf scopes` shows where it is."
         )
@@ -284,7 +284,7 @@ def _count(root: str) -> int:
 
 def _open_memory(checkout: str, name: str, *, create: bool = False) -> Folder:
     """The folder of a repository's memory; it is no link, nor is its .gitignore. Raises ScopeRefused, StoreFailed."""
-    from memsheaf.store.confined import Folder
+    from memsheaf.store.safe_dir import Folder
 
     try:
         with Folder.open(checkout) as repository:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memsheaf.layers import Layers
     from memsheaf.layers.checklist import Choice, Examination, Item, Step
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
 _STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
 _FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "convention", "yes")
@@ -76,7 +76,7 @@ def promote(call: Call) -> int:
     from memsheaf.layers import promotion, tasks
     from memsheaf.layers.checklist import require_target
     from memsheaf.scope import Scope, around
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
     options = call.options
     if options.session and options.task:

@@ -37,14 +37,14 @@ def trust(call: Call) -> int:
       memsheaf trust --yes
       memsheaf trust --withdraw
     """
-    from memsheaf import repositories
+    from memsheaf import trusted_repositories
     from memsheaf.scope import FOLDER, Scope, private_root, refuse_links, repository_around
     from memsheaf.store.accepted import accept, withdraw
 
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())
     root = os.path.join(checkout, FOLDER) if checkout else ""
-    owners = sorted(repositories.foreign_owners(checkout)) if checkout else []
+    owners = sorted(trusted_repositories.foreign_owners(checkout)) if checkout else []
     if not root or not (os.path.lexists(root) or owners):
         raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
     if options.withdraw:
@@ -60,7 +60,7 @@ def trust(call: Call) -> int:
     own = settings._replace(project=root)
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         shown, layers = _Shown(sheaf), _layers(settings, root) if scope == "project" else {}
-        before = repositories.is_accepted(settings.home, checkout)
+        before = trusted_repositories.is_accepted(settings.home, checkout)
         if not console.json:
             for line in (*shown.lines(sheaf.root, owners), *_told(layers)):
                 console.say(line)
@@ -95,7 +95,7 @@ def trust(call: Call) -> int:
 def refuse_journals(call: Call, checkout: str, root: str) -> None:
     """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
     from memsheaf.store.folder import HISTORY
-    from memsheaf.tree import tracked
+    from memsheaf.worktree import tracked
 
     folders = (path.rpartition("/")[0] for path in tracked(checkout, root, call.environment) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):

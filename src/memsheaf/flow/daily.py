@@ -111,7 +111,7 @@ class DailyLog:
         self._inbox = Inbox(state, clock=clock)
         self._pages = self._store(RETENTION_DAYS)
         if self._pages.left_journal:
-            from memsheaf.tree import bring_journal
+            from memsheaf.worktree import bring_journal
 
             bring_journal(self._pages)
 

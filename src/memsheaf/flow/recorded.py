@@ -26,7 +26,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
 from memsheaf.llm.talk import Call, Said, Touched
 from memsheaf.store import version_of
-from memsheaf.store.confined import READ, Folder
+from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 

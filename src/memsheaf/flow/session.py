@@ -27,7 +27,7 @@ from memsheaf.memory import Memory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.flow.turns import Turn
-    from memsheaf.tree import WorkingTree
+    from memsheaf.worktree import WorkingTree
 
 IGNORED = "the user asked to ignore memory in this turn"
 _FORMAT = 1
@@ -194,7 +194,7 @@ def _checking(folder: str, memories: str, stack: ExitStack) -> Check:
 
     def check(memory: Memory) -> list[str]:
         from memsheaf.guard.evidence import examine, named_in
-        from memsheaf.tree import WorkingTree
+        from memsheaf.worktree import WorkingTree
 
         if not memory.citations and not any(named_in(memory.body)):
             return []

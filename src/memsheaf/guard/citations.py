@@ -3,7 +3,7 @@
     path[:line[-line]][#symbol][@hash]
 
 `src/app.py:10-12@5f0c2a91` are three lines and the first digits of their SHA-256. A check says whether they are
-still there, and where they went if they moved. Nothing here opens a file: a `Tree` does, and `memsheaf.tree` has one.
+still there, and where they went if they moved. Nothing here opens a file: a `Tree` does, `memsheaf.worktree` has one.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from memsheaf.index.slots import EMPTY, LONGEST, Mapped, Small, small
 from memsheaf.index.table import Stale, base_of, connect, is_kept, locked
 from memsheaf.index.vectors import DIGITS, MOST, NEAREST, USUAL, drawn, enough, key_of, passages
 from memsheaf.memory import parse
-from memsheaf.patience import TimeUp, within
 from memsheaf.store.folder import FolderStore
+from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple, sha256
 
 # Known to type checkers under this name: a start does not import `typing`.

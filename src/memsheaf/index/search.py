@@ -55,8 +55,8 @@ from memsheaf.index.table import (
 )
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp, Version
-from memsheaf.store.checkout import head_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.git_checkout import head_of
 from memsheaf.values import NamedTuple, sha256
 
 # Known to type checkers under this name: nothing of vectors is loaded before somebody searches.

@@ -17,7 +17,7 @@ from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_text, section_of
 from memsheaf.memory import Memory, first_line
 from memsheaf.store import Stamp, Version
-from memsheaf.store.confined import Folder, kernel_lock
+from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.values import NamedTuple
 
 SCHEMA = 8

@@ -20,15 +20,15 @@ from memsheaf.guard.names import CATALOG, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import one_line
 from memsheaf.index.catalog import MAX_BYTES, MAX_LINES
-from memsheaf.keeping import told
 from memsheaf.layers import Layers
 from memsheaf.layers.alike import CROWD, Entry, compare, entry
 from memsheaf.layers.notes import ARCHIVE, problems
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.tree import tracked_private
 from memsheaf.values import NamedTuple
+from memsheaf.worktree import tracked_private
+from memsheaf.writer import told
 
 CHANGES = 5  # commits of one memory
 LATELY = 30  # days in which so many are many; and in which a memory could have been of use

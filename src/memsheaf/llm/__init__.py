@@ -49,7 +49,7 @@ class Model(Protocol):
 
 def answer(model: Model, question: Question, deadline: float) -> object:
     """What a model says, whoever made it: in time, or ModelFailed, whatever went wrong."""
-    from memsheaf.patience import TimeUp, within
+    from memsheaf.timeouts import TimeUp, within
 
     try:
         return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model").value

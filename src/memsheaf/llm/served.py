@@ -22,7 +22,7 @@ from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, requ
 from memsheaf.llm.reading import read
 from memsheaf.llm.sending import sendable
 from memsheaf.llm.wire import Wire
-from memsheaf.patience import TimeUp, within
+from memsheaf.timeouts import TimeUp, within
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False

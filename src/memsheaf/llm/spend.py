@@ -209,7 +209,7 @@ class Metered:
             CapReached: it would cost more than is left of the run or of the day. Nothing was asked.
             ModelFailed: there is no answer, in time and in its shape.
         """
-        from memsheaf.patience import TimeUp, within
+        from memsheaf.timeouts import TimeUp, within
 
         most, entry = self._reserve(question, deadline)
         cost, began = most._replace(failures=1), time.monotonic()

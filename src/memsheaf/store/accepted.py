@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from memsheaf.errors import StoreFailed, hinted
-from memsheaf.repositories import NAME, foreign_owners, is_accepted, key, read
 from memsheaf.store.state import State
+from memsheaf.trusted_repositories import NAME, foreign_owners, is_accepted, key, read
 
 _WAIT = 10.0  # seconds
 

@@ -15,7 +15,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.guard.names import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
-from memsheaf.store.confined import APPEND, Folder, read_file, stage, write_all
+from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all
 
 NAME = "catalogs"
 RECORDED = 4_096  # the newest that are kept when the record is trimmed

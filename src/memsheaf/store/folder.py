@@ -33,16 +33,16 @@ from memsheaf.store import (
     Stamp,
     Version,
     catalogs,
-    folding,
+    journal_folding,
     tombstones,
-    uses,
+    usage,
     version_of,
 )
-from memsheaf.store.checkout import journals_of
-from memsheaf.store.confined import Folder, kernel_lock, read_file, rewrite, stage, walk
-from memsheaf.store.desk import Desk
+from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
+from memsheaf.store.git_checkout import journals_of
 from memsheaf.store.journal import Journal, needle_of
-from memsheaf.store.placing import READ_LIMIT, Placing, read_patiently
+from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, rewrite, stage, walk
+from memsheaf.store.transaction import Desk
 from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
@@ -318,7 +318,7 @@ class FolderStore:
             if not texts:
                 raise NotFound(path)
             desk.drop_derived(CATALOG)
-            uses.bring_together(desk.history, without=names)
+            usage.bring_together(desk.history, without=names)
             tombstones.take_away(desk.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
             desk.note(mark)
@@ -336,14 +336,14 @@ class FolderStore:
     def _prune(self, now: float, *, locked: bool = False) -> int:
         cutoff = _iso(now - self._retention_days * 86400)
         dropped = 0
-        for work in (folding.fold, folding.trim):
+        for work in (journal_folding.fold, journal_folding.trim):
             while plan := self._tended(partial(work, cutoff=cutoff), locked=locked):
                 dropped += plan.dropped
         self._note_heads()
         with self._desk() as desk:
             tombstones.prune(desk.history, cutoff)
             desk.drop_derived()
-            uses.bring_together(desk.history)
+            usage.bring_together(desk.history)
             catalogs.trim(desk.history)
             with suppress(FileNotFoundError):
                 desk.history.unlink(PRUNED)
@@ -352,11 +352,11 @@ class FolderStore:
 
     def _note_heads(self) -> None:
         with suppress(StoreFailed, OSError):  # derived: the next one will do
-            self._tended(folding.note_heads)
+            self._tended(journal_folding.note_heads)
 
     def _tended(
-        self, work: Callable[[Folder, Journal], folding.Plan | None], *, locked: bool = False
-    ) -> folding.Plan | None:
+        self, work: Callable[[Folder, Journal], journal_folding.Plan | None], *, locked: bool = False
+    ) -> journal_folding.Plan | None:
         """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
 
         What has to be done now is planned with the lock held as well.
@@ -365,12 +365,12 @@ class FolderStore:
             with self._desk() as desk:
                 plan = work(desk.history, desk.journal)
                 desk.journal.close()
-                return plan if plan and folding.put_in_place(desk.history, plan) else None
+                return plan if plan and journal_folding.put_in_place(desk.history, plan) else None
         with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
             plan = work(history, journal) if journal else None
             if plan:
                 with self._desk() as desk:
-                    return plan if folding.put_in_place(desk.history, plan) else None
+                    return plan if journal_folding.put_in_place(desk.history, plan) else None
         return None
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
@@ -524,22 +524,22 @@ class FolderStore:
     def add_uses(self, day: str, paths: Iterable[str]) -> None:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
         with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            uses.add(history, day, paths)
+            usage.add(history, day, paths)
 
-    def uses_from(self, start: int, *, take_all: bool) -> uses.Uses:
+    def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
         with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            found = uses.read(history, start)
+            found = usage.read(history, start)
             if take_all and found.more:
-                uses.mark(history)
-                found = uses.read(history, start)
+                usage.mark(history)
+                found = usage.read(history, start)
             return found
-        return uses.Uses({}, 0, more=False)
+        return usage.Uses({}, 0, more=False)
 
     def uses_noted(self) -> tuple[dict[str, str], str]:
         """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
         with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            return uses.noted(history)
+            return usage.noted(history)
         return {}, ""
 
     def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:

@@ -12,8 +12,9 @@ A commit is decided when its line is on the medium. The line holds both texts, s
 again after a crash, and undone. Where a text was only added to, it holds what was added ("append") and, unless an
 earlier line of the same segment ends with it, the text before: a segment needs no other.
 
-`store/folding.py` keeps what else is here: `archive-*.jsonl`, commits past retention without their texts, `kept`, the
-texts that were current when their commits were archived, and `heads`, where the sealed segments left each path.
+`store/journal_folding.py` keeps what else is here: `archive-*.jsonl`, commits past retention without their texts,
+`kept`, the texts that were current when their commits were archived, and `heads`, where the sealed segments left
+each path.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from contextlib import suppress
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.names import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
-from memsheaf.store.confined import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
+from memsheaf.store.safe_dir import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
 from memsheaf.values import NamedTuple
 
 SEGMENT_BYTES = 1 << 20

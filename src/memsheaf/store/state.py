@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf.errors import PathRefused, StoreFailed
-from memsheaf.store.confined import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
+from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
 from memsheaf.values import sha256
 
 LIMIT = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from memsheaf.errors import PathRefused
 from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
-from memsheaf.store.confined import APPEND, Folder, flush_data, read_file, stage, write_all
+from memsheaf.store.safe_dir import APPEND, Folder, flush_data, read_file, stage, write_all
 from memsheaf.values import NamedTuple
 
 NAME = "tombstones"

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from memsheaf.errors import PathRefused, Refused
 from memsheaf.guard.text import one_line
 from memsheaf.store import Revision, version_of
-from memsheaf.store.confined import CREATE, READ, Folder, flush, read_all, walk, write_all
-from memsheaf.store.placing import READ_LIMIT, Placing
+from memsheaf.store.atomic_replace import READ_LIMIT, Placing
+from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk, write_all
 from memsheaf.values import NamedTuple
 
 LARGEST = READ_LIMIT

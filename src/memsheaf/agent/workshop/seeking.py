@@ -18,7 +18,7 @@ from memsheaf.agent.workshop.patterns import LONGEST, Pattern, State
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import REMOVED, find_secrets
 from memsheaf.scope import FOLDER
-from memsheaf.store.confined import READ, Folder, read_all
+from memsheaf.store.safe_dir import READ, Folder, read_all
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.

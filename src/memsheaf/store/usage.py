@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Collection, Iterable
 
-from memsheaf.store.confined import APPEND, Folder, read_file, stage, write_all
+from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all
 from memsheaf.values import NamedTuple
 
 NAME = "uses"

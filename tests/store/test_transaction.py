@@ -11,11 +11,11 @@ import pytest
 
 from memsheaf.errors import Changed
 from memsheaf.store import ABSENT, Change, Commit, version_of
-from memsheaf.store.confined import Folder
-from memsheaf.store.desk import Desk
+from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import Journal
-from memsheaf.store.placing import Placing
+from memsheaf.store.safe_dir import Folder
+from memsheaf.store.transaction import Desk
 
 OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person saved\n"
 

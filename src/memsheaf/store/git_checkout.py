@@ -7,8 +7,8 @@ import re
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
-from memsheaf.repositories import foreign_owner
-from memsheaf.store.confined import Folder, read_file, walk
+from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.trusted_repositories import foreign_owner
 
 JOURNALS = "memsheaf"
 """The folder beside git's own files for journals: no commit can put a file there, and no checkout replaces one."""

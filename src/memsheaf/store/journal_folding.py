@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from memsheaf.store import ABSENT, Commit, Revision
-from memsheaf.store.confined import Folder, read_file
 from memsheaf.store.journal import (
     CHANGED,
     HEADS,
@@ -37,6 +36,7 @@ from memsheaf.store.journal import (
     rewritten,
     segment_name,
 )
+from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.values import NamedTuple
 
 ARCHIVE_BYTES = 8 << 20

@@ -15,8 +15,8 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index.search import database_for
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import uses
-from memsheaf.store.confined import Folder
+from memsheaf.store import usage
+from memsheaf.store.safe_dir import Folder
 from memsheaf.tools import Tools
 
 DAY = 86_400.0
@@ -174,17 +174,17 @@ def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
 def test_many_lines_are_brought_together_without_changing_what_they_say(tmp_path: Path) -> None:
     with Folder.open(str(tmp_path)) as folder:
         for day in range(10, 30):
-            uses.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
+            usage.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
             if day == 20:
-                uses.mark(folder)
-        before, size = uses.read(folder), (tmp_path / "uses").stat().st_size
-        uses.bring_together(folder)
-        after = uses.read(folder)
-        uses.mark(folder)
+                usage.mark(folder)
+        before, size = usage.read(folder), (tmp_path / "uses").stat().st_size
+        usage.bring_together(folder)
+        after = usage.read(folder)
+        usage.mark(folder)
 
         assert (tmp_path / "uses").stat().st_size < size / 5
         assert (after.days, after.more) == (before.days, before.more)
-        assert uses.read(folder, before.end).days == dict.fromkeys(before.days, "2026-10-29")
+        assert usage.read(folder, before.end).days == dict.fromkeys(before.days, "2026-10-29")
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> None:

@@ -14,7 +14,7 @@ from memsheaf.errors import CitationRefused
 from memsheaf.guard.citations import Citation, check
 from memsheaf.guard.evidence import check_body
 from memsheaf.scope import around
-from memsheaf.tree import MAX_FILES, WorkingTree
+from memsheaf.worktree import MAX_FILES, WorkingTree
 
 APP = """\
 import os

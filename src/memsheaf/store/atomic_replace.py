@@ -16,7 +16,7 @@ from memsheaf.errors import PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.names import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, catalogs, version_of
-from memsheaf.store.confined import READ, Folder, read_all, read_file, stage, walk
+from memsheaf.store.safe_dir import READ, Folder, read_all, read_file, stage, walk
 
 READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
 ATTEMPTS = 3

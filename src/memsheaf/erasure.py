@@ -15,8 +15,8 @@ from memsheaf.index.catalog import target
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import CHANGED, KEPT
-from memsheaf.tree import remains
 from memsheaf.values import NamedTuple
+from memsheaf.worktree import remains
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 AT_ONCE = 500  # memories that are searched together

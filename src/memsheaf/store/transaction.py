@@ -10,9 +10,9 @@ from contextlib import suppress
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.names import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
-from memsheaf.store.confined import FLUSH, Folder, flush, read_file, walk
+from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.journal import Head, Journal, draft_name, encode, needle_of
-from memsheaf.store.placing import READ_LIMIT, Placing
+from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
 
 PAGE = 4096
 _STAYS = "edited while {} was being written: the edit stays"
