@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.flow.inject import words
 from memsheaf.flow.session import Session
+from memsheaf.prompts import read_prompt
 
 ASKED = "Ignore memory for this one: how do we deploy the web shop?"
 
@@ -156,7 +156,7 @@ def test_what_a_tool_reads_comes_with_the_verdict_on_its_citations(sheaf: Sheaf,
 
 @pytest.mark.parametrize("name", ["protocol", "reading", "passive"])
 def test_every_prompt_says_to_check_first_and_to_ignore_memory_on_request(name: str) -> None:
-    said = " ".join(words(name).split())
+    said = " ".join(read_prompt(name).split())
 
     assert "before you rely on it" in said
     assert "If the user asks you to ignore memory, act in that turn as if it were empty, and save nothing." in said

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.flow.ignore import HEAD, STEMS, TAIL, asks_to_ignore, is_private, phrases
-from memsheaf.flow.inject import words
+from memsheaf.prompts import read_prompt
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -213,7 +213,7 @@ def test_every_request_in_the_file_is_understood_and_has_a_stem(language: str) -
 
 
 def test_the_languages_of_the_file_are_those_with_stems() -> None:
-    assert re.findall(r"(?m)^## (\w+)", words("ignore")) == list(STEMS)
+    assert re.findall(r"(?m)^## (\w+)", read_prompt("ignore")) == list(STEMS)
 
 
 @pytest.mark.parametrize("language", STEMS)

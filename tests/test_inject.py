@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.flow.inject import CONTEXT_BYTES, stable, words
+from memsheaf.flow.inject import CONTEXT_BYTES, stable
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import KINDS
+from memsheaf.prompts import read_prompt
 from memsheaf.tools import TOOLS
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")
@@ -116,6 +117,6 @@ def test_no_payload_opens_or_closes_an_envelope_or_hides_in_the_prompt(case: dic
 
 def test_the_words_of_the_prompts_are_files_that_read_as_text() -> None:
     for name in ("protocol", "passive"):
-        assert words(name).startswith("# Memory\n")
-        assert "{scope}" in words(name)
-        assert words(name).count("{catalog}") == 1
+        assert read_prompt(name).startswith("# Memory\n")
+        assert "{scope}" in read_prompt(name)
+        assert read_prompt(name).count("{catalog}") == 1

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 ROWS = [
-    {"values"},
+    {"values", "prompts"},
     {"caps", "errors", "timeouts"},
     {"trusted_repositories"},
     {"scope", "frontmatter"},

@@ -53,7 +53,7 @@ _HOME = {
     "MemsheafError": "errors",
     "Message": "flow.turns",
     "Page": "index.catalog",
-    "Proof": "proof",
+    "Proof": "erasure",
     "Recall": "flow.recall",
     "Revision": "store",
     "Row": "index.table",

@@ -24,7 +24,6 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.flow.inject import words
 from memsheaf.index.vectors import passages
 from memsheaf.layers import Layers
 from memsheaf.layers.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
@@ -41,6 +40,7 @@ from memsheaf.layers.sessions import (
     start,
     template_of,
 )
+from memsheaf.prompts import read_prompt
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 NOON = 1_795_003_200.0  # 2026-11-18 12:00:00 UTC
@@ -100,7 +100,7 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     page = notes.memory.page
 
     assert titles(notes.body) == SHORT
-    assert notes.body == words("session")
+    assert notes.body == read_prompt("session")
     assert notes.is_blank
     assert (page.get("name"), page.get("type"), page.get("pinned")) == ("Move the login", "project", "true")
     assert page.get("description") == "Move the login"
@@ -109,14 +109,14 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     assert page.get("source") == "user"
     state = notes.state()
     assert (state.id, state.title, state.started) == ("one", "Move the login", "2026-11-18T12:00:00Z")
-    assert (state.is_open, state.is_blank, state.tokens) == (True, True, tokens(words("session")))
+    assert (state.is_open, state.is_blank, state.tokens) == (True, True, tokens(read_prompt("session")))
 
 
 def test_each_heading_of_ours_has_one_line_in_italics_and_all_are_known_to_promotion() -> None:
     long = template_of(Settings("nowhere", "nowhere"), long=True)
 
     assert len(titles(long)) == 10
-    for text in (words("session"), long):
+    for text in (read_prompt("session"), long):
         for title in titles(text):
             found = section(text, title)
             assert found is not None

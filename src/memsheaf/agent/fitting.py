@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from memsheaf.agent.mind import Mind
 from memsheaf.flow.compact.talk import Entry, tokens
 from memsheaf.flow.ignore import is_private
-from memsheaf.flow.inject import words
 from memsheaf.flow.recorded import UNRECORDED
 from memsheaf.llm.talk import Said
+from memsheaf.prompts import read_prompt
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def compacted(
 
 def is_summary(said: Said) -> bool:
     """Whether a message is what stands for an earlier part of the conversation."""
-    return said.role == "user" and said.text.startswith(words("compacted").partition("\n")[0])
+    return said.role == "user" and said.text.startswith(read_prompt("compacted").partition("\n")[0])
 
 
 def _paired(conversation: Sequence[Said]) -> Iterator[Said]:

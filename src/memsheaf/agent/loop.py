@@ -23,9 +23,9 @@ from memsheaf.agent.permission import Permission, Wish
 from memsheaf.agent.steps import Bill
 from memsheaf.agent.workshop import Workshop
 from memsheaf.errors import CapReached, ModelFailed, Refused, hinted
-from memsheaf.flow.inject import words
 from memsheaf.guard.text import for_terminal, one_line
 from memsheaf.llm.talk import MOST_TOKENS, Call, Request, Said, Talker
+from memsheaf.prompts import read_prompt
 from memsheaf.tools import READING, Answer
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -141,7 +141,7 @@ class Agent:
 
         today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
         facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
-        self._plain, self._delegated = (_filled(words(name), facts) for name in ("agent", "delegated"))
+        self._plain, self._delegated = (_filled(read_prompt(name), facts) for name in ("agent", "delegated"))
         self._memory = self.mind.prompt()
 
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:

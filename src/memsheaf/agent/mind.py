@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from memsheaf.adapters.beside import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.flow.inject import words
 from memsheaf.flow.learn import AT_IT, Distilled
 from memsheaf.flow.recall import Recall
 from memsheaf.flow.turns import Turn
 from memsheaf.layers import Layers
 from memsheaf.llm import Model
+from memsheaf.prompts import read_prompt
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Revision
@@ -117,7 +117,7 @@ class Mind:
         shown = [*came, *went][:NEWS]
         more = len(came) + len(went) - len(shown)
         rest = [f"({more} more; memory_view shows all)"] if more else []
-        return "\n".join([words("changed").rstrip("\n"), *shown, *rest])
+        return "\n".join([read_prompt("changed").rstrip("\n"), *shown, *rest])
 
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""

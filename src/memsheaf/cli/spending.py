@@ -117,9 +117,9 @@ def _say(call: Call, chosen: Way | None, found: list[Way]) -> None:
 def _try(call: Call, settings: Settings, name: str) -> int:
     import time
 
-    from memsheaf.flow.inject import words
     from memsheaf.llm import Question, load_model
     from memsheaf.llm.spend import Ledger, Metered
+    from memsheaf.prompts import read_prompt
 
     if not name:
         raise Usage("there is no model in the settings; name one to try")
@@ -133,7 +133,9 @@ def _try(call: Call, settings: Settings, name: str) -> int:
     }
     began = time.monotonic()
     with call.console.waiting(f"Asking {name}"):
-        answer = metered.ask(Question(words("try"), "What is 2 + 3?", schema, max_tokens=64), deadline=_DEADLINE)
+        answer = metered.ask(
+            Question(read_prompt("try"), "What is 2 + 3?", schema, max_tokens=64), deadline=_DEADLINE
+        )
     seconds, spent = time.monotonic() - began, metered.spent
     value = {
         "model": model.name,

@@ -12,7 +12,6 @@ from datetime import date, datetime
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.flow.aim import Memories, aimed, latest
-from memsheaf.flow.inject import words as prompt
 from memsheaf.flow.pasted import PASTED, heard
 from memsheaf.flow.phrases import captured
 from memsheaf.flow.turns import Message, Proposal, Turn
@@ -24,6 +23,7 @@ from memsheaf.guard.text import cut_bytes, for_prompt, one_line, visible
 from memsheaf.index.stems import stem
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
+from memsheaf.prompts import read_prompt
 from memsheaf.store import Change, Commit
 from memsheaf.store.tombstones import Tombstone
 from memsheaf.values import NamedTuple, Protocol
@@ -232,7 +232,7 @@ def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, d
     nonce = os.urandom(8).hex()
     asked = f"Existing memories:\n{_listed(near, nonce)}\n\nThe conversation:\n{_dialogue(turns, nonce)}"
     question = Question(
-        prompt("extract").replace("{today}", today.isoformat()), asked, _schema(near), max_tokens=ANSWER_TOKENS
+        read_prompt("extract").replace("{today}", today.isoformat()), asked, _schema(near), max_tokens=ANSWER_TOKENS
     )
     trouble = ""
     for _ in range(2):

@@ -140,9 +140,9 @@ def is_private(message: str) -> bool:
 @cache
 def _private() -> re.Pattern[str]:
     """A clause that says that something is not for the record."""
-    from memsheaf.flow.inject import words
+    from memsheaf.prompts import read_prompt
 
-    *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(words("private")))]
+    *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(read_prompt("private")))]
     said = "|".join(
         _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + ".*" * phrase.endswith("...")
         for several in phrases
@@ -289,9 +289,9 @@ def _language(name: str) -> Language:
 
 def phrases(language: str) -> dict[str, list[str]]:
     """What `prompts/ignore.md` says of one language: each list by its name."""
-    from memsheaf.flow.inject import words
+    from memsheaf.prompts import read_prompt
 
-    section = words("ignore").partition(f"\n## {language}")[2].partition("\n## ")[0]
+    section = read_prompt("ignore").partition(f"\n## {language}")[2].partition("\n## ")[0]
     lists = (part.partition("\n") for part in _fold(section).split("\n### ")[1:])
     return {
         name: [phrase for line in re.findall(r"(?m)^- (.+)$", text) for phrase in _split(line)]

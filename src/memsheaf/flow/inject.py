@@ -6,22 +6,19 @@ part stands beside a message: recalled memories, each in an envelope whose end n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import date
-from functools import cache
 
 from memsheaf.guard import noted
 from memsheaf.guard.text import cut_bytes, for_prompt, link_text, one_line
 from memsheaf.memory import Memory
+from memsheaf.prompts import read_prompt
 from memsheaf.values import NamedTuple
 
 CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384
 NOTES = "NOTES.md"
 NOTES_BYTES = 4_096
-
-_PROMPTS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "prompts")
 
 
 MEMORY_BYTES, MEMORY_LINES = 4_096, 200
@@ -99,20 +96,13 @@ class Shown(NamedTuple):
         return "\n".join([*head, "", self.text, f"</memory-{nonce}>\n"])
 
 
-@cache
-def words(name: str) -> str:
-    """One of the texts in `prompts/`."""
-    with open(os.path.join(_PROMPTS, f"{name}.md"), encoding="utf-8") as file:
-        return file.read()
-
-
 def stable(*, scope: str, catalog: str, context: str, offer: str, notes: str = "") -> str:
     """The section for a system prompt: how to use memory, the catalog, CONTEXT.md in full, and NOTES.md.
 
     `offer` says which tools the agent has: `all`, only those for `reading`, or `none`; `also` says that another
     section has told it.
     """
-    protocol = words({"all": "protocol", "reading": "reading", "none": "passive", "also": "also"}[offer])
+    protocol = read_prompt({"all": "protocol", "reading": "reading", "none": "passive", "also": "also"}[offer])
     shown = catalog.removeprefix("# Memory\n").strip("\n")  # its lines are neutral already
     text = protocol.replace("{scope}", scope).replace("{catalog}", shown)
     if context.strip():
@@ -159,7 +149,7 @@ def volatile(shown: Sequence[Shown], nonce: str) -> str:
     if not shown:
         return ""
     inner = "".join(one.envelope(nonce) for one in shown)
-    return f"<memories-{nonce}>\n{words('recalled')}\n{inner}</memories-{nonce}>\n"
+    return f"<memories-{nonce}>\n{read_prompt('recalled')}\n{inner}</memories-{nonce}>\n"
 
 
 def shown_within(one: Shown, before: Sequence[Shown], room: int, nonce: str) -> Shown | None:

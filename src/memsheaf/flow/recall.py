@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memsheaf.errors import MemsheafError, ModelFailed
-from memsheaf.flow.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile, words
+from memsheaf.flow.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile
 from memsheaf.index.search import Match
 from memsheaf.index.table import Row
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
+from memsheaf.prompts import read_prompt
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
 from memsheaf.values import NamedTuple, Protocol
@@ -240,7 +241,7 @@ def _chosen_by(
     lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
     used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
-    said = answer(model, Question(words("select"), asked, _CHOICE), deadline)
+    said = answer(model, Question(read_prompt("select"), asked, _CHOICE), deadline)
     names = said.get("selected_memories") if isinstance(said, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")

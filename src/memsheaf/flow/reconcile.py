@@ -14,12 +14,12 @@ from datetime import date
 from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.flow.aim import subject
 from memsheaf.flow.groups import Group, is_fixed, is_usable, united
-from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.guard.text import for_prompt, link_text, one_line
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
+from memsheaf.prompts import read_prompt
 from memsheaf.values import sha256
 
 MEMBERS = 6  # memories that are shown at once
@@ -103,7 +103,7 @@ def ask(
     again = ""
     for last in (False, True):
         sign = nonce()
-        question = Question(words("consolidate"), _shown(cluster, sign) + again, SCHEMA, MAX_TOKENS)
+        question = Question(read_prompt("consolidate"), _shown(cluster, sign) + again, SCHEMA, MAX_TOKENS)
         try:
             return _groups(answer(model, question, DEADLINE), cluster, today, sign)
         except CapReached:

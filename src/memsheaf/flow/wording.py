@@ -112,9 +112,9 @@ def _language(name: str) -> Language:
 
 def phrases(language: str) -> dict[str, list[str]]:
     """What `prompts/phrases.md` says of one language: each list by its name."""
-    from memsheaf.flow.inject import words
+    from memsheaf.prompts import read_prompt
 
-    section = words("phrases").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
+    section = read_prompt("phrases").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
     lists = (part.partition("\n") for part in section.split("\n### ")[1:])
     return {
         name: [phrase.strip() for line in re.findall(r"(?m)^- (.+)$", text) for phrase in line.split(" / ")]

@@ -29,7 +29,6 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
-from memsheaf.flow.inject import words
 from memsheaf.frontmatter import edited, split
 from memsheaf.guard import noted
 from memsheaf.guard.names import check_path, is_fact
@@ -38,6 +37,7 @@ from memsheaf.layers.sections import folded
 from memsheaf.layers.task import refuse_secrets_in
 from memsheaf.layers.writing import ROUNDS, Look, commit
 from memsheaf.memory import Memory, compose, parse
+from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
@@ -320,7 +320,7 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
         TextRefused: the file cannot be read, or is no template.
     """
     if long and not path:
-        return words("session-long")
+        return read_prompt("session-long")
     place = path or os.path.join(settings.home, FILE)
     try:
         with open(place, "rb") as file:
@@ -330,7 +330,7 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
         why = f"it is larger than {LARGEST:,} bytes"
     except FileNotFoundError:
         if not path:
-            return words("session")
+            return read_prompt("session")
         why = "there is no such file"
     except UnicodeDecodeError:
         why = "it is not UTF-8"

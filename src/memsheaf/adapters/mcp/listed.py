@@ -35,11 +35,11 @@ def listed(*, reading: bool = False, tools: bool = True) -> Described:
 def made() -> Described:
     """The same, made anew."""
     from memsheaf.adapters.mcp.offer import FILE, MARKDOWN, PROMPTS
-    from memsheaf.flow.inject import words
+    from memsheaf.prompts import read_prompt
     from memsheaf.tools import TOOLS, schema
 
     return {
-        "instructions": words("mcp").strip("\n"),
+        "instructions": read_prompt("mcp").strip("\n"),
         "tools": [_tool(schema(tool)) for tool in TOOLS],
         "resourceTemplates": [
             {

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
-from memsheaf.flow.inject import words
 from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
 from memsheaf.layers import Layers
 from memsheaf.memory import KINDS, Memory
+from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import RENAMED, Answer, Tools, memory_read
 from memsheaf.values import NamedTuple
@@ -207,14 +207,14 @@ class Offer:
         if name == "remember":
             kind = arguments.get("type", "").strip()
             fact = for_prompt(arguments["fact"]) + (f"\n\n(as type {one_line(kind, 20)})" if kind else "")
-            return words("ask-remember").replace("{fact}", fact)
+            return read_prompt("ask-remember").replace("{fact}", fact)
         if name == "audit":
             return self._audited(progress)
-        return words("ask-reflect" if name == "reflect" else "ask-ignore")
+        return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
 
     def _recalled(self, query: str) -> str:
         found = self.memory.recall(query, tree=self._tree)
-        before, _, after = words("ask-recall").partition("{recalled}")
+        before, _, after = read_prompt("ask-recall").partition("{recalled}")
         recalled = found.text or f"({self._near(query)})"
         return before.replace("{query}", for_prompt(query)) + recalled + after
 
@@ -242,7 +242,9 @@ class Offer:
         if len(found) > SHOWN:
             lines.append(f"- and {len(found) - SHOWN} more; `memsheaf audit` shows all")
         shown = (
-            words("ask-audit").replace("{files}", f"{files:,}").replace("{scope}", ", ".join(self.memory.scopes()))
+            read_prompt("ask-audit")
+            .replace("{files}", f"{files:,}")
+            .replace("{scope}", ", ".join(self.memory.scopes()))
         )
         return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 

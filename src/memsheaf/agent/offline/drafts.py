@@ -186,7 +186,7 @@ def starter(path: str, style: Style) -> tuple[str, list[Known]]:
 
 @cache
 def _starters() -> dict[str, str]:
-    from memsheaf.flow.inject import words as prompt
+    from memsheaf.prompts import read_prompt
 
-    section = prompt("offline").partition("\n## Starters\n")[2]
+    section = read_prompt("offline").partition("\n## Starters\n")[2]
     return dict(re.findall(r"(?ms)^```(\w+)\n(.*?)^```$", section))

@@ -74,9 +74,9 @@ def is_wide(language: str) -> bool:
 
 def _section(language: str) -> dict[str, str]:
     """The lists of one language as they are written."""
-    from memsheaf.flow.inject import words
+    from memsheaf.prompts import read_prompt
 
-    section = words("offline").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
+    section = read_prompt("offline").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
     return {name: text for name, _, text in (part.partition("\n") for part in section.split("\n### ")[1:])}
 
 

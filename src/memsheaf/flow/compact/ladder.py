@@ -16,9 +16,9 @@ from memsheaf.flow.compact.rulings import Ruling, rulings
 from memsheaf.flow.compact.spill import Spill
 from memsheaf.flow.compact.summary import NO_SUMMARY, Summary
 from memsheaf.flow.compact.talk import TAIL_TEXTS, Entry, Talk, is_text, size, tokens
-from memsheaf.flow.inject import words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
+from memsheaf.prompts import read_prompt
 from memsheaf.values import NamedTuple
 
 LEVELS = (
@@ -241,7 +241,7 @@ class Ladder:
 
     def _text(self, plan: Plan, bullets: Sequence[str], summary: Summary) -> str:
         """What stands before the messages that are left."""
-        head = words("compacted").replace("{taken}", f"{len(plan.taken):,}")
+        head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
         head = head.replace("{total}", f"{len(self.talk.entries):,}")
         return "\n".join([head, *(f"- {bullet}" for bullet in bullets), "", summary.text]).rstrip() + "\n"
 

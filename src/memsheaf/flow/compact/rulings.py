@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from memsheaf.flow.compact.talk import Entry
-from memsheaf.flow.inject import words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.spoken import SHOWN, spoken
 from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.prompts import read_prompt
 from memsheaf.values import NamedTuple
 
 KINDS = {"decided": "The user decided", "bound": "The user asked"}
@@ -67,7 +67,7 @@ def rulings(entries: Sequence[Entry]) -> list[Ruling]:
 
 
 def _in_message(text: str) -> Iterator[tuple[str, str]]:
-    if text.startswith(words("compacted").partition("\n")[0]):
+    if text.startswith(read_prompt("compacted").partition("\n")[0]):
         yield from _again(text)
         return
     if len(text) > 2 * ENDS:
@@ -121,5 +121,5 @@ def _is_spaced(phrase: str) -> bool:
 
 
 def _phrases(title: str) -> list[str]:
-    section = words("rulings").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    section = read_prompt("rulings").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"(?m)^- (.+)$", section)

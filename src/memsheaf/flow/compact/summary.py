@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from memsheaf.errors import ModelFailed
 from memsheaf.flow.compact.talk import Entry, is_text, size, tokens
-from memsheaf.flow.inject import words as prompt
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.text import cut_bytes, for_prompt, one_line
 from memsheaf.llm import Model, Question, answer
+from memsheaf.prompts import read_prompt
 from memsheaf.values import NamedTuple
 
 RICH_TOKENS, RICH_TEXTS = 10_000, 5
@@ -102,7 +102,7 @@ def _cut(text: str, room: int) -> str:
 
 def _asked(entries: Sequence[Entry], model: Model, wait: float) -> list[str]:
     """The bullets of a model. Raises ModelFailed."""
-    system = prompt("compact").replace("{most}", str(BULLETS))
+    system = read_prompt("compact").replace("{most}", str(BULLETS))
     said = answer(model, Question(system, _dialogue(entries), _SCHEMA, max_tokens=2_000), wait)
     bullets = said.get("bullets") if isinstance(said, dict) else None
     if not isinstance(bullets, list) or not all(isinstance(one, str) for one in bullets):
