@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 from memsheaf.config import Settings
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 
 MOST = 5.0

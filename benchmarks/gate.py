@@ -21,8 +21,8 @@ from benchmarks.embedders import embedder
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder
 from memsheaf.errors import EmbedderFailed
-from memsheaf.flow.recall import MOST
 from memsheaf.memory import Memory
+from memsheaf.recall.recall import MOST
 from memsheaf.sheaf import Sheaf
 
 NAMES = ("none", "static", "minilm")

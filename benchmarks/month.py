@@ -29,7 +29,7 @@ from benchmarks.month_models import NAMED, Counted
 from benchmarks.month_score import Kept, Rate, Score, held, judge
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.llm import Model, load_model
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf

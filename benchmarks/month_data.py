@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.recall.turns import Message, Turn
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "month")
 KINDS = ("user", "feedback", "project", "reference")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.guard.names import file_name
+from memsheaf.guard.paths import file_name
 from memsheaf.memory import Memory, check
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.flow.session import Session
 from memsheaf.prompts import read_prompt
+from memsheaf.recall.session import Session
 
 ASKED = "Ignore memory for this one: how do we deploy the web shop?"
 

@@ -20,9 +20,9 @@ import pytest
 import memsheaf
 from memsheaf import Commit, Finding, Memory, Page, Proof, Row, Scope, Settings, Sheaf, config, errors, frontmatter
 from memsheaf import memory as memory_module
-from memsheaf.flow import inject
-from memsheaf.guard import names
+from memsheaf.guard import paths
 from memsheaf.index import catalog
+from memsheaf.recall import inject
 from memsheaf.store import atomic_replace
 from memsheaf.tools import TOOLS, schema
 
@@ -194,9 +194,9 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
         f"any value at most {memory_module.VALUE_LIMIT:,}",
         f"the header at most {frontmatter.HEADER_LIMIT >> 10} KiB",
         f"a line of the text at most {memory_module.LINE_LIMIT >> 10} KiB",
-        f"Names longer than {names.SLUG_LIMIT} bytes",
-        f"a part has at most {names.STEM_LIMIT} bytes, the path {names.PATH_LIMIT}",
-        f"at most {names.FOLDER_LIMIT} folders deep",
+        f"Names longer than {paths.SLUG_LIMIT} bytes",
+        f"a part has at most {paths.STEM_LIMIT} bytes, the path {paths.PATH_LIMIT}",
+        f"at most {paths.FOLDER_LIMIT} folders deep",
         f"in full, up to {inject.CONTEXT_BYTES:,} bytes",
         f"at most {catalog.MAX_LINE} characters",
         f"at most {catalog.MAX_LINES} lines and {catalog.MAX_BYTES:,} bytes",
@@ -209,7 +209,7 @@ def test_the_numbers_in_the_format_are_those_of_the_code(said: str) -> None:
 
 def test_every_reserved_name_is_in_the_format() -> None:
     text = text_of("docs/format.md").lower()
-    for name in names.RESERVED_FILES | {f"{folder}/" for folder in names.RESERVED_FOLDERS}:
+    for name in paths.RESERVED_FILES | {f"{folder}/" for folder in paths.RESERVED_FOLDERS}:
         assert f"`{name}`" in text, name
 
 

@@ -269,8 +269,8 @@ def test_what_tasks_and_sessions_inside_a_project_say_is_named(settings: Setting
 def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
     settings: Settings, tmp_path: Path
 ) -> None:
-    from memsheaf.flow.compact import run
-    from memsheaf.flow.turns import Message
+    from memsheaf.recall.turns import Message
+    from memsheaf.work.compaction import run
 
     said = "My passport is in the blue drawer."
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
@@ -290,7 +290,7 @@ def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
 def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_written(
     settings: Settings, tmp_path: Path
 ) -> None:
-    from memsheaf.flow.turns import Message, Turn
+    from memsheaf.recall.turns import Message, Turn
 
     said = 'He calls "Zed the Great" his boss.'
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:

@@ -17,8 +17,8 @@ from memsheaf import Sheaf
 from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
-from memsheaf.layers.audit import audit
 from memsheaf.store.git_checkout import journals_of
+from memsheaf.work.audit import audit
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 
@@ -80,8 +80,8 @@ def test_journal_sessions_logs_and_catalog_are_not_committed_wherever_the_folder
         session.remember("Note", "Of this conversation", "project", "Only now.")
     with Sheaf.open("task/port", settings=settings) as task:
         task.remember("Step", "Of this task", "project", "Port the parser.")
-    from memsheaf.flow.daily import DailyLog
-    from memsheaf.flow.turns import Message, Turn
+    from memsheaf.learn.daily_log import DailyLog
+    from memsheaf.recall.turns import Message, Turn
 
     with DailyLog(sheaf.root, sheaf.state) as log:
         assert log.append(Turn("c", (Message("user", "The parser is ported."),)), by="user")
@@ -323,8 +323,8 @@ def buried(sheaf: Sheaf) -> int:
 
 def learns(sheaf: Sheaf, said: str) -> bool:
     """Whether something that is said in passing is learned, and not taken for what somebody removed."""
-    from memsheaf.guard.duplicates import fact
     from memsheaf.memory import compose
+    from memsheaf.text.similarity import fact
 
     memory = compose(name=said, description="d", kind="project", body=said, created="", updated="")
     return sheaf.store.buried(fact(memory)) is None

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.flow.ignore import HEAD, STEMS, TAIL, asks_to_ignore, is_private, phrases
 from memsheaf.prompts import read_prompt
+from memsheaf.recall.ignore import HEAD, STEMS, TAIL, asks_to_ignore, is_private, phrases
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -168,9 +168,9 @@ def test_hostile_messages_take_no_time(message: str) -> None:
 
 def test_an_ordinary_message_needs_neither_the_file_nor_what_reads_it() -> None:
     code = (
-        "import sys; from memsheaf.flow.ignore import asks_to_ignore as asks\n"
-        "print(asks('Please fix the failing test.'), asks('今天天气很好。'), 'memsheaf.flow.inject' in sys.modules)\n"
-        "print(asks('Ignore memory.'), 'memsheaf.flow.inject' in sys.modules)"
+        "import sys; from memsheaf.recall.ignore import asks_to_ignore as asks\n"
+        "print(asks('Please fix the failing test.'), asks('今天天气很好。'), 'memsheaf.prompts' in sys.modules)\n"
+        "print(asks('Ignore memory.'), 'memsheaf.prompts' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.split() == ["False", "False", "False", "True", "True"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.flow.inject import CONTEXT_BYTES, stable
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import KINDS
 from memsheaf.prompts import read_prompt
+from memsheaf.recall.inject import CONTEXT_BYTES, stable
 from memsheaf.tools import TOOLS
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")

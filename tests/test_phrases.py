@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.flow.phrases import LONGEST, captured, corrects
-from memsheaf.flow.turns import Message, Proposal, Turn
-from memsheaf.flow.wording import LANGUAGES, compiled, languages, phrases
+from memsheaf.learn.rules import LONGEST, captured, corrects
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
+from memsheaf.recall.turns import Message, Proposal, Turn
+from memsheaf.text.phrases import LANGUAGES, compiled, languages, phrases
 
 TODAY = date(2026, 11, 15)
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "phrases.json")

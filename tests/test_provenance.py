@@ -10,10 +10,10 @@ import pytest
 from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.config import Settings, load
 from memsheaf.errors import Refused, TextRefused
-from memsheaf.guard.duplicates import fact
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
+from memsheaf.text.similarity import fact
 from memsheaf.tools import Tools
 
 CLAIMED = """---

@@ -80,8 +80,8 @@ def test_keeping_a_turn_loads_nothing_of_what_reads_it(tmp_path: Path) -> None:
     place = {f"MEMSHEAF_{name}": str(tmp_path / name.lower()) for name in ("HOME", "CACHE", "STATE")}
     result = run(code, **place)
     loaded = set(result.stdout.split())
-    assert "memsheaf.flow.inbox" in loaded, result.stderr
-    assert not loaded & {f"memsheaf.flow.{name}" for name in ("learn", "extract", "consolidate", "phrases")}
+    assert "memsheaf.learn.inbox" in loaded, result.stderr
+    assert not loaded & {f"memsheaf.learn.{name}" for name in ("learner", "extract", "consolidate", "rules")}
     assert not loaded & {"numpy", "pydantic", "pydantic_ai", "asyncio", "http", "ssl", "subprocess"}
 
 

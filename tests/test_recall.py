@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from memsheaf.config import Settings
 from memsheaf.errors import ModelFailed
-from memsheaf.flow import recall as module
-from memsheaf.flow.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
-from memsheaf.flow.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
-from memsheaf.flow.session import IGNORED
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import parse
+from memsheaf.recall import recall as module
+from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
+from memsheaf.recall.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
+from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
 
 CORPUS = Path(__file__).parent / "corpora" / "injection.json"

@@ -33,7 +33,7 @@ from memsheaf.cli import main
 from memsheaf.cli.table import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, MemsheafError
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import NAMED
 from memsheaf.sheaf import Sheaf
 

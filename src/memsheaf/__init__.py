@@ -44,25 +44,25 @@ _HOME = {
     "ABSENT": "store",
     "Blamed": "history",
     "Commit": "store",
-    "Distilled": "flow.learn",
+    "Distilled": "learn.learner",
     "Exported": "transfer",
     "Finding": "doctor",
     "Imported": "transfer",
-    "Layers": "layers",
+    "Layers": "work.layers",
     "Memory": "memory",
     "MemsheafError": "errors",
-    "Message": "flow.turns",
+    "Message": "recall.turns",
     "Page": "index.catalog",
     "Proof": "erasure",
-    "Recall": "flow.recall",
+    "Recall": "recall.recall",
     "Revision": "store",
     "Row": "index.table",
     "Scope": "scope",
-    "Session": "flow.session",
+    "Session": "recall.session",
     "Settings": "config",
     "Sheaf": "sheaf",
     "Tools": "tools",
-    "Turn": "flow.turns",
+    "Turn": "recall.turns",
     "load_model": "llm",
 }
 
@@ -73,21 +73,21 @@ if TYPE_CHECKING:
     from memsheaf.doctor import Finding
     from memsheaf.erasure import Proof
     from memsheaf.errors import MemsheafError
-    from memsheaf.flow.learn import Distilled
-    from memsheaf.flow.recall import Recall
-    from memsheaf.flow.session import Session
-    from memsheaf.flow.turns import Message, Turn
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.table import Row
-    from memsheaf.layers import Layers
+    from memsheaf.learn.learner import Distilled
     from memsheaf.llm import load_model
     from memsheaf.memory import Memory
+    from memsheaf.recall.recall import Recall
+    from memsheaf.recall.session import Session
+    from memsheaf.recall.turns import Message, Turn
     from memsheaf.scope import Scope
     from memsheaf.sheaf import Sheaf
     from memsheaf.store import ABSENT, Commit, Revision
     from memsheaf.tools import Tools
     from memsheaf.transfer import Exported, Imported
+    from memsheaf.work.layers import Layers
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import BinaryIO
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
-from memsheaf.guard.names import check_stored, fold, is_reserved
+from memsheaf.guard.paths import check_stored, fold, is_reserved
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
 from memsheaf.store.safe_dir import Folder, read_file, walk

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from shlex import quote
 
 from memsheaf.errors import MemsheafError
-from memsheaf.flow.inject import CONTEXT, NOTES
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import abandoned
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory
+from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import HISTORY, FolderStore
 from memsheaf.values import NamedTuple

@@ -147,7 +147,7 @@ def dated(text: str, today: str, *, piece: bool = False) -> str:
     if piece and re.search(r"[`=(){}\[\];<>]", text):
         return text
 
-    from memsheaf.guard.dates import absolute
+    from memsheaf.text.dates import absolute
 
     return absolute(text, date.fromisoformat(today))
 

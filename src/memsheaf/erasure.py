@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 
-from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased

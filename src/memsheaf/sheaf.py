@@ -27,12 +27,12 @@ from memsheaf.errors import (
     Exists,
     NotFound,
 )
-from memsheaf.flow.inject import CONTEXT, NOTES, caveats, stable, waits
-from memsheaf.guard.names import CATALOG, check_path, is_fact
+from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
 from memsheaf.index.search import Index, Match, database_for
 from memsheaf.index.table import Row
 from memsheaf.memory import Memory, check, compose, parse
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
@@ -43,15 +43,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
-    from memsheaf.flow.consolidate import Report
-    from memsheaf.flow.dream import Gate
-    from memsheaf.flow.groups import Group
-    from memsheaf.flow.learn import Distilled, Learner
-    from memsheaf.flow.recall import Recall
-    from memsheaf.flow.session import Session
-    from memsheaf.flow.turns import Turn
     from memsheaf.history import Blamed
+    from memsheaf.learn.consolidate import Report
+    from memsheaf.learn.duplicate_groups import Group
+    from memsheaf.learn.learner import Distilled, Learner
+    from memsheaf.learn.schedule import Gate
     from memsheaf.llm import Model
+    from memsheaf.recall.recall import Recall
+    from memsheaf.recall.session import Session
+    from memsheaf.recall.turns import Turn
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
     from memsheaf.transfer import Exported, Imported
@@ -250,7 +250,7 @@ class Sheaf:
 
         With `tree`, the folder of the work, what memories cite and name is looked up there.
         """
-        from memsheaf.flow.session import Session
+        from memsheaf.recall.session import Session
 
         sheaves = {str(sheaf.scope): sheaf for sheaf in (self, *others)}
 
@@ -574,7 +574,7 @@ class Sheaf:
     @property
     def learning(self) -> Learner:
         """The inbox of this scope, and what waits for review."""
-        from memsheaf.flow.learn import Learner
+        from memsheaf.learn.learner import Learner
 
         policy, ledger = self.settings.policy_of(self.scope), self._keeper.ledger
         return Learner(self, self._keeper, self.state, policy=lambda path: policy, ledger=ledger, clock=self._clock)
@@ -596,11 +596,11 @@ class Sheaf:
         self._keeper.require_writable()
         policy = self.settings.policy_of(self.scope)
         if policy == "log":
-            from memsheaf.flow.daily import DailyLog
+            from memsheaf.learn.daily_log import DailyLog
 
             with DailyLog(self.root, self.state, ledger=self._keeper.ledger, clock=self._clock) as log:
                 return log.append(turn, by=self.by)
-        from memsheaf.flow.inbox import Inbox  # and nothing of what reads it: somebody waits for this
+        from memsheaf.learn.inbox import Inbox  # and nothing of what reads it: somebody waits for this
 
         return policy != "manual" and Inbox(self.state, clock=self._clock).append(turn)
 
@@ -641,7 +641,7 @@ class Sheaf:
         Raises:
             Busy: another process is at it.
         """
-        from memsheaf.flow import consolidate
+        from memsheaf.learn import consolidate
 
         return consolidate.run(
             self,
@@ -666,7 +666,7 @@ class Sheaf:
 
         While the agent is `planning` nothing is.
         """
-        from memsheaf.flow import consolidate
+        from memsheaf.learn import consolidate
 
         self._keeper.require_writable()
         return consolidate.when_due(
@@ -685,12 +685,12 @@ class Sheaf:
 
     def gates(self) -> tuple[Gate, ...]:
         """What has to be so before memories are consolidated by themselves, and whether it is."""
-        from memsheaf.flow import dream
+        from memsheaf.learn import schedule
 
         files, learned = self._memories(), self.learning.inbox.learned()
         settings = self.settings
         logging = settings.policy_of(self.scope) == "log"
-        return dream.gates(
+        return schedule.gates(
             self.state, settings.dream, files=files, learned=learned, now=self._clock(), logging=logging
         )
 
@@ -701,10 +701,10 @@ class Sheaf:
 
     def expect(self, question: str, path: str) -> None:
         """Keep that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
-        from memsheaf.flow import rehearse
+        from memsheaf.learn import rehearsal
 
         self._keeper.require_writable()
-        rehearse.expect(self.state, question, self.read(path).path)
+        rehearsal.expect(self.state, question, self.read(path).path)
 
     def metered(self, purpose: str, model: Model | str | None = None) -> Model | None:
         """The model, or the one that the settings name, with the caps of the settings; None for "none" or without.
@@ -799,7 +799,7 @@ class Sheaf:
             NotFound: neither the files nor the journal know it.
         """
         from memsheaf.erasure import examine
-        from memsheaf.flow import rehearse
+        from memsheaf.learn import rehearsal
 
         self._keeper.require_writable()
         learning, path = self.learning, self._keeper.spelled(path)
@@ -814,7 +814,7 @@ class Sheaf:
             raise
         self._forget_elsewhere(learning, erased.texts, erased.names)
         for name in erased.names:
-            rehearse.disregard(self.state, name)
+            rehearsal.disregard(self.state, name)
         if self._keeper.ledger:
             from memsheaf.worktree import COMMITTERS
 
@@ -829,14 +829,13 @@ class Sheaf:
 
     def _forget_elsewhere(self, learning: Learner, texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories."""
-        from memsheaf.flow import recorded
-        from memsheaf.flow.compact import spill
-        from memsheaf.flow.learn import forget_waiting
+        from memsheaf.learn import conversation_file, spill
+        from memsheaf.learn.learner import forget_waiting
 
         learning.forget(texts)
         for state in self.state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(state, texts)
-            recorded.forget(state, texts, names)
+            conversation_file.forget(state, texts, names)
             forget_waiting(state, texts, clock=self._clock)
 
     def _texts_of(self, path: str) -> Sequence[bytes]:

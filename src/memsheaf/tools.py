@@ -27,22 +27,22 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
 )
-from memsheaf.flow.inject import NOTES
-from memsheaf.guard.names import CATALOG, fold
-from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.table import Row
-from memsheaf.layers import Layers
 from memsheaf.llm.talk import Touched
 from memsheaf.memory import KINDS, LIMIT, Memory
+from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.values import Annotated, NamedTuple, sha256
+from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name: a start does not import `typing`, and a conversation is somebody else's.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from memsheaf.flow.session import Session
+    from memsheaf.recall.session import Session
 
 ALIASES = {
     "memory_type": "type",
@@ -306,7 +306,7 @@ class Tools:
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
         if self._session and self._session.ignoring:
-            from memsheaf.flow.session import IGNORED
+            from memsheaf.recall.session import IGNORED
 
             return _failure(f"{IGNORED}; answer without it.")
         name = RENAMED.get(str(name), str(name))
@@ -338,7 +338,7 @@ class Tools:
 
     def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
-        from memsheaf.flow.recall import LAYER_FILES
+        from memsheaf.recall.recall import LAYER_FILES
 
         if not filename:
             return
@@ -347,7 +347,7 @@ class Tools:
             raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
         if fold(path) != fold(NOTES):
             return
-        from memsheaf.layers.tidy import problems
+        from memsheaf.work.notes_text import problems
 
         content = given.get("content")
         if not isinstance(content, str):

@@ -26,7 +26,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.frontmatter import edited
-from memsheaf.guard.names import CATALOG, fold, is_fact, shown
+from memsheaf.guard.paths import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
 from memsheaf.memory import Memory, parse
 from memsheaf.scope import checkout_of

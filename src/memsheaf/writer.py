@@ -26,24 +26,24 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
 )
-from memsheaf.flow.inject import CONTEXT
 from memsheaf.frontmatter import edited
-from memsheaf.guard.duplicates import LIKE, alike, fact, words
-from memsheaf.guard.names import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
+from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, Memory, check, compose, parse
+from memsheaf.recall.inject import CONTEXT
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
+from memsheaf.text.similarity import LIKE, alike, fact, words
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from memsheaf.flow.turns import Proposal
     from memsheaf.index.table import Row
+    from memsheaf.recall.turns import Proposal
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone
 
@@ -444,7 +444,7 @@ class Keeper:
             Changed: one of them is not at the version that was expected.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
-        from memsheaf.flow.recall import LAYER_FILES
+        from memsheaf.recall.recall import LAYER_FILES
 
         was = {change.path: found for change in changes if (found := self.find(change.path))}
         removed = {was[change.path].data for change in changes if change.data is None and change.path in was}

@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
 from memsheaf.adapters.memory_texts import LISTED, shown, stored
 from memsheaf.config import Settings
-from memsheaf.guard.duplicates import fact as words_of
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.similarity import fact as words_of
 from memsheaf.tools import Tools
 
 HERE = Path(__file__).parent

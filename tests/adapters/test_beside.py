@@ -13,7 +13,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.beside import Distiller, distil, going_on
-from memsheaf.flow.turns import Message
+from memsheaf.recall.turns import Message
 
 
 def told(sheaf: Sheaf, what: str) -> None:
@@ -63,7 +63,7 @@ FORK = """
 import os, sys, threading
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.beside import Distiller
-from memsheaf.flow.turns import Message
+from memsheaf.recall.turns import Message
 
 home = sys.argv[1]
 settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")

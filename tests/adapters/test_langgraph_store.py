@@ -27,10 +27,10 @@ from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.items import Kept, place, read, write
 from memsheaf.adapters.langgraph import MemsheafStore
 from memsheaf.errors import BadHeader, PathRefused, ReadOnly, SecretFound, TextRefused
-from memsheaf.flow.turns import Message
-from memsheaf.guard.duplicates import fact
-from memsheaf.guard.names import check_path, fold
+from memsheaf.guard.paths import check_path, fold
 from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message
+from memsheaf.text.similarity import fact
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPORA = ROOT / "tests" / "corpora"

@@ -36,7 +36,7 @@ from pydantic_ai_harness.memory import (
 from memsheaf import MemsheafError, Settings, Sheaf
 from memsheaf.adapters import pydantic_ai_harness as adapter
 from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore, path_of, place_of
-from memsheaf.guard.names import check_path, fold
+from memsheaf.guard.paths import check_path, fold
 
 CORPORA = Path(__file__).resolve().parent.parent / "corpora"
 ALL = 65_536

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from memsheaf.agent.events import Ended, Event
-from memsheaf.agent.loop import Agent
-from memsheaf.agent.mind import Mind
-from memsheaf.agent.permission import Permission, Wish
-from memsheaf.agent.workshop import Workshop
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.conversations import Conversations
+from memsheaf.chat.events import Ended, Event
+from memsheaf.chat.memory import Mind
+from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.tools import Workshop
 from memsheaf.config import Settings
-from memsheaf.flow.chats import Conversations
 from memsheaf.llm import Model
 from memsheaf.llm.scripted import ScriptedTalker
 from memsheaf.llm.talk import Call, Said, Talker

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, Lines
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.flow.chats import MOST_LINES, ROOM, Conversation, Conversations, Lines
-from memsheaf.flow.recorded import LONGEST, forget
+from memsheaf.learn.conversation_file import LONGEST, forget
 from memsheaf.llm.talk import Call, Said
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
@@ -280,7 +280,7 @@ def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
     kept: Conversations, state: State
 ) -> None:
     program = (
-        "import sys; from memsheaf.flow.chats import Conversations; from memsheaf.llm.talk import Said\n"
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talk import Said\n"
         "from memsheaf.store.state import State; from memsheaf.errors import Refused\n"
         "kept = Conversations(State(sys.argv[1]))\n"
         "print(kept.open('last', reading=True).said()[0].text)\n"
@@ -377,7 +377,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     conversation = spoken(kept, "Hello.")
     before = files(state)
     program = (
-        "import resource, signal, sys; from memsheaf.flow.chats import Conversations, Lines\n"
+        "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, Lines\n"
         "from memsheaf.llm.talk import Said; from memsheaf.store.state import State\n"
         "from memsheaf.errors import StoreFailed\n"
         "with Conversations(State(sys.argv[1])).open() as conversation:\n"
@@ -739,7 +739,7 @@ def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, sta
 
 def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversations, state: State) -> None:
     program = (
-        "import sys; from memsheaf.flow.chats import Conversations; from memsheaf.llm.talk import Said\n"
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talk import Said\n"
         "from memsheaf.store.state import State\n"
         "with Conversations(State(sys.argv[1])).begin() as conversation:\n"
         "    for number in range(60):\n"
@@ -764,7 +764,7 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
 
 @pytest.mark.parametrize("before", ["x\n", "x\t", "x ", '"'])
 def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
-    from memsheaf.flow.recorded import recordable
+    from memsheaf.learn.conversation_file import recordable
 
     token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
     call = Call("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from memsheaf.agent.offline.answered import Known
-from memsheaf.agent.offline.drafts import Style, corrected, drafted, starter, style_of
+from memsheaf.chat.offline.drafts import Style, corrected, drafted, starter, style_of
+from memsheaf.chat.offline.tool_answers import Known
 
 TODAY = date(2026, 3, 14)
 KNOWN = Known("user_style.md", "user", "", "Use tabs.")

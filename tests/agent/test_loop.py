@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent.scene import Scene, calling, run
-from memsheaf.agent.events import Called, Calling, Failed, Noted, Recalled, Text
-from memsheaf.agent.steps import BROKEN_OFF, NOT_RUN, STOPPED
+from memsheaf.chat.events import Called, Calling, Failed, Noted, Recalled, Text
+from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted, ScriptedTalker
@@ -426,7 +426,7 @@ def test_clear_begins_anew_with_memory_as_it_is_now(scene: Scene) -> None:
 
 
 def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(scene: Scene) -> None:
-    from memsheaf.layers import Layers
+    from memsheaf.work.layers import Layers
 
     with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
         layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the parser\n", free=True)
@@ -576,7 +576,7 @@ def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene)
 
 
 def test_ignoring_leaves_out_what_a_second_agent_or_a_summary_knew_of_memory(scene: Scene) -> None:
-    from memsheaf.layers import Layers
+    from memsheaf.work.layers import Layers
 
     with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
         layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the xylophone\n", free=True)

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.agent.offline import Offline
-from memsheaf.agent.offline.answered import Known, recalled
-from memsheaf.agent.offline.hearing import OURS
-from memsheaf.agent.offline.sayings import says
+from memsheaf.chat.offline import Offline
+from memsheaf.chat.offline.phrases import says
+from memsheaf.chat.offline.tool_answers import Known, recalled
+from memsheaf.chat.offline.turns import OURS
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
-from memsheaf.flow.wording import LANGUAGES
 from memsheaf.llm.talk import Call, Request, Said, Spoken, Step
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.phrases import LANGUAGES
 from memsheaf.tools import Tools
 
 CORPORA = Path(__file__).parent.parent / "corpora"
@@ -156,7 +156,7 @@ def test_the_four_prompts_do_what_they_ask_for_and_the_next_process_knows(
 def in_another_process(settings: Settings, message: str) -> str:
     program = f"""
 from memsheaf import Settings, Sheaf, Tools
-from memsheaf.agent.offline import Offline
+from memsheaf.chat.offline import Offline
 from memsheaf.llm.talk import Request, Said
 settings = Settings(home={settings.home!r}, cache={settings.cache!r}, state={settings.state!r}, embedder="none")
 with Sheaf.open("user", settings=settings) as sheaf:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.agent.permission import Permission, Wish
-from memsheaf.agent.workshop import Workshop
+from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.tools import Workshop
 from memsheaf.errors import Refused
 
 RUN = Wish("shell", "run: make", "make", reach="run", key="run make")

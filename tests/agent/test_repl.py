@@ -15,12 +15,12 @@ import pytest
 
 from agent.scene import Scene, calling
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
-from memsheaf.agent.events import Event, Text
-from memsheaf.agent.permission import Wish
-from memsheaf.agent.terminal.lines import interrupted_once
-from memsheaf.agent.terminal.repl import Asking, Repl, greeting, take_turn
-from memsheaf.agent.terminal.screen import Printed, Screen, Unwritten
-from memsheaf.agent.terminal.slash import Commands
+from memsheaf.chat.events import Event, Text
+from memsheaf.chat.permissions import Wish
+from memsheaf.chat.terminal.line_editor import interrupted_once
+from memsheaf.chat.terminal.repl import Asking, Repl, greeting, take_turn
+from memsheaf.chat.terminal.screen import Printed, Screen, Unwritten
+from memsheaf.chat.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.talk import Request, Said, Step
 

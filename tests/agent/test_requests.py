@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.agent.offline.requests import KINDS, LONGEST, Wanted, chosen, requested, spoken_in
-from memsheaf.agent.offline.sayings import lists, says
-from memsheaf.flow.wording import LANGUAGES
+from memsheaf.chat.offline.phrases import lists, says
+from memsheaf.chat.offline.requests import KINDS, LONGEST, Wanted, chosen, requested, spoken_in
+from memsheaf.text.phrases import LANGUAGES
 
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:

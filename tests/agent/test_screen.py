@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
-from memsheaf.agent.events import Called, Calling, Ended, Event, Failed, Noted, Recalled, Text
-from memsheaf.agent.terminal.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
-from memsheaf.agent.terminal.spinner import Spinner
-from memsheaf.guard.text import for_terminal
+from memsheaf.chat.events import Called, Calling, Ended, Event, Failed, Noted, Recalled, Text
+from memsheaf.chat.terminal.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
+from memsheaf.chat.terminal.spinner import Spinner
+from memsheaf.text.neutralize import for_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
 

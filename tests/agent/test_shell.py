@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.agent.permission import Permission
-from memsheaf.agent.workshop import Workshop
-from memsheaf.agent.workshop.shell import KEPT, run
+from memsheaf.chat.permissions import Permission
+from memsheaf.chat.tools import Workshop
+from memsheaf.chat.tools.shell import KEPT, run
 from memsheaf.tools import Answer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
@@ -133,8 +133,8 @@ def test_what_a_command_leaves_in_the_background_ends_with_it(shell: Shell, aliv
 
 PROGRAM = """
 import sys
-from memsheaf.agent.permission import Permission
-from memsheaf.agent.workshop import Workshop
+from memsheaf.chat.permissions import Permission
+from memsheaf.chat.tools import Workshop
 try:
     Workshop(".", Permission(allow=("shell",))).answer("shell", {"command": sys.argv[1]})
 except KeyboardInterrupt:

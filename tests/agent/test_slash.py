@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.scene import Scene, run
-from memsheaf.agent.loop import Agent
-from memsheaf.agent.permission import Wish
-from memsheaf.agent.terminal.slash import COMMANDS, Commands, Then, split
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.permissions import Wish
+from memsheaf.chat.terminal.slash import COMMANDS, Commands, Then, split
 
 
 class Paper:

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsheaf.agent.permission import Permission, Wish
-from memsheaf.agent.workshop import Workshop, sieve
-from memsheaf.agent.workshop.changes import difference, formed
-from memsheaf.agent.workshop.files import Place
-from memsheaf.agent.workshop.patterns import Pattern
-from memsheaf.agent.workshop.seeking import Walk, lines_matching
+from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.tools import Workshop, regex_worker
+from memsheaf.chat.tools.edits import difference, formed
+from memsheaf.chat.tools.files import Place
+from memsheaf.chat.tools.find import Walk, lines_matching
+from memsheaf.chat.tools.glob import Pattern
 from memsheaf.errors import Refused
-from memsheaf.guard.text import for_terminal
 from memsheaf.store.safe_dir import Folder
+from memsheaf.text.neutralize import for_terminal
 from memsheaf.tools import Answer
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -590,7 +590,7 @@ def test_a_search_ends_by_itself_when_nobody_is_there_to_give_it_up() -> None:
     asked = {"expression": "(a+)+$b", "sizes": [61], "most": 10, "seconds": 1}
     question = json.dumps(asked).encode() + b"\n" + b"a" * 60 + b"\n"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", sieve.__file__], input=question, capture_output=True, timeout=60
+        [sys.executable, "-I", "-S", regex_worker.__file__], input=question, capture_output=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (1, b"")
 

@@ -189,7 +189,7 @@ def test_another_command_imports_nothing_of_a_chat(environment: dict[str, str]) 
     )
 
     imported = done.stdout.splitlines()[-1].split()
-    assert not [name for name in imported if name.startswith(("memsheaf.agent", "prompt_toolkit", "pydantic_ai"))]
+    assert not [name for name in imported if name.startswith(("memsheaf.chat", "prompt_toolkit", "pydantic_ai"))]
 
 
 # what the parser learned for it

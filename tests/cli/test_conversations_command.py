@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import config
-from memsheaf.flow.chats import Conversations
+from memsheaf.chat.conversations import Conversations
 from memsheaf.llm.talk import Call, Said
 from memsheaf.scope import Scope, resolve
 from memsheaf.store.state import State

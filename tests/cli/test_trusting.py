@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from memsheaf import config
-from memsheaf.flow.turns import Message, Turn
-from memsheaf.layers import Layers
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import Tools
+from memsheaf.work.layers import Layers
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -23,16 +23,16 @@ from socket import socket, socketpair
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.flow import dream, rehearse
-from memsheaf.flow.consolidate import run
-from memsheaf.layers import card
-from memsheaf.layers.sessions import SessionNotes
-from memsheaf.layers.task import Task
+from memsheaf.learn import rehearsal, schedule
+from memsheaf.learn.consolidate import run
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import SEGMENT_BYTES
 from memsheaf.store.state import State
+from memsheaf.work import task_file
+from memsheaf.work.sessions import SessionNotes
+from memsheaf.work.task import Task
 
 Files = dict[str, bytes]
 
@@ -176,8 +176,8 @@ def _untidy(root: str) -> None:
     change_to(root, dict(UNTIDY))
     with _sheaf(root, os.path.join(os.path.dirname(root), "cache")) as sheaf:
         sheaf.list()
-    dream.save(state_at(root), dream.Past(NOON - 86_400.0, 3))
-    rehearse.expect(state_at(root), "when do we deploy?", "project_a.md")
+    schedule.save(state_at(root), schedule.Past(NOON - 86_400.0, 3))
+    rehearsal.expect(state_at(root), "when do we deploy?", "project_a.md")
 
 
 def state_at(root: str) -> State:
@@ -283,7 +283,7 @@ def changed(files: Files, changes: dict[str, bytes | None]) -> Files:
     return {path: data for path, data in {**files, **changes}.items() if data is not None}
 
 
-TASK = card.new(
+TASK = task_file.new(
     "Port", "A goal.", phases=3, trace_id="5f0c9a52-2b1e-4d6a-9c3f-0a1b2c3d4e5f", today="2026-11-01", by="agent"
 ).encode()
 REPORTED = {

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from inbox_crowd import _arm as arm
 from inbox_crowd import drained
 
-from memsheaf.flow.daily import DailyLog
-from memsheaf.flow.inbox import Inbox
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.learn.daily_log import DailyLog
+from memsheaf.learn.inbox import Inbox
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 
 WRITERS, EACH = 4, 15

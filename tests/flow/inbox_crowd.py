@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from memsheaf.errors import StoreFailed
-from memsheaf.flow.inbox import Batch, Inbox
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.learn.inbox import Batch, Inbox
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 
 WRITERS, EACH = 8, 25

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.flow.aim import aimed
-from memsheaf.flow.turns import Proposal
+from memsheaf.learn.corrections import aimed
+from memsheaf.recall.turns import Proposal
 
 
 @pytest.fixture

@@ -16,16 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsheaf.errors import ModelFailed, Refused, StoreFailed
-from memsheaf.flow.compact import CALLS, FIRST_NOTES, MORE_NOTES, TRIGGERS, approve, compact, notes_due, run, spill
-from memsheaf.flow.compact.breaker import FAILURES, Breaker
-from memsheaf.flow.compact.ladder import FIRST, HEAD, ITEM, LAST, LEVELS, LINE, LONG, TAIL, Compacted, Standing
-from memsheaf.flow.compact.rulings import QUOTED
-from memsheaf.flow.compact.summary import BULLET, BULLETS, LEAST, NOTES_MOST, RICH_TEXTS, RICH_TOKENS, SHOWN, WAIT
-from memsheaf.flow.compact.talk import TAIL_LEAST, TAIL_MOST, TAIL_TEXTS, Entry, Talk, is_text, tokens
-from memsheaf.flow.turns import Message
+from memsheaf.learn import spill
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message, TranscriptEntry
+from memsheaf.recall.turns import TranscriptEntry as Entry
 from memsheaf.store.state import State
+from memsheaf.work.compaction import CALLS, FIRST_NOTES, MORE_NOTES, TRIGGERS, approve, compact, notes_due, run
+from memsheaf.work.compaction.circuit_breaker import FAILURES, Breaker
+from memsheaf.work.compaction.decisions import QUOTED
+from memsheaf.work.compaction.levels import FIRST, HEAD, ITEM, LAST, LEVELS, LINE, LONG, TAIL, Compacted, Standing
+from memsheaf.work.compaction.messages import TAIL_LEAST, TAIL_MOST, TAIL_TEXTS, Talk, is_text, tokens
+from memsheaf.work.compaction.summary import BULLET, BULLETS, LEAST, NOTES_MOST, RICH_TEXTS, RICH_TOKENS, SHOWN, WAIT
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 SECRETS: list[dict[str, Any]] = [
@@ -46,9 +48,9 @@ TEMPLATE = "# Session\n\n## Current State\n<!-- phase, last, next -->\n\n## Work
 NOTES = "# Session\n\n## Current State\nPhase 3, readers next.\n\n## Worklog\n- wrote the migration\n"
 
 
-def talk(steps: int = 60, output: int = 9_000) -> list[Entry]:
+def talk(steps: int = 60, output: int = 9_000) -> list[TranscriptEntry]:
     """So many turns, each with a call and an answer; every seventh has a decision."""
-    found: list[Entry] = []
+    found: list[TranscriptEntry] = []
     for step in range(steps):
         decision = f" We decided to use option {step}." if step % 7 == 0 else ""
         found += [
@@ -292,7 +294,7 @@ def test_what_cannot_fit_is_said_and_not_cut_in_silence() -> None:
 
 TEXTS = st.text("ab <語é\n\ud800", max_size=60).map(lambda text: text * 30) | st.text(max_size=9)
 ENTRIES = st.builds(
-    Entry,
+    TranscriptEntry,
     st.sampled_from(["user", "assistant", "tool"]),
     TEXTS,
     st.just("") | st.text(max_size=5),
@@ -309,7 +311,7 @@ ENTRIES = st.builds(
     st.sampled_from(["", "/spilled"]),
 )
 def test_whatever_fits_is_within_the_budget_and_every_message_has_a_fate(
-    said: list[Entry], budget: int, trigger: str, where: str
+    said: list[TranscriptEntry], budget: int, trigger: str, where: str
 ) -> None:
     done = compact(said, budget, trigger=trigger, where=where, notes=NOTES * 20)
 
@@ -695,8 +697,8 @@ def test_a_model_that_fails_counts_and_so_does_a_disk(state: State, tmp_path: Pa
 def test_another_process_knows_of_the_failures(state: State) -> None:
     code = (
         "import sys\n"
-        "from memsheaf.flow.compact import run\n"
-        "from memsheaf.flow.compact.talk import Entry\n"
+        "from memsheaf.work.compaction import run\n"
+        "from memsheaf.recall.turns import TranscriptEntry as Entry\n"
         "from memsheaf.store.state import State\n"
         "print(run([Entry('user', 'x' * 9_000)], int(sys.argv[2]), state=State(sys.argv[1]), now=0.0).fits)\n"
     )

@@ -12,8 +12,8 @@ import pytest
 
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
-from memsheaf.flow import dream, rehearse
-from memsheaf.flow.consolidate import Report, run, when_due
+from memsheaf.learn import rehearsal, schedule
+from memsheaf.learn.consolidate import Report, run, when_due
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Memory
@@ -382,7 +382,7 @@ def test_what_due_means(place: Place) -> None:
 def test_a_run_that_fails_leaves_the_gates_where_they_were(place: Place) -> None:
     place.put(a=text(FRIDAY), b=text(FRIDAY))
     place.run(now=NOW - 2 * DAY)
-    before = dream.load(place.state)
+    before = schedule.load(place.state)
     place.put(c=text(FRIDAY))
 
     def fail() -> None:
@@ -391,7 +391,7 @@ def test_a_run_that_fails_leaves_the_gates_where_they_were(place: Place) -> None
     with pytest.raises(KeyboardInterrupt):
         run(Meddling(place, fail), state=place.state, now=NOW, apply=True)
 
-    assert dream.load(place.state) == before
+    assert schedule.load(place.state) == before
     assert len(place.files()) == 2
     place.run()
     assert len(place.files()) == 1
@@ -401,7 +401,7 @@ def test_what_was_done_and_could_not_be_noted_is_told(place: Place) -> None:
     place.put(a=text(FRIDAY), b=text(FRIDAY))
 
     def block() -> None:
-        Path(place.state.folder, dream.MEMORY).mkdir()
+        Path(place.state.folder, schedule.MEMORY).mkdir()
 
     report = run(Meddling(place, block), state=place.state, now=NOW, apply=True)
 
@@ -658,7 +658,7 @@ def test_without_an_answer_what_needs_no_model_is_done_all_the_same(place: Place
 
     assert len(place.files()) == 3
     assert report.notes
-    assert dream.load(place.state).at == NOW
+    assert schedule.load(place.state).at == NOW
 
 
 def test_a_model_that_is_down_is_not_asked_about_everything(place: Place) -> None:
@@ -683,13 +683,13 @@ def test_a_model_that_reports_tokens_is_heard_as_one_that_does_not(place: Place)
 
 def test_a_question_that_was_answered_before_keeps_a_group_from_being_done(place: Place) -> None:
     place.put(a=A, b=B)
-    rehearse.expect(place.state, "green nightly build", "b.md")
+    rehearsal.expect(place.state, "green nightly build", "b.md")
     content = "Gateway. " * 3 + BOTH
 
     report = place.run(doing(operation("merge", ["a.md", "b.md"], "a.md", content)))
 
     assert report.retired == 1, "what takes its place is found by the same question"
-    assert rehearse.expectations(place.state) == [("green nightly build", "a.md")]
+    assert rehearsal.expectations(place.state) == [("green nightly build", "a.md")]
 
 
 def test_a_question_that_would_lose_its_answer_keeps_a_group_from_being_done(place: Place) -> None:
@@ -698,7 +698,7 @@ def test_a_question_that_would_lose_its_answer_keeps_a_group_from_being_done(pla
         a=text("The gateway runs on Postgres.", **about),
         b=text("The gateway runs on MariaDB.", **about, updated="2026-11-09"),
     )
-    rehearse.expect(place.state, "where is Postgres in use?", "a.md")
+    rehearsal.expect(place.state, "where is Postgres in use?", "a.md")
 
     report = place.run(doing(operation("retire", ["a.md"], "b.md")))
 
@@ -783,7 +783,7 @@ def _harmed(place: Place, rng: random.Random, cycles: int) -> tuple[int, int, in
             serial += 1
         before = place.files()
         ever |= {(path, place.sheaf.read(path).version) for path in before}
-        place.state.remove(dream.MEMORY)  # so that it is asked about everything again
+        place.state.remove(schedule.MEMORY)  # so that it is asked about everything again
         model = Scripted([_hostile(rng)] * 30)
         report = run(place.sheaf, state=place.state, now=NOW + cycle * DAY, model=model, apply=True)
         after = place.files()

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from memsheaf import Message, Settings, Sheaf, Turn, config
 from memsheaf.config import Dream
 from memsheaf.errors import BadSettings, PathRefused, SecretFound, TextRefused
-from memsheaf.flow import consolidate, dream
-from memsheaf.flow.daily import PAGE_BYTES, DailyLog, Entry, entries
-from memsheaf.flow.inbox import Inbox
-from memsheaf.flow.inject import Shown, volatile
-from memsheaf.guard.text import for_terminal
+from memsheaf.learn import consolidate, schedule
+from memsheaf.learn.daily_log import PAGE_BYTES, DailyLog, Entry, entries
+from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import parse
+from memsheaf.recall.inject import Shown, volatile
 from memsheaf.scope import Scope
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
+from memsheaf.text.neutralize import for_terminal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOON = 1_794_744_000.0  # 2026-11-15
@@ -512,7 +512,7 @@ def test_a_link_in_place_of_the_log_does_not_keep_the_scope_from_learning(sheaf:
 def test_memories_are_not_consolidated_by_themselves_in_this_mode(sheaf: Sheaf, state: State) -> None:
     ready = Dream(files=0, hours=0, scan_minutes=0, conversations=0)
 
-    gate, *others = dream.gates(state, ready, files=0, learned=0, now=NOON, logging=True)
+    gate, *others = schedule.gates(state, ready, files=0, learned=0, now=NOON, logging=True)
 
     assert (gate.name, gate.is_open, all(one.is_open for one in others)) == ("enabled", False, True)
     assert "daily log" in gate.why

@@ -76,8 +76,8 @@ def test_logging_a_turn_loads_nothing_of_what_reads_it(tmp_path: Path) -> None:
     environment = {**os.environ, **places, "MEMSHEAF_POLICY": "log"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "memsheaf.flow.daily" in loaded
-    assert not loaded & {f"memsheaf.flow.{name}" for name in ("learn", "extract", "consolidate", "phrases")}
+    assert "memsheaf.learn.daily_log" in loaded
+    assert not loaded & {f"memsheaf.learn.{name}" for name in ("learner", "extract", "consolidate", "rules")}
     assert not loaded & {"numpy", "pydantic", "asyncio", "http", "ssl", "subprocess", "argparse", "tomllib"}
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy
-from memsheaf.flow import dream
-from memsheaf.flow.dream import Past, at_work, gates
+from memsheaf.learn import schedule
+from memsheaf.learn.schedule import Past, at_work, gates
 from memsheaf.store.state import State
 
 NOW = 1_800_000_000.0
@@ -59,27 +59,27 @@ def test_each_gate_closes_for_its_own_reason(state: State) -> None:
     assert closed(state, planning=True) == ["not planning"]
     assert closed(state, learned=4) == ["conversations"]
 
-    dream.save(state, Past(NOW, 0))
+    schedule.save(state, Past(NOW, 0))
     assert closed(state, now=NOW + 24 * HOUR - 1) == ["last time"]
     assert why(state, "last time", now=NOW + 23 * HOUR) == "the last consolidation was 23 h ago, 24 h needed"
     assert closed(state, now=NOW + 24 * HOUR) == []
 
-    dream.look(state, NOW + 25 * HOUR)
+    schedule.look(state, NOW + 25 * HOUR)
     assert closed(state, now=NOW + 25 * HOUR + 599) == ["last look"]
     assert closed(state, now=NOW + 25 * HOUR + 600) == []
 
 
 def test_what_the_settings_say_counts(state: State) -> None:
     settings = Dream(files=1, hours=1, scan_minutes=1, conversations=0)
-    dream.save(state, Past(NOW, 5))
-    dream.look(state, NOW)
+    schedule.save(state, Past(NOW, 5))
+    schedule.look(state, NOW)
 
     assert closed(state, settings, files=1, now=NOW + 59) == ["last time", "last look"]
     assert closed(state, settings, files=1, now=NOW + HOUR) == []
 
 
 def test_conversations_are_counted_from_the_last_consolidation_on(state: State) -> None:
-    dream.save(state, Past(NOW - 48 * HOUR, learned=100))
+    schedule.save(state, Past(NOW - 48 * HOUR, learned=100))
 
     assert closed(state, learned=104) == ["conversations"]
     assert why(state, "conversations", learned=104) == "4 conversations learned from since, 5 needed"
@@ -90,10 +90,10 @@ def test_conversations_are_counted_from_the_last_consolidation_on(state: State) 
 
 def test_the_memory_survives_a_restart(state: State) -> None:
     past = Past(NOW, 7, "user_x.md", ("0123456789abcdef",))
-    dream.save(state, past)
+    schedule.save(state, past)
 
     program = (
-        "import sys; from memsheaf.flow import dream; from memsheaf.store.state import State;"
+        "import sys; from memsheaf.learn import schedule as dream; from memsheaf.store.state import State;"
         "print(dream.load(State(sys.argv[1])) == dream.Past(1_800_000_000.0, 7, 'user_x.md', ('0123456789abcdef',)))"
     )
     done = subprocess.run([sys.executable, "-c", program, state.folder], capture_output=True, text=True, check=True)
@@ -103,8 +103,8 @@ def test_the_memory_survives_a_restart(state: State) -> None:
 
 @pytest.mark.parametrize("ahead", [1.0, 365 * 24 * HOUR])
 def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State, ahead: float) -> None:
-    dream.save(state, Past(NOW + ahead))
-    dream.look(state, NOW + ahead)
+    schedule.save(state, Past(NOW + ahead))
+    schedule.look(state, NOW + ahead)
 
     assert closed(state) == []
     assert "the clock was wrong" in why(state, "last time")
@@ -124,7 +124,7 @@ def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State, ahead: float)
     ],
 )
 def test_a_damaged_memory_is_begun_again(state: State, data: bytes) -> None:
-    for name in (dream.MEMORY, dream.LOOKED, dream.WORKER):
+    for name in (schedule.MEMORY, schedule.LOOKED, schedule.WORKER):
         state.write(name, data)
 
     assert closed(state) == []
@@ -151,7 +151,7 @@ def test_a_lock_of_something_else_is_not_taken_for_another_consolidation(state: 
 @contextmanager
 def another_at_work(state: State) -> Iterator[subprocess.Popen[str]]:
     program = (
-        "import sys; from memsheaf.flow.dream import at_work; from memsheaf.store.state import State\n"
+        "import sys; from memsheaf.learn.schedule import at_work; from memsheaf.store.state import State\n"
         "with at_work(State(sys.argv[1]), 1_800_000_000.0): print('at it', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, state.folder]
@@ -167,7 +167,7 @@ def test_the_word_of_a_process_that_was_killed_does_not_count(state: State) -> N
         process.kill()
         process.wait()
 
-    assert state.load(dream.WORKER), "it left word"
+    assert state.load(schedule.WORKER), "it left word"
     assert closed(state) == []
     with at_work(state, NOW):
         assert closed(state) == ["nobody at it"]
@@ -175,7 +175,7 @@ def test_the_word_of_a_process_that_was_killed_does_not_count(state: State) -> N
 
 def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
     """Lookers look all the time, even at the word of a dead process, and nobody who wants to work is turned away."""
-    state.save(dream.WORKER, {"process": 1, "since": NOW})
+    state.save(schedule.WORKER, {"process": 1, "since": NOW})
     stop = threading.Event()
 
     def look() -> None:
@@ -189,7 +189,7 @@ def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
         for _ in range(60):
             with at_work(state, NOW):
                 pass
-            state.save(dream.WORKER, {"process": 1, "since": NOW})
+            state.save(schedule.WORKER, {"process": 1, "since": NOW})
     finally:
         stop.set()
         for thread in lookers:
@@ -199,16 +199,16 @@ def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
 def test_a_look_does_not_touch_the_lock_of_the_work(state: State) -> None:
     with another_at_work(state):
         gates(state, Dream(), files=10, learned=5, now=NOW)
-    state.remove(f"{dream.LOCK}.lock")
-    state.save(dream.WORKER, {"process": 1, "since": NOW})
+    state.remove(f"{schedule.LOCK}.lock")
+    state.save(schedule.WORKER, {"process": 1, "since": NOW})
 
     gates(state, Dream(), files=10, learned=5, now=NOW)
 
-    assert not os.path.exists(os.path.join(state.folder, f"{dream.LOCK}.lock"))
+    assert not os.path.exists(os.path.join(state.folder, f"{schedule.LOCK}.lock"))
 
 
 def test_what_is_left_after_the_work_is_only_its_memory(state: State) -> None:
     with at_work(state, NOW):
-        dream.save(state, Past(NOW))
+        schedule.save(state, Past(NOW))
 
-    assert state.names() == [dream.MEMORY]
+    assert state.names() == [schedule.MEMORY]

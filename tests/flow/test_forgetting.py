@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.flow.forgetting import keeping
+from memsheaf.learn.forgetting import keeping
 
 
 def memory(body: str, name: str = "N", description: str = "d") -> bytes:

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsheaf.errors import Busy, StoreFailed
-from memsheaf.flow import inbox as module
-from memsheaf.flow import known
-from memsheaf.flow.inbox import Batch, Inbox
-from memsheaf.flow.inject import Shown, stable, volatile
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.learn import inbox as module
+from memsheaf.learn import seen_messages
+from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.memory import parse
+from memsheaf.recall.inject import Shown, stable, volatile
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -300,7 +300,7 @@ def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
 
 
 def test_what_is_known_stays_bounded(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "KNOWN", 20)
+    monkeypatch.setattr(seen_messages, "KNOWN", 20)
     for number in range(60):
         inbox.append(turn(f"number {number}"))
         inbox.done(inbox.pending())
@@ -571,7 +571,7 @@ def test_a_full_disk_refuses_and_leaves_nothing_half_done() -> None:
 
 def test_an_append_imports_nothing_heavy(tmp_path: Path) -> None:
     program = (
-        "import sys; from memsheaf.flow.inbox import Inbox; from memsheaf.flow.turns import *; "
+        "import sys; from memsheaf.learn.inbox import Inbox; from memsheaf.recall.turns import *; "
         "from memsheaf.store.state import State; "
         "assert Inbox(State(sys.argv[1])).append(Turn('c', (Message('user', 'I prefer tabs.'),))); "
         "print(*sys.modules)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.flow.kept import invented, lost
 from memsheaf.memory import Memory, parse
+from memsheaf.text.coverage import invented, lost
 
 
 def memory(body: str, name: str = "N", description: str = "d") -> Memory:

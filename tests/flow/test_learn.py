@@ -14,9 +14,9 @@ import pytest
 from memsheaf import Settings, Sheaf
 from memsheaf.caps import Caps
 from memsheaf.errors import Changed, ModelFailed, NotFound
-from memsheaf.flow.turns import Message, Proposal, Turn
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message, Proposal, Turn
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 NUMBER = iter(range(1, 1_000_000))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.flow.turns import Message, Turn
 from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message, Turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 with open(os.path.join(HERE, "..", "corpora", "pastes.json"), encoding="utf-8") as file:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from memsheaf.embed.static import Static
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
-from memsheaf.flow import rehearse
-from memsheaf.flow.groups import Group
-from memsheaf.flow.rehearse import Expectation, expect, expectations, worse
+from memsheaf.learn import rehearsal
+from memsheaf.learn.duplicate_groups import Group
+from memsheaf.learn.rehearsal import Expectation, expect, expectations, worse
 from memsheaf.memory import Memory, parse
 from memsheaf.store.state import State
 
@@ -124,7 +124,7 @@ def test_a_question_follows_what_superseded_its_answer() -> None:
 
 
 def test_of_very_many_the_affected_ones_and_their_rivals_take_part() -> None:
-    many = {f"m{number}.md": memory(f"m{number}.md", f"filler {number}") for number in range(rehearse.ALL + 1)}
+    many = {f"m{number}.md": memory(f"m{number}.md", f"filler {number}") for number in range(rehearsal.ALL + 1)}
     keeper = memory("keeper.md", "Something else.")
     asked: list[tuple[str, int]] = []
 
@@ -190,8 +190,8 @@ def test_questions_are_kept_and_the_last_answer_counts(state: State) -> None:
     expect(state, "how do we deploy?", "c.md")
 
     assert expectations(state) == [("谁负责发布？", "b.md"), ("how do we deploy?", "c.md")]
-    assert rehearse.unexpect(state, "how do we  deploy?")
-    assert not rehearse.unexpect(state, "how do we deploy?")
+    assert rehearsal.unexpect(state, "how do we  deploy?")
+    assert not rehearsal.unexpect(state, "how do we deploy?")
     assert expectations(state) == [("谁负责发布？", "b.md")]
 
 
@@ -199,10 +199,10 @@ def test_questions_follow_and_go_with_their_memory(state: State) -> None:
     expect(state, "one", "a.md")
     expect(state, "two", "b.md")
 
-    rehearse.follow(state, {"a.md": "c.md", "b.md": ""})
+    rehearsal.follow(state, {"a.md": "c.md", "b.md": ""})
     assert expectations(state) == [("one", "c.md"), ("two", "b.md")]
 
-    rehearse.disregard(state, "c.md")
+    rehearsal.disregard(state, "c.md")
     assert expectations(state) == [("two", "b.md")]
 
 
@@ -214,25 +214,25 @@ def test_a_question_with_a_secret_is_refused(state: State) -> None:
 
 
 def test_only_so_many_questions_are_kept(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    state.save(rehearse.NAME, [[f"question {number}", "a.md"] for number in range(rehearse.MOST)])
+    state.save(rehearsal.NAME, [[f"question {number}", "a.md"] for number in range(rehearsal.MOST)])
 
     expect(state, "one more", "a.md")
 
     found = expectations(state)
-    assert (len(found), found[0].question, found[-1].question) == (rehearse.MOST, "question 1", "one more")
+    assert (len(found), found[0].question, found[-1].question) == (rehearsal.MOST, "question 1", "one more")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[[]]", b'[["a"], ["a", 1], "ab", null, ["q", "p.md"]]', b"\xff"])
 def test_damaged_questions_are_left_out(state: State, data: bytes) -> None:
-    state.write(rehearse.NAME, data)
+    state.write(rehearsal.NAME, data)
 
     assert set(expectations(state)) <= {("q", "p.md")}
 
 
 def test_questions_that_cannot_be_read_are_not_overwritten(state: State) -> None:
     expect(state, "one", "a.md")
-    os.rename(os.path.join(state.folder, rehearse.NAME), os.path.join(state.folder, "kept"))
-    os.mkdir(os.path.join(state.folder, rehearse.NAME))
+    os.rename(os.path.join(state.folder, rehearsal.NAME), os.path.join(state.folder, "kept"))
+    os.mkdir(os.path.join(state.folder, rehearsal.NAME))
 
     with pytest.raises(StoreFailed, match="cannot be read"):
         expect(state, "two", "b.md")

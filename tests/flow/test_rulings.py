@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.flow.compact.rulings import rulings
-from memsheaf.flow.compact.talk import Entry
+from memsheaf.recall.turns import TranscriptEntry as Entry
+from memsheaf.work.compaction.decisions import rulings
 
 DECIDED = [
     "We decided to use PostgreSQL 16 for the ledger.", "We've agreed on the API shape.", "The plan is approved.",
@@ -46,7 +46,12 @@ def test_decisions_and_constraints_are_told_from_the_rest(kind: str, sentence: s
 
 def test_only_the_user_decides_and_what_is_said_twice_is_quoted_once() -> None:
     text = "Never push to main."
-    said = [Entry("tool", text), Entry("assistant", text), Entry("user", text), Entry("user", "never PUSH to main!")]
+    said = [
+        Entry("tool", text),
+        Entry("assistant", text),
+        Entry("user", text),
+        Entry("user", "never PUSH to main!"),
+    ]
 
     assert [(one.at, one.quote) for one in rulings(said)] == [(3, "never PUSH to main!")]
 

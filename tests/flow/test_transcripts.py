@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsheaf import tools
-from memsheaf.flow.transcripts import READING, WRITING, read
-from memsheaf.flow.turns import Message, Turn
+from memsheaf.learn.transcripts import READING, WRITING, read
+from memsheaf.recall.turns import Message, Turn
 
 
 def line(role: str, content: object, number: int = 0, **more: object) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.flow.inject import stable
-from memsheaf.flow.unwrapped import unwrapped
+from memsheaf.recall.inject import stable
+from memsheaf.text.host_wrappers import unwrapped
 
 NONCE = "0123456789abcdef"
 

@@ -5,11 +5,11 @@ python tests/fuzz/fuzz_catalog.py -runs=20000
 
 from __future__ import annotations
 
-from memsheaf.guard import text
 from memsheaf.index import catalog
 from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, lay_out, line_of, listing
 from memsheaf.index.table import line
 from memsheaf.memory import parse
+from memsheaf.text import neutralize
 
 WORDS = [
     b"\x00", b"\xff", b"\x80", b"---\nname: ", b"\ndescription: ", b"\ntype: user\n---\n", b"\ntype: recipe\n---\n",
@@ -85,4 +85,4 @@ def _check_ranking(lines: list[Line], waiting: int) -> None:
 if __name__ == "__main__":
     from engine import fuzz
 
-    fuzz(check, WORDS, [catalog, text])
+    fuzz(check, WORDS, [catalog, neutralize])

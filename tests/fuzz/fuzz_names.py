@@ -9,8 +9,8 @@ import os
 import unicodedata
 
 from memsheaf.errors import PathRefused, ScopeRefused
-from memsheaf.guard import names
-from memsheaf.guard.names import check_path, file_name, fold, listable, shown, slug
+from memsheaf.guard import paths
+from memsheaf.guard.paths import check_path, file_name, fold, listable, shown, slug
 from memsheaf.scope import check_label
 
 ROOT = "/somewhere/root"
@@ -94,4 +94,4 @@ def _check_label(label: str) -> None:
 if __name__ == "__main__":
     from engine import fuzz
 
-    fuzz(check, WORDS, [names], "traversal.json")
+    fuzz(check, WORDS, [paths], "traversal.json")

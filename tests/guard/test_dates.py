@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsheaf.flow.ignore import asks_to_ignore
-from memsheaf.guard.dates import absolute, has_relative
-from memsheaf.guard.duplicates import words
-from memsheaf.guard.spoken import spoken
 from memsheaf.guard.worth import derivable, ephemeral
+from memsheaf.recall.ignore import asks_to_ignore
+from memsheaf.text.dates import absolute, has_relative
+from memsheaf.text.similarity import words
+from memsheaf.text.spoken import spoken
 
 WEDNESDAY = date(2026, 11, 18)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "dates.json")

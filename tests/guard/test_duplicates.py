@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.guard.duplicates import (
+from memsheaf.memory import Memory, compose
+from memsheaf.text.similarity import (
     LIKE,
     SHARED,
     alike,
@@ -19,7 +20,6 @@ from memsheaf.guard.duplicates import (
     traces,
     words,
 )
-from memsheaf.memory import Memory, compose
 
 DAY = "2026-11-15"
 

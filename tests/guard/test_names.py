@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.errors import PathRefused, ScopeRefused
-from memsheaf.guard.names import (
+from memsheaf.guard.paths import (
     CATALOG,
     PATH_LIMIT,
     SLUG_LIMIT,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.guard.formats import FORMATS, Format
-from memsheaf.guard.opaque import is_password, is_placeholder, is_striking, is_token
+from memsheaf.guard.secret_formats import FORMATS, Format
+from memsheaf.guard.secret_values import is_password, is_placeholder, is_striking, is_token
 from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
 
 ROOT = Path(__file__).parent.parent.parent

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.guard.spoken import SHOWN, spoken
+from memsheaf.text.spoken import SHOWN, spoken
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.guard.text import cut_bytes, for_prompt, for_terminal, link_text, one_line
+from memsheaf.text.neutralize import cut_bytes, for_prompt, for_terminal, link_text, one_line
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "injection.json")
 with open(CORPUS, encoding="utf-8") as file:

@@ -9,8 +9,8 @@ import pytest
 
 from memsheaf.editing import placed
 from memsheaf.guard.evidence import named_in
-from memsheaf.layers.alike import Alike, Entry, compare, entry
 from memsheaf.memory import Memory, compose
+from memsheaf.work.duplicates import Alike, Entry, compare, entry
 
 TEST = "`cd evals && npm test`"
 SIX = [

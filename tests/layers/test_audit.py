@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.layers import Layers
-from memsheaf.layers.audit import Audit, Finding, audit
-from memsheaf.layers.facts import Fact, Facts
-from memsheaf.layers.sessions import start
 from memsheaf.store import Change, version_of
+from memsheaf.work.audit import Audit, Finding, audit
+from memsheaf.work.facts import Fact, Facts
+from memsheaf.work.layers import Layers
+from memsheaf.work.sessions import start
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400

@@ -13,8 +13,9 @@ import pytest
 from memsheaf import Settings
 from memsheaf.doctor import examine
 from memsheaf.errors import PathRefused, SecretFound, TextRefused
-from memsheaf.layers import Layers, events
-from memsheaf.layers.tasks import Task, start
+from memsheaf.work import events
+from memsheaf.work.layers import Layers
+from memsheaf.work.tasks import Task, start
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent.parent / "corpora" / "secrets.json").read_text("utf-8")
@@ -22,8 +23,8 @@ CASES: list[dict[str, Any]] = json.loads(
 NOTER = """
 import sys
 from memsheaf import Settings
-from memsheaf.layers import Layers
-from memsheaf.layers.tasks import of
+from memsheaf.work.layers import Layers
+from memsheaf.work.tasks import of
 home, cache, folder, who = sys.argv[1:]
 with Layers(Settings(home, cache, embedder="none"), folder, by=who) as layers:
     task = of(layers)

@@ -29,9 +29,9 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.layers.facts import FACT_BYTES, Fact, Facts, missing
 from memsheaf.llm.scripted import Scripted
 from memsheaf.store import Change
+from memsheaf.work.facts import FACT_BYTES, Fact, Facts, missing
 from memsheaf.worktree import WorkingTree
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
@@ -431,7 +431,7 @@ SUPERSEDER = """
 import sys
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import MemsheafError
-from memsheaf.layers.facts import Fact, Facts
+from memsheaf.work.facts import Fact, Facts
 home, cache, root, who = sys.argv[1:]
 settings = Settings(home, cache, embedder="none", project=root)
 with Sheaf.open("project", settings=settings, cwd=home, by="user") as sheaf:

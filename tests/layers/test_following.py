@@ -16,7 +16,7 @@ import pytest
 from memsheaf import Layers, Message, Settings, Sheaf, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate
-from memsheaf.layers.routing import holds_everywhere
+from memsheaf.work.routing import holds_everywhere
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 
@@ -432,9 +432,9 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
 
 
 def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(world: World) -> None:
-    from memsheaf.agent.assembly import open_agent
-    from memsheaf.agent.events import Ended
-    from memsheaf.agent.permission import Permission
+    from memsheaf.chat.assembly import open_agent
+    from memsheaf.chat.events import Ended
+    from memsheaf.chat.permissions import Permission
     from memsheaf.llm.scripted import ScriptedTalker
     from memsheaf.llm.talk import Call
 

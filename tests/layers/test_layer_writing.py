@@ -9,12 +9,12 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
-from memsheaf.layers.writing import Look, commit
+from memsheaf.work.commits import Look, commit
 
 NOTER = """
 import sys
 from memsheaf import Settings, Sheaf
-from memsheaf.layers.writing import commit
+from memsheaf.work.commits import commit
 home, cache, who = sys.argv[1:]
 with Sheaf.open("session/one", settings=Settings(home, cache, embedder="none"), cwd=home, by=who) as sheaf:
     for number in range(25):

@@ -14,7 +14,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import BadHeader, Exists, MemsheafError, ReadOnly, Refused, SecretFound, TextRefused
-from memsheaf.layers.notes import (
+from memsheaf.work.notes import (
     ARCHIVE,
     ARCHIVE_BYTES,
     ENTRY_BYTES,
@@ -27,7 +27,7 @@ from memsheaf.layers.notes import (
     problems,
     pruned,
 )
-from memsheaf.layers.tidy import LINES, REVIEW, archived
+from memsheaf.work.notes_text import LINES, REVIEW, archived
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 TODAY = "2026-11-15"

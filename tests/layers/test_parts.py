@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.layers.parts import lowered, part, parts, with_lines, with_part
-from memsheaf.layers.sections import sections
+from memsheaf.text.parts import lowered, part, parts, with_lines, with_part
+from memsheaf.text.sections import sections
 
 HOSTILE = [
     "",

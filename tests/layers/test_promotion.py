@@ -15,11 +15,12 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
-from memsheaf.layers import Layers, sessions, tasks
-from memsheaf.layers.checklist import UNDECIDED, Choice, Examination, Item, examine
-from memsheaf.layers.promotion import items, promote, sources, task_names, usual_target
-from memsheaf.layers.signs import is_procedure, kind_of, of_one_task, without_places
 from memsheaf.memory import Memory
+from memsheaf.work import sessions, tasks
+from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, examine
+from memsheaf.work.classify import is_procedure, kind_of, of_one_task, without_places
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items, promote, sources, task_names, usual_target
 from memsheaf.worktree import WorkingTree
 
 CORPORA = Path(__file__).parent.parent / "corpora"
@@ -548,8 +549,8 @@ def test_both_sides_can_be_taken_back(layers: Layers) -> None:
 KILLED = """
 import os, signal, sys
 from memsheaf.config import Settings
-from memsheaf.layers import Layers
-from memsheaf.layers.promotion import items, promote
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items, promote
 
 home, cache, state, cwd = sys.argv[1:]
 with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:
@@ -589,8 +590,8 @@ CROWD = """
 import sys
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.layers import Layers
-from memsheaf.layers.promotion import items, promote
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items, promote
 
 home, cache, state, cwd = sys.argv[1:]
 with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:

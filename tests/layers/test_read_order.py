@@ -10,7 +10,7 @@ import pytest
 
 from memsheaf import Layers, Message, Settings, Turn
 from memsheaf.errors import NotFound, ScopeRefused
-from memsheaf.layers import sessions, tasks
+from memsheaf.work import sessions, tasks
 
 TEXT = "The zebra service runs in {}."
 
@@ -129,7 +129,7 @@ def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(l
 
 
 def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Layers) -> None:
-    from memsheaf.layers.notes import Notes
+    from memsheaf.work.notes import Notes
 
     Notes(layers.project).set(objective="Ship it")
     Notes(layers.project).block("Staging is down")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.layers.sections import folded, section, sections, titles, with_lines
+from memsheaf.text.sections import folded, section, sections, titles, with_lines
 
 NOTES = "# Notes\n\nbefore\n\n## Now\n- one\n  more of it\n- two\n\n## Later\n"
 

@@ -25,11 +25,12 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.index.vectors import passages
-from memsheaf.layers import Layers
-from memsheaf.layers.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
-from memsheaf.layers.promotion import items
-from memsheaf.layers.sections import section, titles
-from memsheaf.layers.sessions import (
+from memsheaf.prompts import read_prompt
+from memsheaf.text.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
+from memsheaf.text.sections import section, titles
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items
+from memsheaf.work.sessions import (
     ARCHIVE,
     FILE,
     PROMOTABLE,
@@ -40,7 +41,6 @@ from memsheaf.layers.sessions import (
     start,
     template_of,
 )
-from memsheaf.prompts import read_prompt
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 NOON = 1_795_003_200.0  # 2026-11-18 12:00:00 UTC
@@ -682,9 +682,9 @@ def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_pat
 NOTER = """
 import sys
 from memsheaf.config import Settings
-from memsheaf.layers import Layers
-from memsheaf.layers.promotion import items
-from memsheaf.layers.sessions import of
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items
+from memsheaf.work.sessions import of
 folder, who, count = sys.argv[1:]
 settings = Settings(f"{folder}/home", f"{folder}/cache", state=f"{folder}/state", embedder="none")
 with Layers.open(settings=settings, cwd=f"{folder}/work", by=who) as layers:

@@ -22,9 +22,10 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.layers import Layers, events
-from memsheaf.layers.promotion import items
-from memsheaf.layers.tasks import Task, active_tasks, every_task, of, slug_of, start
+from memsheaf.work import events
+from memsheaf.work.layers import Layers
+from memsheaf.work.promotion import items
+from memsheaf.work.tasks import Task, active_tasks, every_task, of, slug_of, start
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 NAMES = [
@@ -40,8 +41,8 @@ SECRETS = [
 NOTER = """
 import sys
 from memsheaf import Settings
-from memsheaf.layers import Layers
-from memsheaf.layers.tasks import of
+from memsheaf.work.layers import Layers
+from memsheaf.work.tasks import of
 home, cache, folder, who = sys.argv[1:]
 with Layers(Settings(home, cache, embedder="none"), folder, by=who) as layers:
     for number in range(15):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memsheaf.errors import TextRefused
-from memsheaf.layers.verified import Item, checked_id, items, with_item
+from memsheaf.work.verified import Item, checked_id, items, with_item
 
 LOGIN = Item("login", "One can log in", 1, 3, "VERIFIED")
 TABLE = """# Verified

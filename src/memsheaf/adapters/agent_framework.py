@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 from memsheaf.adapters import missing
 from memsheaf.adapters.beside import Distiller, going_on
 from memsheaf.config import Settings
-from memsheaf.flow import turns
-from memsheaf.flow.session import Session
+from memsheaf.recall import turns
+from memsheaf.recall.session import Session
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import READING, Tools

@@ -13,7 +13,7 @@ from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.adapters.memory_texts import explained
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.flow.session import Session
+from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import broken
 

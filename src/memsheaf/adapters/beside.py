@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from memsheaf.errors import MemsheafError
-from memsheaf.flow.learn import AT_IT, Distilled
-from memsheaf.layers import Layers
+from memsheaf.learn.learner import AT_IT, Distilled
 from memsheaf.sheaf import Sheaf
+from memsheaf.work.layers import Layers
 
 _log = logging.getLogger("memsheaf")
 

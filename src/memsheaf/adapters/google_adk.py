@@ -20,12 +20,12 @@ from memsheaf import config
 from memsheaf.adapters import missing
 from memsheaf.adapters.beside import distil
 from memsheaf.errors import Duplicate, Exists, NotFound
-from memsheaf.flow.ignore import asks_to_ignore
-from memsheaf.flow.inject import Shown
-from memsheaf.flow.turns import Message, Turn
-from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.recall.ignore import asks_to_ignore
+from memsheaf.recall.inject import Shown
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import READING, TOOLS
 from memsheaf.values import sha256
 

@@ -23,10 +23,10 @@ from typing import Any
 
 from memsheaf.errors import BadHeader, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited, join
-from memsheaf.guard.names import FOLDER_LIMIT, check_path, fold, slug
+from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
-from memsheaf.guard.text import one_line
 from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, sha256
 
 FOLDER = "langgraph"

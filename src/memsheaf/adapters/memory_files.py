@@ -34,16 +34,16 @@ from memsheaf.errors import (
     Refused,
     TextRefused,
 )
-from memsheaf.flow.inject import NOTES
-from memsheaf.flow.recall import LAYER_FILES
-from memsheaf.flow.session import IGNORED, Session
-from memsheaf.guard.names import CATALOG, check_path, fold, is_fact
-from memsheaf.guard.text import for_prompt, one_line
+from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact
 from memsheaf.index.table import UNUSABLE, Row
-from memsheaf.layers.tidy import problems
 from memsheaf.memory import Memory
+from memsheaf.recall.inject import NOTES
+from memsheaf.recall.recall import LAYER_FILES
+from memsheaf.recall.session import IGNORED, Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
+from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.work.notes_text import problems
 
 PLACES = 50  # lines that an error names
 TRIES = 50  # each time, somebody else got something done

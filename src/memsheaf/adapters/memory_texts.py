@@ -28,7 +28,7 @@ from memsheaf.errors import (
     Refused,
     SecretFound,
 )
-from memsheaf.guard.names import CATALOG, is_reserved
+from memsheaf.guard.paths import CATALOG, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.table import Row
 from memsheaf.tools import shortened

@@ -16,9 +16,9 @@ from typing import Any
 from memsheaf.adapters import missing
 from memsheaf.adapters.beside import Distiller, going_on
 from memsheaf.config import Settings
-from memsheaf.flow.session import Session
-from memsheaf.flow.turns import Message, Turn
 from memsheaf.llm import Model
+from memsheaf.recall.session import Session
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import READING, Tools

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, Changed, Exists, MemsheafError, NotFound, PathRefused, SecretFound
-from memsheaf.guard.names import check_path, is_fact
+from memsheaf.guard.paths import check_path, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf

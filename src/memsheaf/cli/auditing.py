@@ -13,7 +13,7 @@ from memsheaf.errors import ScopeRefused, hinted
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.layers.audit import Audit, Finding
+    from memsheaf.work.audit import Audit, Finding
 
 SHOWN = 20  # findings of one kind, for people
 NAMED = 5  # and of one crowd, files
@@ -93,9 +93,9 @@ def lint(call: Call) -> int:
 
 def _audited(call: Call) -> tuple[Audit, str, str]:
     """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
-    from memsheaf.layers import Layers
-    from memsheaf.layers.audit import audit
     from memsheaf.scope import around
+    from memsheaf.work.audit import audit
+    from memsheaf.work.layers import Layers
     from memsheaf.worktree import WorkingTree
 
     scope = call.scope()

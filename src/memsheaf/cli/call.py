@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from memsheaf.cli.output import Console
     from memsheaf.cli.parser import Options
     from memsheaf.config import Settings
-    from memsheaf.layers import Layers
     from memsheaf.sheaf import Sheaf
+    from memsheaf.work.layers import Layers
 
 
 PATIENCE = 2.0
@@ -70,7 +70,7 @@ class Call:
         read_only: bool = False,
     ) -> Layers:
         """Open what this command is about: the scopes that the line names, else project and user, as layers."""
-        from memsheaf.layers import Layers
+        from memsheaf.work.layers import Layers
 
         return Layers.open(
             settings=settings or self.settings(),
@@ -146,7 +146,7 @@ class Call:
 
     def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
         """Open the layers around the working directory, of the task and the session that the line names."""
-        from memsheaf.layers import Layers
+        from memsheaf.work.layers import Layers
 
         if self.options.scope or self.options.agent:
             raise Usage("this command works on the project's layers; --project says which project")

@@ -13,10 +13,10 @@ from memsheaf.errors import MemsheafError, TextRefused
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.agent.loop import Agent
-    from memsheaf.agent.terminal.repl import Took
-    from memsheaf.agent.terminal.screen import Printed, Screen
-    from memsheaf.agent.terminal.slash import Commands
+    from memsheaf.chat.agent import Agent
+    from memsheaf.chat.terminal.repl import Took
+    from memsheaf.chat.terminal.screen import Printed, Screen
+    from memsheaf.chat.terminal.slash import Commands
     from memsheaf.cli.output import Console
 
 _MESSAGE = 1 << 20  # bytes of one message
@@ -85,8 +85,8 @@ def chat(call: Call) -> int:
 
 @contextmanager
 def _opened(call: Call) -> Iterator[Agent]:
-    from memsheaf.agent.assembly import open_agent
-    from memsheaf.agent.permission import Permission
+    from memsheaf.chat.assembly import open_agent
+    from memsheaf.chat.permissions import Permission
 
     options = call.options
     agent = open_agent(
@@ -107,9 +107,9 @@ def _opened(call: Call) -> Iterator[Agent]:
 
 def _talk(call: Call, agent: Agent) -> int:
     """A chat with a person."""
-    from memsheaf.agent.terminal.lines import open_reader
-    from memsheaf.agent.terminal.repl import Repl, asking, greeting
-    from memsheaf.flow.chats import Lines
+    from memsheaf.chat.conversations import Lines
+    from memsheaf.chat.terminal.line_editor import open_reader
+    from memsheaf.chat.terminal.repl import Repl, asking, greeting
 
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
@@ -126,8 +126,8 @@ def _talk(call: Call, agent: Agent) -> int:
 
 def _answer(call: Call, agent: Agent, message: str | None) -> int:
     """One message, or all that come on standard input; nobody is there to be asked."""
-    from memsheaf.agent.terminal.repl import LAST_WAIT, take_turn
-    from memsheaf.agent.terminal.screen import Printed
+    from memsheaf.chat.terminal.repl import LAST_WAIT, take_turn
+    from memsheaf.chat.terminal.screen import Printed
 
     console = call.console
     screen = Printed(console.stdout) if console.json else _screen(console, live=False)
@@ -154,7 +154,7 @@ def _code(took: Took) -> int:
 
 
 def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
-    from memsheaf.agent.terminal.slash import Commands
+    from memsheaf.chat.terminal.slash import Commands
 
     def files() -> list[str]:
         return [row.path for row in agent.mind.layers.list()]
@@ -165,7 +165,7 @@ def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
         return [word for word in candidates(words, lambda what, options: ()) if not word.startswith(":")]
 
     def conversations() -> list[str]:
-        from memsheaf.flow.chats import Conversations
+        from memsheaf.chat.conversations import Conversations
 
         return [kept.id for kept in Conversations(agent.mind.home.state).list()]
 
@@ -218,7 +218,7 @@ def _chosen(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
 
 
 def _screen(console: Console, *, live: bool) -> Screen:
-    from memsheaf.agent.terminal.screen import Screen
+    from memsheaf.chat.terminal.screen import Screen
 
     environment = console.environment
     plain = environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
@@ -263,8 +263,8 @@ def _counts(agent: Agent) -> list[tuple[str, int]]:
 
 
 def _failed(console: Console, error: MemsheafError) -> int:
-    from memsheaf.agent.events import Failed
-    from memsheaf.agent.terminal.screen import Printed
+    from memsheaf.chat.events import Failed
+    from memsheaf.chat.terminal.screen import Printed
     from memsheaf.guard.secrets import without_secrets
 
     Printed(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
@@ -274,7 +274,7 @@ def _failed(console: Console, error: MemsheafError) -> int:
 @contextmanager
 def _delivering() -> Iterator[None]:
     """Tell output that nobody takes from all else that may fail."""
-    from memsheaf.agent.terminal.screen import Unwritten
+    from memsheaf.chat.terminal.screen import Unwritten
     from memsheaf.cli.output import Undelivered
 
     try:

@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.guard.citations import Citation
     from memsheaf.guard.evidence import Evidence
-    from memsheaf.layers import Layers
     from memsheaf.memory import Memory
+    from memsheaf.work.layers import Layers
 
 
 @takes(

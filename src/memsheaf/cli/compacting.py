@@ -12,9 +12,8 @@ from memsheaf.errors import TextRefused, hinted
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.flow.compact.ladder import Compacted
-    from memsheaf.flow.compact.talk import Entry
-    from memsheaf.flow.turns import Message
+    from memsheaf.recall.turns import Message, TranscriptEntry
+    from memsheaf.work.compaction.levels import Compacted
 
 NOTES = 1 << 20  # bytes
 
@@ -109,12 +108,12 @@ def _print(call: Call, done: Compacted) -> None:
         call.console.say(json.dumps(_message(one)))
 
 
-def _message(entry: Entry) -> dict[str, str]:
+def _message(entry: TranscriptEntry) -> dict[str, str]:
     return {"role": entry.role, "content": entry.text, **({"id": entry.id} if entry.id else {})}
 
 
 def _report(done: Compacted, file: str, *, dry_run: bool) -> Iterator[str]:
-    from memsheaf.flow.compact.ladder import LEVELS
+    from memsheaf.work.compaction.levels import LEVELS
 
     fits = "" if done.fits else f"; it does not fit: {done.problem}"
     yield f"{done.before:,} tokens before, {done.after:,} after, {done.budget:,} allowed{fits}"
@@ -131,7 +130,7 @@ def _report(done: Compacted, file: str, *, dry_run: bool) -> Iterator[str]:
 
 def _conversation(call: Call, source: str) -> tuple[list[Message], str]:
     """The messages of a conversation, and what it calls itself."""
-    from memsheaf.flow.transcripts import read
+    from memsheaf.learn.transcripts import read
 
     found = read(call.file_text(source, TRANSCRIPT))
     if found.skipped:

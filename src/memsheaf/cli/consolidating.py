@@ -13,9 +13,9 @@ from memsheaf.errors import Busy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.flow.consolidate import Report
-    from memsheaf.flow.dream import Gate
-    from memsheaf.flow.groups import Group
+    from memsheaf.learn.consolidate import Report
+    from memsheaf.learn.duplicate_groups import Group
+    from memsheaf.learn.schedule import Gate
 
 
 @takes(
@@ -106,7 +106,7 @@ def expect(call: Call) -> int:
       memsheaf expect "which port has the proxy?" reference_ports.md
       memsheaf expect --drop "which port has the proxy?"
     """
-    from memsheaf.flow import rehearse
+    from memsheaf.learn import rehearsal
 
     options, console = call.options, call.console
     if options.question and (options.drop or not options.file):
@@ -115,12 +115,12 @@ def expect(call: Call) -> int:
         state = sheaf.state
         if options.question:
             path = sheaf.read(options.file).path
-            rehearse.expect(state, options.question, path)
-            if path not in [match.row.path for match in sheaf.matches(options.question, limit=rehearse.FIRST)]:
-                console.note(f"now it does not find {path} among the first {rehearse.FIRST}: it counts once it does")
-        elif options.drop and not rehearse.unexpect(state, options.drop):
+            rehearsal.expect(state, options.question, path)
+            if path not in [match.row.path for match in sheaf.matches(options.question, limit=rehearsal.FIRST)]:
+                console.note(f"now it does not find {path} among the first {rehearsal.FIRST}: it counts once it does")
+        elif options.drop and not rehearsal.unexpect(state, options.drop):
             raise Usage("there is no such question; `memsheaf expect` shows them")
-        stored = rehearse.expectations(state)
+        stored = rehearsal.expectations(state)
     if console.json:
         return console.answer({"expected": [pair._asdict() for pair in stored]})
     if not stored:

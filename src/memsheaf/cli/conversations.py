@@ -10,9 +10,9 @@ from memsheaf.cli.command import Argument, Usage, filled, positive, takes
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from memsheaf.chat.conversations import Conversations, Kept
     from memsheaf.cli.call import Call
-    from memsheaf.flow.chats import Conversations, Kept
-    from memsheaf.flow.recorded import Line
+    from memsheaf.learn.conversation_file import Line
 
 ACTIONS = ("show", "export", "remove", "older_than")
 SHOWN = 100  # characters of a tool's answer, and of what it was called with
@@ -62,7 +62,7 @@ def conversations(call: Call) -> int:
 
 
 def _kept(call: Call) -> Conversations:
-    from memsheaf.flow.chats import Conversations
+    from memsheaf.chat.conversations import Conversations
     from memsheaf.scope import Scope, resolve
     from memsheaf.store.state import State
 
@@ -102,7 +102,7 @@ def _search(call: Call, kept: Conversations) -> int:
 
 
 def _show(call: Call, kept: Conversations) -> int:
-    from memsheaf.flow.recorded import record
+    from memsheaf.learn.conversation_file import record
 
     conversation = kept.open(call.options.show, reading=True)
     one = conversation.kept()
@@ -117,7 +117,7 @@ def _show(call: Call, kept: Conversations) -> int:
 
 
 def _export(call: Call, kept: Conversations) -> int:
-    from memsheaf.flow.recorded import encoded
+    from memsheaf.learn.conversation_file import encoded
 
     conversation = kept.open(call.options.export, reading=True)
     if call.console.json:
@@ -155,7 +155,7 @@ def _question(found: list[Kept], days: int | None) -> str:
 
 def _told(line: Line) -> Iterator[str]:
     """A line of a conversation as people read it: who said what, and a line for each call of a tool."""
-    from memsheaf.guard.text import one_line
+    from memsheaf.text.neutralize import one_line
 
     if line.compacted is not None:
         yield "(the conversation was made shorter here)"

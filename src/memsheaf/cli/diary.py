@@ -11,7 +11,7 @@ from memsheaf.cli.command import ALLOW_SECRET, Argument, Usage, takes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.flow.daily import DailyLog, Day
+    from memsheaf.learn.daily_log import DailyLog, Day
 
 
 def day(value: str) -> str:
@@ -72,7 +72,7 @@ def diary(call: Call) -> int:
 
 
 def _log(call: Call) -> DailyLog:
-    from memsheaf.flow.daily import DailyLog
+    from memsheaf.learn.daily_log import DailyLog
     from memsheaf.scope import Scope, checkout_of, resolve
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State

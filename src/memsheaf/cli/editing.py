@@ -54,8 +54,8 @@ def edit(call: Call) -> int:
 
 def _opened(sheaf: Sheaf, path: str) -> Memory:
     """The memory, or an empty one for a file that stands in every prompt and need not be there yet."""
-    from memsheaf.flow.inject import CONTEXT, NOTES
     from memsheaf.memory import parse
+    from memsheaf.recall.inject import CONTEXT, NOTES
 
     try:
         return sheaf.read(path)

@@ -12,8 +12,8 @@ from memsheaf.errors import StoreFailed, TextRefused, hinted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.flow.inbox import Inbox
-    from memsheaf.flow.turns import Turn
+    from memsheaf.learn.inbox import Inbox
+    from memsheaf.recall.turns import Turn
 
 LONGEST = 256 * 1024 * 1024
 
@@ -55,7 +55,7 @@ def inbox(call: Call) -> int:
 
 
 def _inbox(call: Call) -> tuple[Inbox, str]:
-    from memsheaf.flow.inbox import Inbox
+    from memsheaf.learn.inbox import Inbox
     from memsheaf.scope import Scope, resolve
     from memsheaf.store.state import State
 
@@ -65,7 +65,7 @@ def _inbox(call: Call) -> tuple[Inbox, str]:
 
 
 def _add(call: Call, inbox: Inbox, root: str) -> int:
-    from memsheaf.flow.transcripts import read
+    from memsheaf.learn.transcripts import read
 
     text, name = _transcript(call)
     transcript = read(text, conversation=name, folders=[root])
@@ -140,7 +140,7 @@ def _cells(turns: list[Turn]) -> tuple[str, ...]:
 
 
 def _first_words(turns: list[Turn]) -> str:
-    from memsheaf.guard.text import one_line
+    from memsheaf.text.neutralize import one_line
 
     messages = [message for turn in turns for message in turn.messages]
     first = next((message for message in messages if message.role == "user"), messages[0])

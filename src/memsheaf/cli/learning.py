@@ -11,14 +11,14 @@ from memsheaf.errors import MemsheafError, NotFound
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.flow.extract import Verdict
-    from memsheaf.flow.learn import Distilled
-    from memsheaf.flow.review import Waiting
-    from memsheaf.flow.turns import Proposal, Turn
     from memsheaf.index.table import Row
-    from memsheaf.layers import Layers
+    from memsheaf.learn.extract import Verdict
+    from memsheaf.learn.learner import Distilled
+    from memsheaf.learn.review import Waiting
     from memsheaf.llm import Model
     from memsheaf.memory import Memory
+    from memsheaf.recall.turns import Proposal, Turn
+    from memsheaf.work.layers import Layers
 
 TRANSCRIPT = 1 << 28  # bytes
 
@@ -111,7 +111,7 @@ def _turns(call: Call, source: str, folder: str) -> list[Turn]:
     """The turns of a conversation in a file or on standard input."""
     from os.path import basename
 
-    from memsheaf.flow.transcripts import read
+    from memsheaf.learn.transcripts import read
 
     text, name = call.file_text(source, TRANSCRIPT), "stdin" if source == "-" else basename(source)
     found = read(text, conversation=name, folders=[folder])
@@ -122,7 +122,7 @@ def _turns(call: Call, source: str, folder: str) -> list[Turn]:
 
 def _rehearsed(memories: Layers, turns: Sequence[Turn], model: Model | None) -> Distilled:
     """What would come of some turns; nothing is written but what the model cost."""
-    from memsheaf.flow.learn import Distilled
+    from memsheaf.learn.learner import Distilled
 
     return Distilled(len(turns), tuple(memories.learning.rehearse(turns, model)))
 
@@ -258,7 +258,7 @@ def _one_by_one(call: Call, memories: Layers, waiting: Sequence[Waiting | Row]) 
 
 def _shown(call: Call, memories: Layers, one: Waiting | Row) -> str:
     """Show what waits, and give the name it is decided by."""
-    from memsheaf.flow.review import Waiting
+    from memsheaf.learn.review import Waiting
 
     console = call.console
     if not isinstance(one, Waiting):

@@ -12,9 +12,9 @@ from memsheaf.cli.writing import KINDS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.layers.facts import Facts
-    from memsheaf.layers.notes import Notes, Problem, Pruned
     from memsheaf.memory import Memory
+    from memsheaf.work.facts import Facts
+    from memsheaf.work.notes import Notes, Problem, Pruned
     from memsheaf.worktree import WorkingTree
 
 NOTES_TAKE = {
@@ -76,7 +76,7 @@ def notes(call: Call) -> int:
       memsheaf notes prune --apply
       memsheaf notes prune --days 3
     """
-    from memsheaf.layers.notes import Notes
+    from memsheaf.work.notes import Notes
 
     _refuse_strangers(call, NOTES_TAKE)
     action, apply = call.options.action, call.options.apply
@@ -119,8 +119,8 @@ def fact(call: Call) -> int:
       memsheaf fact show Tests
       memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
     """
-    from memsheaf.layers.facts import Facts
     from memsheaf.scope import around
+    from memsheaf.work.facts import Facts
     from memsheaf.worktree import WorkingTree
 
     _refuse_strangers(call, FACT_TAKES)
@@ -148,7 +148,7 @@ def _refuse_strangers(call: Call, taken: Mapping[str, Sequence[str]]) -> None:
 
 
 def _change_notes(call: Call, notes: Notes) -> int:
-    from memsheaf.layers.notes import CLEARED
+    from memsheaf.work.notes import CLEARED
 
     options = call.options
     if options.action == "set":
@@ -228,8 +228,8 @@ def _changed_json(notes: Notes, text: str) -> dict[str, object]:
 
 
 def _notes_json(text: str) -> dict[str, object]:
-    from memsheaf.flow.inject import NOTES
-    from memsheaf.layers.notes import blockers_of, objective_of, pending_of, phase_of
+    from memsheaf.recall.inject import NOTES
+    from memsheaf.work.notes import blockers_of, objective_of, pending_of, phase_of
 
     return {
         "path": NOTES,
@@ -245,7 +245,7 @@ def _notes_json(text: str) -> dict[str, object]:
 
 
 def _store_fact(call: Call, facts: Facts, tree: WorkingTree) -> int:
-    from memsheaf.layers.facts import Fact
+    from memsheaf.work.facts import Fact
 
     options = call.options
     text, reason = call.given_text(options.text), options.reason or ""

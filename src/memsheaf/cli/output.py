@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import TextRefused
-from memsheaf.guard.text import columns, for_terminal
+from memsheaf.text.neutralize import columns, for_terminal
 
 # Known to type checkers under this name, so that printing does not import `typing`.
 TYPE_CHECKING = False

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memsheaf.layers import Layers
-    from memsheaf.layers.checklist import Choice, Examination, Item, Step
+    from memsheaf.work.checklist import Choice, Examination, Item, Step
+    from memsheaf.work.layers import Layers
     from memsheaf.worktree import WorkingTree
 
 _STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
@@ -73,9 +73,9 @@ def promote(call: Call) -> int:
       memsheaf promote 3f2a1c --session 2026-11-15-ab12 --to task/feature-x
       memsheaf promote 91bc04 --to project --supersede facts/project_test-command.md --json
     """
-    from memsheaf.layers import promotion, tasks
-    from memsheaf.layers.checklist import require_target
     from memsheaf.scope import Scope, around
+    from memsheaf.work import promotion, tasks
+    from memsheaf.work.checklist import require_target
     from memsheaf.worktree import WorkingTree
 
     options = call.options
@@ -100,7 +100,7 @@ def promote(call: Call) -> int:
 
 
 def _sources(call: Call, layers: Layers) -> list[str]:
-    from memsheaf.layers.promotion import sources
+    from memsheaf.work.promotion import sources
 
     try:
         return sources(layers, session=call.options.session or "", task=call.options.task or "")
@@ -121,8 +121,8 @@ def _meant(found: list[Item], wanted: str) -> Item:
 
 
 def _examined(around: _Around, item: Item, choice: Choice | None = None) -> Examination:
-    from memsheaf.layers.checklist import UNDECIDED, examine
-    from memsheaf.layers.promotion import usual_target
+    from memsheaf.work.checklist import UNDECIDED, examine
+    from memsheaf.work.promotion import usual_target
 
     target = around.layers.sheaf(around.call.options.to or usual_target(item))
     return examine(item, target, choice=choice or UNDECIDED, names=around.names, tree=around.tree)
@@ -166,7 +166,7 @@ def _list(around: _Around, found: Sequence[Examination]) -> None:
 
 def _walk(around: _Around, waiting: Sequence[Item]) -> None:
     """Go through the items with a person, who promotes, skips or quits."""
-    from memsheaf.layers.checklist import UNDECIDED
+    from memsheaf.work.checklist import UNDECIDED
 
     console, promoted = around.call.console, 0
     for item in waiting:
@@ -195,7 +195,7 @@ def _walk(around: _Around, waiting: Sequence[Item]) -> None:
 
 def _show(call: Call, one: Examination) -> None:
     from memsheaf.guard.secrets import without_secrets
-    from memsheaf.guard.text import one_line
+    from memsheaf.text.neutralize import one_line
 
     item = one.item
     is_named = item.subject and not item.text.startswith(item.subject)
@@ -243,7 +243,7 @@ def _next(around: _Around, one: Examination) -> str:
 
 def _slug_filled(around: _Around, word: str) -> str:
     """The word, with the slug of the task where only one can be meant."""
-    from memsheaf.layers.tasks import active_tasks
+    from memsheaf.work.tasks import active_tasks
 
     active = active_tasks(around.layers) if word == "task/SLUG" else []
     return f"task/{active[0]}" if len(active) == 1 else word
@@ -278,7 +278,7 @@ def _json(around: _Around, one: Examination) -> dict[str, object]:
 
 
 def _promote_one(around: _Around, item: Item) -> int:
-    from memsheaf.layers.checklist import Choice
+    from memsheaf.work.checklist import Choice
 
     console, options = around.call.console, around.call.options
     item = item._replace(
@@ -308,7 +308,7 @@ def _promote_one(around: _Around, item: Item) -> int:
 
 def _written(around: _Around, one: Examination, choice: Choice) -> tuple[dict[str, object], list[str]]:
     """Promote an item; gives the answer for programs, and for people."""
-    from memsheaf.layers.promotion import promote
+    from memsheaf.work.promotion import promote
 
     with around.call.layers() as changing:
         source, target = changing.sheaf(one.item.scope), changing.sheaf(one.target)

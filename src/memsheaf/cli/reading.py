@@ -11,8 +11,8 @@ from memsheaf.cli.command import FILE, SESSION, TASK, Argument, filled, positive
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.table import Row
-    from memsheaf.layers import Layers
     from memsheaf.memory import Memory
+    from memsheaf.work.layers import Layers
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (

@@ -13,10 +13,10 @@ from memsheaf.scope import around, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.flow.inject import Shown
-    from memsheaf.flow.recall import Candidate, Recall
     from memsheaf.index.embedding import Embedding
-    from memsheaf.layers import Layers
+    from memsheaf.recall.inject import Shown
+    from memsheaf.recall.recall import Candidate, Recall
+    from memsheaf.work.layers import Layers
 
 _MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 

@@ -11,7 +11,7 @@ from memsheaf.cli.command import SESSION, Argument, Usage, filled, place, takes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.layers.sessions import Ended, SessionState
+    from memsheaf.work.sessions import Ended, SessionState
 
 NAMES = ("start", "note", "show", "end", "list")
 BELONGS = {
@@ -78,7 +78,7 @@ def session(call: Call) -> int:
 
 
 def _start(call: Call) -> int:
-    from memsheaf.layers import sessions
+    from memsheaf.work import sessions
 
     options = call.options
     if options.template and options.long:
@@ -96,7 +96,8 @@ def _start(call: Call) -> int:
 
 
 def _note(call: Call) -> int:
-    from memsheaf.layers import outline, sessions
+    from memsheaf.text import outline
+    from memsheaf.work import sessions
 
     options = call.options
     text = call.given_text(options.text)
@@ -110,8 +111,8 @@ def _note(call: Call) -> int:
 
 
 def _show(call: Call) -> int:
-    from memsheaf.layers import sessions
-    from memsheaf.layers.sections import sections
+    from memsheaf.text.sections import sections
+    from memsheaf.work import sessions
 
     with call.layers(session=_named(call), read_only=True) as layers:
         notes = sessions.of(layers)
@@ -127,7 +128,7 @@ def _show(call: Call) -> int:
 
 
 def _end(call: Call) -> int:
-    from memsheaf.layers import promotion, sessions
+    from memsheaf.work import promotion, sessions
 
     options, console = call.options, call.console
     with call.layers(session=_named(call)) as layers:
@@ -145,7 +146,7 @@ def _end(call: Call) -> int:
 
 
 def _list(call: Call) -> int:
-    from memsheaf.layers import sessions
+    from memsheaf.work import sessions
 
     console = call.console
     with call.layers(read_only=True) as layers:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import TASK, Argument, Usage, filled, positive, takes
 from memsheaf.errors import MemsheafError
-from memsheaf.guard.text import one_line
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -16,11 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.cli.parser import Options
-    from memsheaf.layers import Layers
-    from memsheaf.layers.events import Line
-    from memsheaf.layers.task import Task
-    from memsheaf.layers.tasks import Listed
-    from memsheaf.layers.verified import Item
+    from memsheaf.work.events import Line
+    from memsheaf.work.layers import Layers
+    from memsheaf.work.task import Task
+    from memsheaf.work.tasks import Listed
+    from memsheaf.work.verified import Item
 
 _ACTIONS = ("start", "note", "revise", "verify", "phase", "deliver", "event", "status", "list", "done", "drop")
 LIMIT = 20
@@ -104,13 +104,13 @@ def _check_words(call: Call, action: _Action) -> None:
 
 
 def _of(layers: Layers) -> Task:
-    from memsheaf.layers import tasks
+    from memsheaf.work import tasks
 
     return tasks.of(layers)
 
 
 def _start(call: Call, layers: Layers) -> int:
-    from memsheaf.layers import tasks
+    from memsheaf.work import tasks
 
     options = call.options
     made = tasks.start(
@@ -187,7 +187,7 @@ def _deliver(call: Call, layers: Layers) -> int:
 
 
 def _event(call: Call, layers: Layers) -> int:
-    from memsheaf.layers import events
+    from memsheaf.work import events
 
     options, console = call.options, call.console
     if options.first is not None:
@@ -218,7 +218,7 @@ def _status(call: Call, layers: Layers) -> int:
 
 
 def _list(call: Call, layers: Layers) -> int:
-    from memsheaf.layers import tasks
+    from memsheaf.work import tasks
 
     found = tasks.every_task(layers)
     if call.console.json:
@@ -266,8 +266,8 @@ def _ended(call: Call, layers: Layers, found: Task, value: dict[str, object], sa
 
 def _after(layers: Layers, *, offered: bool) -> list[str]:
     """What to do when a task has ended: another one, an objective that is over, or a new task."""
-    from memsheaf.layers import tasks
-    from memsheaf.layers.notes import Notes, objective_of
+    from memsheaf.work import tasks
+    from memsheaf.work.notes import Notes, objective_of
 
     if others := tasks.active_tasks(layers):
         told = f"`memsheaf task status {others[0]}` tells how the other active task stands"
@@ -285,7 +285,7 @@ def _after(layers: Layers, *, offered: bool) -> list[str]:
 
 def _told_in_notes(call: Call, layers: Layers, found: Task) -> str:
     """The phase as NOTES.md has it now. That it could not be said there undoes nothing."""
-    from memsheaf.layers import tasks
+    from memsheaf.work import tasks
 
     try:
         return tasks.told_in_notes(layers, found)
@@ -296,7 +296,7 @@ def _told_in_notes(call: Call, layers: Layers, found: Task) -> str:
 
 def _offered(layers: Layers, found: Task) -> tuple[int, list[str]]:
     """How many notes of a task may be of use beyond it, and what to say of them."""
-    from memsheaf.layers import promotion
+    from memsheaf.work import promotion
 
     count = len(promotion.promising(layers, found.sheaf))
     said = f"{plural(count, 'note')} could be promoted: `memsheaf promote --task {found.slug}` shows the checklist"

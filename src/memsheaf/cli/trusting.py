@@ -110,7 +110,7 @@ class _Shown:
     """What a person is shown of a folder, and which versions of it these are."""
 
     def __init__(self, sheaf: Sheaf) -> None:
-        from memsheaf.flow.inject import CONTEXT, NOTES
+        from memsheaf.recall.inject import CONTEXT, NOTES
 
         found = [row for row in sheaf.list() if row.state in ("ok", "free")]
         self.committers = sheaf.committers(found)

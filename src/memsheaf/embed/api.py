@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memsheaf.embed.exchange import PAUSE, Answer, exchange, placed
 from memsheaf.errors import EmbedderFailed
-from memsheaf.guard.text import cut_bytes, one_line
+from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.

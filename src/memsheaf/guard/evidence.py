@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
 from memsheaf.guard.symbols import parts
-from memsheaf.guard.text import one_line
 from memsheaf.memory import KINDS, Memory
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 NAMES = 20

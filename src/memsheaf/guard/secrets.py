@@ -106,7 +106,7 @@ def removed(text: str, secrets: list[Secret]) -> str:
 
 
 def _scan(text: str, *, pii: bool = False) -> list[_Found]:
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_values import fits
 
     try:
         return _read(text, pii)
@@ -252,8 +252,8 @@ def _seam(match: re.Match[str]) -> str:
 @lru_cache(maxsize=512)
 def _is_torn(before: str, rest: str, alone: bool) -> bool:
     """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
-    from memsheaf.guard.formats import begun
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_formats import begun
+    from memsheaf.guard.secret_values import fits
 
     if alone:
         return fits(rest, "rest")
@@ -320,7 +320,7 @@ _AROUND = 4  # lines, the one itself among them
 
 def _formatted(view: _View) -> Iterator[_Found]:
     """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
-    from memsheaf.guard.formats import begun, found
+    from memsheaf.guard.secret_formats import begun, found
 
     long = [word for word in view.text.split() if len(word) >= SHORTEST]
     if not long:
@@ -342,8 +342,8 @@ _ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
 @lru_cache(maxsize=512)
 def _is_made_alike(word: str) -> bool:
     """Whether a word is made as most providers make their keys."""
-    from memsheaf.guard.formats import PREFIXED
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_formats import PREFIXED
+    from memsheaf.guard.secret_values import fits
 
     prefixed = _compiled(PREFIXED).fullmatch(word)
     return prefixed is not None and fits(prefixed[1], "random")
@@ -352,7 +352,7 @@ def _is_made_alike(word: str) -> bool:
 @lru_cache(maxsize=512)
 def _stands_for(value: str, needle: str) -> bool:
     """Whether what looks like a key is the example of one, or words in a name."""
-    from memsheaf.guard.opaque import is_example, is_name, wordiness
+    from memsheaf.guard.secret_values import is_example, is_name, wordiness
 
     rest = value.removeprefix(needle)
     if is_example(rest) or (needle == "sk-" and is_name(rest) and (rest.islower() or wordiness(rest) >= 0.6)):
@@ -365,7 +365,7 @@ def _stands_for(value: str, needle: str) -> bool:
 
 def _encoded(view: _View) -> Iterator[_Found]:
     """Base64 of a private key, or of a text with a secret in it."""
-    from memsheaf.guard.opaque import base64_text
+    from memsheaf.guard.secret_values import base64_text
 
     done = 0
     for match in _compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}").finditer(view.text):
@@ -417,8 +417,8 @@ _ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\
 
 def _marked(view: _View) -> Iterator[_Found]:
     """What stands where only a secret stands."""
-    from memsheaf.guard.formats import COOKIE, GROUPED, PAIR, PLACES, found
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_formats import COOKIE, GROUPED, PAIR, PLACES, found
+    from memsheaf.guard.secret_values import fits
 
     text, lowered = view.text, _lowered(view.text)
     for kind, needle, pattern, ask, back in PLACES:
@@ -462,7 +462,7 @@ def _seeds(view: _View) -> Iterator[_Found]:
 
 def _in_manifests(view: _View) -> Iterator[_Found]:
     """The values that a Secret of Kubernetes holds, whatever they are called."""
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_values import fits
 
     text = view.text
     starts = [0, *(match.start() for match in _compiled(r"(?m)^---").finditer(text)), len(text)]
@@ -597,7 +597,7 @@ def _is_key(before: str) -> bool:
 
 def _value(match: re.Match[str], direct: bool, *, is_token: bool) -> tuple[int, int] | None:
     """Where the secret stands that a word announces, if there is one."""
-    from memsheaf.guard.opaque import fits
+    from memsheaf.guard.secret_values import fits
 
     about = f"{match['tail']} {'' if direct else match['gap'] or ''}"
     if about != " " and not _ABOUT.isdisjoint(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", about)):
@@ -623,7 +623,7 @@ def _beside(view: _View) -> Iterator[_Found]:
 @lru_cache(maxsize=512)
 def _is_plain(value: str) -> bool:
     """Whether a long word is a path, a name, a public key, or anything else but a token."""
-    from memsheaf.guard.opaque import fits, is_name
+    from memsheaf.guard.secret_values import fits, is_name
 
     if value.startswith(("pk_", "pub")) or not _compiled(_ALL_SORTS).match(value):
         return True

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from memsheaf.guard.spoken import spoken
+from memsheaf.text.spoken import spoken
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False

@@ -13,8 +13,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from memsheaf.guard.text import cut_bytes, for_prompt, link_text, one_line
 from memsheaf.memory import KINDS, Memory
+from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: the table is made with lines of the catalog.

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from heapq import nlargest
 from math import log
 
-from memsheaf.guard.noted import sayings
-from memsheaf.index.words import is_weak, words
 from memsheaf.memory import Memory
+from memsheaf.text.session_text import sayings
+from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import NamedTuple
 
 MOST_TERMS = 32

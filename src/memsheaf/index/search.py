@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 
 from memsheaf.errors import Busy, Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
-from memsheaf.guard.names import CATALOG, fold, listable
+from memsheaf.guard.paths import CATALOG, fold, listable
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
 from memsheaf.index.table import (

@@ -11,13 +11,13 @@ from datetime import date
 from functools import lru_cache
 
 from memsheaf.errors import Busy
-from memsheaf.guard import duplicates
-from memsheaf.guard.names import CATALOG, fold
+from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line_text, section_of
 from memsheaf.memory import Memory, first_line
 from memsheaf.store import Stamp, Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
+from memsheaf.text import similarity
 from memsheaf.values import NamedTuple
 
 SCHEMA = 8
@@ -264,7 +264,7 @@ def put(
 
 
 def _traces(memory: Memory, row: int) -> list[tuple[int, int]]:
-    found = duplicates.traces(duplicates.fact(memory)) if memory.state in ("ok", "free") else ()
+    found = similarity.traces(similarity.fact(memory)) if memory.state in ("ok", "free") else ()
     return [(number, row) for number in found]
 
 
@@ -340,10 +340,10 @@ def line(kind: str, pinned: bool, day: int, time: int, path: str, text: str) -> 
 
 def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, str]]:
     """The paths and versions of the texts that may be near-duplicates of one with these words, likely ones first."""
-    numbers = duplicates.traces(words)
+    numbers = similarity.traces(words)
     sql = (
         "SELECT path, version FROM (SELECT entry AS alike, count(*) AS common FROM trace "
-        f"WHERE number IN ({', '.join('?' * len(numbers))}) GROUP BY entry HAVING common >= {duplicates.SHARED}) "
+        f"WHERE number IN ({', '.join('?' * len(numbers))}) GROUP BY entry HAVING common >= {similarity.SHARED}) "
         "CROSS JOIN entry ON id = alike WHERE version <> '' ORDER BY common DESC, path LIMIT ?"
     )
     return db.execute(sql, (*numbers, limit)).fetchall()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import log
 
 from memsheaf.embed import Usual
-from memsheaf.guard.noted import sayings
 from memsheaf.index.lexical import TEXT_WEIGHT
 from memsheaf.index.slots import KEY
 from memsheaf.memory import Memory
+from memsheaf.text.session_text import sayings
 from memsheaf.values import sha256
 
 FIRST, NEXT, MOST = 600, 800, 16

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from memsheaf.errors import BadSettings
-from memsheaf.guard.text import one_line
 from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.reading import ANSWER_BYTES, read
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 INSIDE = "MEMSHEAF_INSIDE"

@@ -16,12 +16,12 @@ from contextlib import AsyncExitStack
 
 from memsheaf.embed.exchange import placed
 from memsheaf.errors import BadSettings, ModelFailed
-from memsheaf.guard.text import one_line
 from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, require
 from memsheaf.llm.reading import read
 from memsheaf.llm.sending import sendable
 from memsheaf.llm.wire import Wire
+from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
 
 # Known to type checkers under this name: a start does not import `typing`.

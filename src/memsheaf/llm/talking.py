@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
-from memsheaf.guard.text import one_line
 from memsheaf.llm import failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, key_of
 from memsheaf.llm.sending import messages, sendable
@@ -22,6 +21,7 @@ from memsheaf.llm.served import NO_KEY, called, chosen, is_unreachable, opened, 
 from memsheaf.llm.talk import Call, Request, Said, Spoken, Step
 from memsheaf.llm.wire import Wire
 from memsheaf.llm.written import Written
+from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False

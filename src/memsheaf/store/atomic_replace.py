@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed, TextRefused
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, catalogs, version_of
 from memsheaf.store.safe_dir import READ, Folder, read_all, read_file, stage, walk

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import count
 
 from memsheaf.errors import MemsheafError
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from itertools import islice
 
 from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
-from memsheaf.guard.names import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,

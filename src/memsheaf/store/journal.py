@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed
-from memsheaf.guard.names import check_journalled
+from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.safe_dir import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
 from memsheaf.values import NamedTuple

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from memsheaf.errors import PathRefused
-from memsheaf.guard.duplicates import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.memory import parse
 from memsheaf.store.safe_dir import APPEND, Folder, flush_data, read_file, stage, write_all
+from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.values import NamedTuple
 
 NAME = "tombstones"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
-from memsheaf.guard.names import CATALOG
+from memsheaf.guard.paths import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.journal import Head, Journal, draft_name, encode, needle_of

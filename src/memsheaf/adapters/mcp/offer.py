@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
-from memsheaf.guard.text import for_prompt, one_line
 from memsheaf.index.table import Row
-from memsheaf.layers import Layers
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import RENAMED, Answer, Tools, memory_read
 from memsheaf.values import NamedTuple
+from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -228,7 +228,7 @@ class Offer:
 
     def _audited(self, progress: Progress | None) -> str:
         from memsheaf.guard.secrets import without_secrets
-        from memsheaf.layers.audit import audit
+        from memsheaf.work.audit import audit
 
         found, files = [], 0
         for sheaf in self._sheaves():

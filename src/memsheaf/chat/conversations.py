@@ -1,0 +1,380 @@
+"""Conversations that are kept: listed, found again, gone on with, removed.
+
+Nothing expires: a conversation stays until somebody removes it. One process at a time adds to it; whoever wants to go
+on with one that another process has open is told, and may read it. Its format: `learn/conversation_file.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.learn import conversation_file
+from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, Line
+from memsheaf.llm.talk import Said
+from memsheaf.recall.ignore import is_private
+from memsheaf.store.state import State
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple
+
+TITLE = 80
+MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
+UNANSWERED = "(no answer was kept)"
+LIST = "`memsheaf conversations` lists them."
+
+_ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
+
+
+class Kept(NamedTuple):
+    """A kept conversation: when it began and was last gone on with (UTC), and its first words as `title`.
+
+    `turns` is how often the user said something. `model` and `scope` are the last ones, "" when nobody said.
+    """
+
+    id: str
+    began: str
+    last: str
+    title: str
+    turns: int
+    model: str
+    scope: str
+
+
+Listing = list[Kept]
+Found = list[tuple[Kept, list[str]]]
+"""Conversations, and the lines of each that have what was looked for."""
+
+
+class Conversation:
+    """One conversation, kept line by line. It is held from the first line on, until it is closed."""
+
+    def __init__(self, state: State, id: str, *, clock: Callable[[], float], new: bool = False) -> None:
+        self.id = id
+        self._state = state
+        self._clock = clock
+        self._is_new = new
+        self._facts: dict[str, object] = {}  # what waits for the first message
+        self._marked: dict[str, object] = {}  # what needs no saying again
+        self._silent: bool | None = False if new else None
+        self._held: ExitStack | None = None
+
+    @property
+    def name(self) -> str:
+        """The file it is kept in."""
+        return f"{PREFIX}{self.id}{SUFFIX}"
+
+    def add(self, *said: Said) -> None:
+        """Keep messages, durably, all or none; secrets and what stands beside them are left out.
+
+        Raises:
+            StoreFailed: the disk refused. What was there is still there, and nothing was added.
+            Refused: another process has the conversation open.
+        """
+        if not said:
+            return
+        self.hold()
+        silent = self._is_silent()
+        lines = []
+        for one in said:
+            silent = is_private(one.text) if one.role == "user" else silent
+            lines.append(Line(self._now(), conversation_file.recordable(one, silent=silent)))
+        before = [Line(self._now(), facts=self._facts)] if self._facts else []
+        self._silent = silent  # first: when this cannot be written, what comes after it is silent all the same
+        self._write([*before, *lines])
+
+    def mark(self, **facts: object) -> None:
+        """Note facts about the conversation, as JSON can keep them; the last of each counts.
+
+        They wait for the first message of a new one, and what was noted already is not noted again. Raises as `add`.
+        """
+        known = {key: conversation_file.masked(value) for key, value in facts.items()}
+        news = {key: value for key, value in known.items() if key not in self._marked or self._marked[key] != value}
+        if self._is_new:
+            self._facts |= known
+        elif news:
+            self.hold()
+            self._write([Line(self._now(), facts=news)])
+
+    def compacted(self, said: Sequence[Said]) -> None:
+        """From here on the conversation is this; what was said before stays in the file. Raises as `add`."""
+        self.hold()
+        silent, told = False, []
+        for one in said:
+            silent = is_private(one.text) if one.role == "user" else silent
+            told.append(conversation_file.recordable(one, silent=silent))
+        before = [Line(self._now(), facts=self._facts)] if self._facts else []
+        self._write([*before, Line(self._now(), compacted=tuple(told))])
+
+    def said(self) -> list[Said]:
+        """What a model is to know of it: all since it was made shorter, the short form first.
+
+        Every call has an answer: where a crash kept one from being written, that is said in its place.
+        """
+        said: list[Said] = []
+        for line in self.lines():
+            if line.compacted is not None:
+                said = [*line.compacted]
+            elif line.said:
+                said.append(line.said)
+        return _answered(said)
+
+    def facts(self) -> dict[str, object]:
+        """What was noted about it."""
+        known: dict[str, object] = {}
+        for line in self.lines():
+            known |= line.facts or {}
+        return known | self._facts
+
+    def lines(self) -> Iterator[Line]:
+        """All that is kept of it, as it came."""
+        return conversation_file.read(self._state, self.name)
+
+    def kept(self) -> Kept:
+        """What a listing says of it."""
+        began = last = title = ""
+        turns, facts = 0, self._facts
+        for line in self.lines():
+            began, last = began or line.at, line.at or last
+            facts = {**facts, **(line.facts or {})}
+            if line.said and line.said.role == "user":
+                turns += 1
+                title = title or one_line(line.said.text, TITLE)
+        model, scope = (one if isinstance(one := facts.get(key), str) else "" for key in ("model", "scope"))
+        at = _at(self.id)
+        return Kept(self.id, began or at, last or at, title, turns, model, scope)
+
+    def hold(self) -> None:
+        """Be the only one who adds to it, until it is closed. Raises Refused, StoreFailed."""
+        while self._held is None:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self._state.lock(f"{PREFIX}{self.id}"))
+                except Busy:
+                    if not self._is_new:
+                        why = f"the conversation {self.id} is open already, here or in another process"
+                        raise hinted(Refused(why), "Close it there, or begin another one here.") from None
+                else:
+                    if not (self._is_new and os.path.lexists(os.path.join(self._state.folder, self.name))):
+                        self._held = held.pop_all()
+                        return
+            self.id = _fresh(self._state, self._clock())  # somebody began one in the same minute, and got the same
+
+    def close(self) -> None:
+        """Let others go on with it."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        try:
+            conversation_file.add(self._state, self.name, lines)
+        except Busy as error:
+            raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
+        for line in lines:
+            self._marked |= line.facts or {}
+        self._is_new, self._facts = False, {}
+
+    def _is_silent(self) -> bool:
+        """Whether the turn that was begun is off the record."""
+        if self._silent is None:
+            users = [line.said.text for line in self.lines() if line.said and line.said.role == "user"]
+            self._silent = users[-1:] == [UNRECORDED]
+        return self._silent
+
+    def _now(self) -> str:
+        return _iso(self._clock())
+
+
+class Conversations:
+    """The kept conversations of one scope."""
+
+    def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
+        self._state = state
+        self._clock = clock
+
+    def begin(self, *, model: str = "", scope: str = "", cwd: str = "") -> Conversation:
+        """A new conversation. Nothing is written before the first message."""
+        id = _fresh(self._state, self._clock())
+        begun = Conversation(self._state, id, clock=self._clock, new=True)
+        begun.mark(**{key: value for key, value in (("model", model), ("scope", scope), ("cwd", cwd)) if value})
+        return begun
+
+    def open(self, id: str = "", *, reading: bool = False) -> Conversation:
+        """One that is kept: the beginning of its id is enough, and "" or "last" is the one gone on with last.
+
+        Unless it is for `reading`, it is held until it is closed.
+
+        Raises:
+            NotFound: there is none.
+            Refused: several begin so, or another process has it open.
+        """
+        wanted = id.strip().lower()
+        found = self._newest()[:1] if wanted in ("", "last") else self._beginning(wanted)
+        if len(found) > 1:
+            raise hinted(Refused(f"{len(found)} conversations begin with {wanted!r}"), f"Give more of the id; {LIST}")
+        if not found:
+            raise _missing(id)
+        conversation = Conversation(self._state, found[0], clock=self._clock)
+        if not reading:
+            conversation.hold()
+            if found[0] not in self._ids():  # it was removed in this moment
+                conversation.close()
+                raise _missing(id)
+        return conversation
+
+    def erased(self) -> bytes:
+        """What changes whenever something was taken out of conversations here."""
+        return self._state.read(conversation_file.STAMP) or b""
+
+    def list(self, *, limit: int = 50) -> Listing:
+        """What is kept, that which was gone on with last first; 0 lists all."""
+        return [self._reading(id).kept() for id in self._newest()[: limit or None]]
+
+    def search(self, query: str, *, limit: int = 20) -> Found:
+        """Conversations with a message that has all these words, newest first, and lines that have some of them.
+
+        The words may come in any order and form. What tools answered is looked through, too.
+        """
+        from memsheaf.chat.conversation_search import Look
+
+        look = Look(query)
+        found: Found = []
+        for id in self._newest() if look else ():
+            conversation = self._reading(id)
+            said = (line.said for line in conversation.lines() if line.said)
+            if lines := look.among(said):
+                found.append((conversation.kept(), lines))
+            if limit and len(found) >= limit:
+                break
+        return found
+
+    def remove(self, id: str) -> None:
+        """Remove one for good. Raises NotFound, Refused, StoreFailed."""
+        with self.open(id) as conversation, conversation_file.locked(self._state):
+            self._state.remove(conversation.name)
+            with suppress(StoreFailed):  # some systems remove no file that is open
+                self._state.remove(f"{PREFIX}{conversation.id}.lock")
+
+    def older(self, days: float) -> Listing:
+        """Those that nobody went on with for so many days."""
+        before = _iso(self._clock() - days * 86_400)
+        return [self._reading(id).kept() for id in self._newest() if self._last(id) < before]
+
+    def prune(self, days: float) -> int:
+        """Remove those that nobody went on with for so many days; gives how many. One that is open stays."""
+        removed = 0
+        for kept in self.older(days):
+            with suppress(NotFound, Refused):
+                self.remove(kept.id)
+                removed += 1
+        return removed
+
+    def _reading(self, id: str) -> Conversation:
+        return Conversation(self._state, id, clock=self._clock)
+
+    def _ids(self) -> Sequence[str]:
+        return _ids(self._state)
+
+    def _beginning(self, wanted: str) -> Sequence[str]:
+        ids = self._ids()
+        return [wanted] if wanted in ids else [id for id in ids if id.startswith(wanted)]
+
+    def _newest(self) -> Sequence[str]:
+        return sorted(self._ids(), key=lambda id: (self._last(id), id), reverse=True)
+
+    def _last(self, id: str) -> str:
+        return conversation_file.last_at(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
+
+
+class Lines:
+    """What was typed at a prompt, the latest 1,000. Secrets, and what is off the record, are not kept."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def add(self, text: str) -> None:
+        """Keep what was typed, which may be several lines; when it cannot be written, it is let go."""
+        typed = without_secrets(text.strip())
+        if not typed or len(typed) > conversation_file.LONGEST or is_private(text):
+            return
+        with suppress(StoreFailed, Busy), conversation_file.locked(self._state):
+            known = conversation_file.typed(self._state)
+            if known[-1:] == [typed]:
+                return
+            if len(known) >= MOST_LINES + ROOM:
+                self._state.write(HISTORY, conversation_file.as_lines([*known[1 - MOST_LINES :], typed]))
+            else:
+                self._state.add(HISTORY, b"\n" + conversation_file.as_lines([typed]), durably=False)
+
+    def all(self) -> list[str]:
+        """What was typed, the oldest first."""
+        return conversation_file.typed(self._state)[-MOST_LINES:]
+
+
+def _ids(state: State) -> list[str]:
+    return [found[1] for name in state.names() if (found := _ID.fullmatch(name))]
+
+
+def _fresh(state: State, now: float) -> str:
+    """An id that nobody has: the minute in UTC, and a number."""
+    taken = set(_ids(state))
+    while True:
+        id = f"{time.strftime('%Y%m%d-%H%M', time.gmtime(now))}-{os.urandom(2).hex()}"
+        if id not in taken:
+            return id
+
+
+def _answered(said: Sequence[Said]) -> list[Said]:
+    """The messages with one answer behind each call, and none without a call: a provider refuses anything else."""
+    whole: list[Said] = []
+    open_calls: dict[str, str] = {}
+    for one in said:
+        if one.role == "tool":
+            if open_calls.pop(one.answers, None) is not None:
+                whole.append(one)
+            continue
+        whole += _unanswered(open_calls)
+        open_calls = {call.id: call.tool for call in one.calls}
+        whole.append(one)
+    return [*whole, *_unanswered(open_calls)]
+
+
+def _unanswered(calls: Mapping[str, str]) -> list[Said]:
+    return [Said("tool", UNANSWERED, answers=id, tool=tool) for id, tool in calls.items()]
+
+
+def _missing(id: str) -> NotFound:
+    error = NotFound(id)
+    is_any = id in ("", "last")
+    error.args = ("no conversation is kept here yet" if is_any else f"no conversation {one_line(id, 60)!r} is kept",)
+    return hinted(error, LIST if id else "`memsheaf chat` begins one.")
+
+
+def _at(id: str) -> str:
+    """When a conversation began, by its id.
+
+    >>> _at("20261115-2241-3f9a")
+    '2026-11-15T22:41:00.000Z'
+    """
+    return f"{id[:4]}-{id[4:6]}-{id[6:8]}T{id[9:11]}:{id[11:13]}:00.000Z"
+
+
+def _iso(seconds: float) -> str:
+    """A moment in UTC, to the millisecond.
+
+    >>> _iso(1_794_744_000.5)
+    '2026-11-15T12:00:00.500Z'
+    """
+    thousandths = int(seconds * 1_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(thousandths // 1_000))}.{thousandths % 1_000:03}Z"

@@ -1,0 +1,356 @@
+"""The events of a turn, drawn: for a person at a terminal, as plain text for a pipe, as JSON for a program.
+
+Whatever a model, a tool or a memory says passes `for_terminal` here, piece by piece while it streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from memsheaf.chat.events import Called, Calling, Ended, Event, Failed, Noted, Text, as_json
+from memsheaf.chat.terminal.spinner import Spinner
+from memsheaf.text.neutralize import columns, for_terminal, one_line
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
+KEPT_CALLS = 200
+_ANSWER = 60  # columns of a tool's answer that stand in its line
+_WORTH_TELLING = 0.1  # seconds that a call takes
+_NAMES = 5  # memories that are named in one line
+
+
+class Unwritten(Exception):
+    """The screen cannot be written to; without a message, because its reader has had enough."""
+
+
+class Ran(NamedTuple):
+    """A tool's call as it can be shown in full."""
+
+    calling: Calling
+    called: Called | None = None
+
+
+class Flow:
+    """Text that comes in pieces, made harmless piece by piece: it comes out as the whole would.
+
+    >>> flow = Flow()
+    >>> [flow.piece(text) for text in ("a\\r", "\\nb\\x1b", "[31m")]
+    ['a', '\\nb<U+001B>', '[31m']
+    """
+
+    def __init__(self) -> None:
+        self._before = ""  # what the next piece may belong to: a joiner looks back at two characters
+        self._held = ""
+
+    def piece(self, text: str) -> str:
+        """What to show of the next piece; half a line end is held back until the other half is there."""
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n")
+        shown = for_terminal(self._before + text)[len(for_terminal(self._before)) :]
+        self._before = (self._before + text)[-2:].replace("\r", " ")
+        return shown
+
+    def rest(self) -> str:
+        """What was held back, at the end."""
+        held, self._held, self._before = self._held, "", ""
+        return for_terminal(held)
+
+
+class Screen:
+    """Where a turn is drawn. A `live` one is a terminal with a person before it: all stands in one column of text.
+
+    Otherwise the answer alone goes to `out`, and all else to `err`.
+    """
+
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        live: bool = False,
+        colour: bool = False,
+        width: Callable[[], int] = lambda: 80,
+    ) -> None:
+        self.out = out
+        self.live = live
+        self.calls: list[Ran] = []
+        self.width = width
+        self._err = err
+        self._colour = colour
+        self._flow = Flow()
+        self._column = 0
+        self._aside = False
+        self._open = ""  # the call whose line is not finished yet
+        self._spinner = Spinner(err) if live and err.isatty() else None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show that something goes on, while it does."""
+        if self._spinner is None:
+            yield
+            return
+        self.out.flush()
+        with self._spinner:
+            yield
+
+    @contextmanager
+    def interlude(self) -> Iterator[None]:
+        """Let something else be said in the middle of a turn, from the start of a line."""
+        with self._spinner.resting() if self._spinner else _nothing():
+            self._end_line()
+            self._open = ""
+            yield
+
+    def draw(self, event: Event) -> None:
+        """Draw what happened."""
+        if isinstance(event, Text):
+            self._text(event)
+        elif isinstance(event, Calling):
+            self._calling(event)
+        elif isinstance(event, Called):
+            self._called(event)
+        elif isinstance(event, Noted):
+            self.note(event.line, event.hint)
+        elif isinstance(event, Failed):
+            self.note(event.line, event.hint, style="red")
+        elif isinstance(event, Ended):
+            self._put(self._flow.rest())
+            self._end_line()
+            self._open = ""
+            if event.interrupted:
+                self.note("stopped")
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print a whole line, or several, of our own."""
+        self._end_line()
+        self._put("\n".join(self.styled(line, style) for line in for_terminal(text).split("\n")) + "\n")
+
+    def note(self, line: str, hint: str = "", style: str = "dim") -> None:
+        """Tell something that is no part of an answer."""
+        self._end_line()
+        self._aside_line(one_line(line, 2_000), style)
+        if hint:
+            for one in hint.split("\n"):
+                self._aside_line(one, "dim")
+
+    def memory(self, ended: Ended | None, learned: Sequence[str] = ()) -> None:
+        """Say in one line what memory did: what was recalled in a turn, and what was learned behind it."""
+        if line := memory_line(ended, learned):
+            self.note(line)
+
+    def expand(self, number: int = 1) -> None:
+        """Show a call with its arguments and its answer in full, the last one or an earlier one."""
+        if not 0 < number <= len(self.calls):
+            self.note(f"there are {len(self.calls)} calls to show" if self.calls else "no tool was called yet")
+            return
+        calling, called = self.calls[-number]
+        self.say(f"· {calling.line or calling.tool}", "bold")
+        for name, value in calling.arguments.items():
+            text = value if isinstance(value, str) else repr(value)
+            self.say(f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim")
+        self.say(called.answer if called else "(no answer)")
+
+    def ask(self, line: str, detail: str, keys: str, *, style: Callable[[str], str], most: int = 0) -> None:
+        """Draw a question: what is wanted, all of it behind a rule at the left, and which keys there are.
+
+        Nothing in the detail can stand at the left margin, also where a line is longer than the screen. Of a detail
+        that takes many more lines than `most`, only so many are drawn, and one of the keys shows all.
+        """
+        room = max(self.width() - 3, 20)
+        first, *more = wrapped(one_line(line, 4 * room), room)
+        lines = for_terminal(detail).rstrip("\n").split("\n") if detail.strip() else []
+        rows = [(part, style(each)) for each in lines for part in wrapped(each.expandtabs(4), room)]
+        left = len(rows) - most if most and len(rows) > most + 2 else 0
+        self.say(first, "bold")
+        for part, its_style in [*((part, "bold") for part in more), *rows[: len(rows) - left]]:
+            self._put(f"{self.styled('│', 'dim')} {self.styled(part, its_style)}\n")
+        if left:
+            self._put(self.styled(f"… {left:,} more lines", "dim") + "\n")
+        self._put(self.styled(f"{keys}{', d shows all' if left else ''}?", "cyan") + " ")
+
+    def answered(self, word: str) -> None:
+        """Show how a question was answered."""
+        self._put(f"{word}\n")
+
+    def styled(self, text: str, style: str) -> str:
+        """A text in a colour, where there are colours."""
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text and self._colour else text
+
+    # pieces
+
+    def _text(self, event: Text) -> None:
+        if event.aside and not self.live:
+            return
+        if event.aside != self._aside:
+            self._put(self._flow.rest())
+            self._end_line()
+        if self._open:
+            self._end_line()
+            self._open = ""
+        self._aside = event.aside
+        self._put(self._flow.piece(event.text), style="dim" if event.aside else "")
+
+    def _calling(self, event: Calling) -> None:
+        self._put(self._flow.rest())
+        self._end_line()
+        self.calls = [*self.calls[1 - KEPT_CALLS :], Ran(event)]
+        if self.live:
+            self._put(self._call_line(event), style="dim")
+            self._open = event.id
+
+    def _called(self, event: Called) -> None:
+        calling = self._ran(event)
+        said = f"— {outcome(event)}"
+        if self._open == event.id:
+            room = max(self.width() - self._column - 1, 20)
+            self._put(f" {one_line(said, room - 1)}\n", style="dim")
+        else:
+            self._end_line()
+            line = self._call_line(calling) if calling else f"· {one_line(event.tool, 40)}"
+            self._aside_line(f"{line} {one_line(said, 100)}", "dim")
+        self._open = ""
+
+    def _ran(self, event: Called) -> Calling | None:
+        """The call that was answered, with the answer put beside it."""
+        for at in range(len(self.calls) - 1, -1, -1):
+            if self.calls[at].calling.id == event.id and self.calls[at].called is None:
+                self.calls[at] = self.calls[at]._replace(called=event)
+                return self.calls[at].calling
+        return None
+
+    def _call_line(self, event: Calling) -> str:
+        """What a call will do, in one line with room for what comes of it; that of a second agent is indented."""
+        indent = "  " * event.id.count("/")
+        room = max(self.width() - 32, 24) if self.live else 200
+        return f"{indent}· {one_line(for_terminal(event.line or event.tool), room)}"
+
+    def _end_line(self) -> None:
+        if self._column:
+            self._put("\n")
+
+    def _aside_line(self, text: str, style: str) -> None:
+        if self.live:
+            self._put(self.styled(for_terminal(text), style) + "\n")
+            return
+        with suppress(Unwritten):  # there is nobody else to tell
+            _deliver(self._err, self.styled(for_terminal(text), style) + "\n")
+
+    def _put(self, text: str, style: str = "") -> None:
+        """Write text that is safe, and keep count of the column it ends in."""
+        if not text:
+            return
+        tail = text.rpartition("\n")[2] if "\n" in text else text
+        column = columns(tail) + (0 if "\n" in text else self._column)
+        with self._spinner.away(column, self.width()) if self._spinner else _nothing():
+            self._column = column
+            _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
+
+
+class Printed:
+    """Events as JSON, one a line."""
+
+    live = False
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show nothing."""
+        yield
+
+    def draw(self, event: Event) -> None:
+        """Print one event."""
+        self._print(as_json(event))
+
+    def memory(self, ended: Ended | None, learned: Sequence[str] = ()) -> None:
+        """Print what was learned behind the turns."""
+        if learned:
+            self._print({"event": "learned", "names": list(learned)})
+
+    def note(self, line: str, hint: str = "", style: str = "dim") -> None:
+        """Print what else is to be told."""
+        self.draw(Noted(line, hint))
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print what else is to be told."""
+        self.draw(Noted(text))
+
+    def expand(self, number: int = 1) -> None:
+        """Print nothing: each event was printed whole."""
+
+    def _print(self, value: object) -> None:
+        import json
+
+        _deliver(self._out, json.dumps(value, ensure_ascii=True, default=str) + "\n")
+
+
+def memory_line(ended: Ended | None, learned: Sequence[str] = ()) -> str:
+    """What memory did, in one line; "" when it did nothing.
+
+    >>> memory_line(Ended("", recalled=("user/a.md", "user/b.md")), ["Prefers single quotes"])
+    '[memory: 2 recalled, 1 learned: Prefers single quotes]'
+    """
+    if ended and ended.ignored:
+        return "[memory: left out of this turn]"
+    names = list(dict.fromkeys((*(ended.saved if ended else ()), *learned)))
+    parts = [f"{len(ended.recalled)} recalled"] if ended and ended.recalled else []
+    if names:
+        shown = ", ".join(one_line(name, 60) for name in names[:_NAMES]) + ", …" * (len(names) > _NAMES)
+        parts.append(f"{len(names)} learned: {shown}")
+    return f"[memory: {', '.join(parts)}]" if parts else ""
+
+
+def outcome(event: Called) -> str:
+    """What came of a call, in a few words: the reason when it failed, a short answer itself, else how long it is.
+
+    >>> outcome(Called("1", "read", "a\\nb\\n", False, 0.41)), outcome(Called("1", "x", "Done.", False, 0.01))
+    ('2 lines, 0.4 s', 'Done')
+    """
+    lines = event.answer.strip().splitlines()
+    if event.failed:
+        why = next((line for line in lines[:1] if line.startswith("Error: ")), "".join(lines[-1:]))  # as a shell ends
+        return one_line(why.removeprefix("Error: ") or "failed", 2 * _ANSWER)
+    took = f", {event.seconds:.1f} s" if event.seconds >= _WORTH_TELLING else ""
+    if len(lines) == 1 and len(lines[0]) <= _ANSWER:
+        return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
+    return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
+
+
+def wrapped(line: str, room: int) -> list[str]:
+    """A line in parts that each fit, as it stands.
+
+    >>> wrapped("abcdef", 4)
+    ['abcd', 'ef']
+    """
+    parts, part, used = [], "", 0
+    for char in line:
+        wide = columns(char)
+        if used + wide > room:
+            parts.append(part)
+            part, used = "", 0
+        part, used = part + char, used + wide
+    return [*parts, part]
+
+
+def _deliver(stream: TextIO, text: str) -> None:
+    """Write and hand on. Raises Unwritten."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise Unwritten("") from None
+    except OSError as error:
+        raise Unwritten(f"the output could not be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

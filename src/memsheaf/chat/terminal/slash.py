@@ -1,0 +1,330 @@
+"""What begins with a slash: commands to the chat itself. What the command line has already runs as it does there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from memsheaf.errors import MemsheafError
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple, Protocol
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.chat.agent import Agent
+
+
+class Slash(NamedTuple):
+    """One command: what it takes, what it does, and the words that may follow it."""
+
+    takes: str
+    help: str
+    words: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "memory": Slash(
+        "[list|show FILE|edit FILE|why TEXT|search TEXT|undo]",
+        "what is remembered",
+        ("list", "show", "edit", "why", "search", "undo"),
+    ),
+    "remember": Slash("TEXT", "save something now"),
+    "forget": Slash("FILE or TEXT", "remove a memory; /memory undo brings it back"),
+    "recall": Slash("TEXT", "what would come beside such a message"),
+    "ignore": Slash("TEXT", "say this without memory"),
+    "notes": Slash("[...]", "the project's notes"),
+    "task": Slash("[...]", "the task at hand"),
+    "promote": Slash("[...]", "carry what a task or session found up to the project"),
+    "review": Slash("[...]", "what waits to be approved"),
+    "dream": Slash("[status|run]", "consolidate memories, if it is due", ("status", "run")),
+    "cost": Slash("[--days N]", "what this conversation and all others cost"),
+    "compact": Slash("", "make the conversation shorter"),
+    "clear": Slash("", "begin a new conversation"),
+    "model": Slash("[NAME]", "which model answers, or another from here on; offline for none"),
+    "resume": Slash("[ID]", "list conversations, or go on with one"),
+    "plan": Slash("", "plan mode on or off: nothing is written or run"),
+    "allow": Slash("[reset]", "what you allowed for good", ("reset",)),
+    "expand": Slash("[N]", "a tool call in full: the last, or the Nth last; also Ctrl-O"),
+    "help": Slash("", "this"),
+    "exit": Slash("", "leave, as Ctrl-D does"),
+}
+KEYS = "Enter sends; Alt-Enter or \\ at the end begins a new line; Ctrl-C stops a turn; // sends /"
+_ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
+_ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command line has them
+_SHOWN_LAST = 300
+
+
+class Then(NamedTuple):
+    """What is to happen next: a message to be sent, or the end."""
+
+    message: str = ""
+    ignore: bool = False
+    leave: bool = False
+
+
+class Told(Protocol):
+    """Where commands print."""
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print a line."""
+        ...
+
+    def note(self, line: str, hint: str = "", style: str = "dim") -> None:
+        """Tell something aside."""
+        ...
+
+    def expand(self, number: int = 1) -> None:
+        """Show a tool call in full."""
+        ...
+
+
+Files = Callable[[], Iterable[str]]
+"""Every memory, by the name under which it is shown."""
+
+
+class Commands:
+    """Slash commands, for one agent.
+
+    `run` runs a line of `memsheaf` in this process, `complete` tells what may stand on such a line, `files` which
+    memories there are.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        told: Told,
+        run: Callable[[Sequence[str]], int],
+        *,
+        files: Files = lambda: (),
+        conversations: Callable[[], Sequence[str]] = lambda: (),
+        complete: Callable[[Sequence[str]], list[str]] = lambda words: [],
+    ) -> None:
+        self._agent = agent
+        self._told = told
+        self._run = run
+        self._files = files
+        self._conversations = conversations
+        self._complete = complete
+        self._known: dict[str, list[str]] = {}  # looked up once for each line that is typed
+
+    def do(self, line: str) -> Then:
+        """Do what a line says; a line that is no command is a message."""
+        self._known.clear()
+        name, rest = split(line)
+        if name is None:
+            return Then(rest)
+        name = _ALIASES.get(name, name)
+        if name not in COMMANDS:
+            self._told.note(f"there is no command /{one_line(name, 40)}{_closest(name)}", "/help lists them.", "red")
+            return Then()
+        try:
+            if name in _ON_A_LINE:
+                self._run([name, *worded(rest)])
+                return Then()
+            then = getattr(self, f"_{name}")(rest)
+        except MemsheafError as error:
+            self._told.note(str(error), error.hint, "red")
+            return Then()
+        return then if isinstance(then, Then) else Then()
+
+    def candidates(self, text: str) -> list[str]:
+        """What may stand for the last word of a line that is being typed."""
+        if not text.startswith("/") or "\n" in text:
+            return []
+        name, space, rest = text[1:].partition(" ")
+        if not space:
+            return [f"/{one}" for one in COMMANDS if one.startswith(name)]
+        words = rest.split(" ")
+        found = self._words(_ALIASES.get(name, name), words)
+        return [one for one in found if one.startswith(words[-1]) and one != words[-1]]
+
+    def _words(self, name: str, words: list[str]) -> Iterable[str]:
+        first = len(words) == 1
+        if (name == "memory" and len(words) == 2 and words[0] in ("show", "edit")) or (name == "forget" and first):
+            return self._looked_up("files", self._files)
+        if name == "resume" and first:
+            return self._looked_up("conversations", self._conversations)
+        if name in COMMANDS and COMMANDS[name].words and first:
+            return COMMANDS[name].words
+        return self._complete([name, *words]) if name in (*_ON_A_LINE, "cost") else ()
+
+    def _looked_up(self, what: str, look: Callable[[], Iterable[str]]) -> list[str]:
+        if what not in self._known:
+            self._known[what] = list(look())
+        return self._known[what]
+
+    # memory
+
+    def _memory(self, rest: str) -> None:
+        what, _, rest = (rest or "list").partition(" ")
+        rest = rest.strip()
+        if what == "list":
+            self._run(["list", *self._scopes(), *worded(rest)])
+        elif what in ("show", "edit") and rest:
+            self._run([what, *self._scopes(), "--", rest])
+        elif what in ("why", "search") and rest:
+            self._said(what, rest)
+        elif what == "undo" and not rest:
+            self._told.say(self._agent.mind.undo())  # in whichever scope it was
+        elif what == "undo":
+            self._run(["undo", *worded(rest)])
+        elif what in COMMANDS["memory"].words:
+            self._told.note(f"/memory {what} takes {'a FILE' if what in ('show', 'edit') else 'a TEXT'}", style="red")
+        else:
+            self._told.note(f"/memory takes {COMMANDS['memory'].takes}", style="red")
+
+    def _said(self, command: str, text: str) -> None:
+        """Run a command about a text that is taken as it was typed."""
+        self._run([command, *(["--help"] if text in ("--help", "-h") else [*self._scopes(), "--", text])])
+
+    def _scopes(self) -> list[str]:
+        """The scopes of this chat as words for a line, where it is not about those that commands are about anyway."""
+        return [word for scope in self._agent.mind.layers.given for word in ("--scope", scope)]
+
+    def _remember(self, rest: str) -> Then | None:
+        if not rest:
+            self._told.note("/remember takes a TEXT: /remember I prefer tabs", style="red")
+            return None
+        return Then(f"Remember this: {rest}")
+
+    def _forget(self, rest: str) -> Then | None:
+        if not rest:
+            self._told.note("/forget takes a FILE, or some words of what to forget", style="red")
+        elif rest in ("--help", "-h"):
+            self._run(["forget", rest])
+        elif rest.endswith(".md") and (" " not in rest or rest in self._files()):
+            self._run(["forget", *self._scopes(), "--", rest])
+        else:
+            return Then(f"Forget what you know about {rest}")
+        return None
+
+    def _recall(self, rest: str) -> None:
+        if rest:
+            self._said("recall", rest)
+        else:
+            self._told.note("/recall takes a TEXT: /recall how do we deploy?", style="red")
+
+    def _ignore(self, rest: str) -> Then | None:
+        if rest:
+            return Then(rest, ignore=True)
+        self._told.note("/ignore takes the message that is to be answered without memory", style="red")
+        return None
+
+    # the conversation
+
+    def _cost(self, rest: str) -> None:
+        if not rest:
+            self._told.say(f"this conversation: {costs(self._agent) or 'nothing was asked of a model'}")
+        self._run(["cost", *worded(rest)])
+
+    def _compact(self, rest: str) -> None:
+        self._told.say(self._agent.compact())
+
+    def _clear(self, rest: str) -> None:
+        self._agent.clear()
+        self._told.say("a new conversation; /resume has the old one")
+
+    def _model(self, rest: str) -> None:
+        if not rest:
+            self._told.say(f"model: {self._agent.talker.name}")
+            self._told.note("/model NAME has another answer from here on; `memsheaf models` shows which there are")
+            return
+        self._told.say(f"model: {self._agent.use(rest)}")
+
+    def _resume(self, rest: str) -> None:
+        if not rest:
+            self._run(["conversations"])
+            self._told.note("/resume ID goes on with one; the beginning of an id is enough")
+            return
+        count = self._agent.resume(rest)
+        self._told.say(f"goes on with {self._agent.id}: {count} messages")
+        self.show_last()
+
+    def show_last(self) -> None:
+        """Show what was said last, so that one knows where one was."""
+        said = [one for one in self._agent.conversation if one.role in ("user", "assistant") and one.text]
+        for one in said[-2:]:
+            self._told.note(f"{'> ' if one.role == 'user' else ''}{one_line(one.text, _SHOWN_LAST)}")
+
+    def _plan(self, rest: str) -> None:
+        permission = self._agent.permission
+        permission.planning = {"on": True, "off": False}.get(rest, not permission.planning)
+        self._told.say("plan mode: nothing is written or run" if permission.planning else "plan mode is off")
+
+    def _allow(self, rest: str) -> None:
+        if rest == "reset":
+            self._agent.permission.forget()
+            self._told.say("nothing is allowed for good any more: you are asked again")
+            return
+        if rest:
+            self._told.note("/allow shows what you allowed, /allow reset takes it back", style="red")
+            return
+        rules = self._agent.permission.rules()
+        self._told.say("\n".join(rules) or "nothing was answered with always or never yet")
+
+    def _expand(self, rest: str) -> None:
+        self._told.expand(int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 1)
+
+    def _help(self, rest: str) -> None:
+        shown = {f"/{name} {one.takes}".rstrip(): one.help for name, one in COMMANDS.items()}
+        if rest.removeprefix("/") in COMMANDS:
+            shown = {usage: said for usage, said in shown.items() if usage.split()[0] == f"/{rest.removeprefix('/')}"}
+        for usage, said in shown.items():
+            self._told.say(f"{usage:<24}  {said}" if len(usage) <= 24 else f"{usage}\n{'':<24}  {said}")
+        self._told.note(KEYS)
+
+    def _exit(self, rest: str) -> Then:
+        return Then(leave=True)
+
+
+def split(line: str) -> tuple[str | None, str]:
+    """The name of a command and what follows it; None and the message when a line is no command.
+
+    >>> split("/recall how?"), split("//etc"), split("/etc/hosts is odd"), split("hello")
+    (('recall', 'how?'), (None, '/etc'), (None, '/etc/hosts is odd'), (None, 'hello'))
+    """
+    text = line.strip()
+    if text.startswith("//"):
+        return None, text[1:]
+    first, *more = text.split(None, 1)[:2] or [""]
+    if not first.startswith("/") or "/" in first[1:]:
+        return None, text
+    return first[1:].lower(), more[0].strip() if more else ""
+
+
+def worded(rest: str) -> list[str]:
+    """A line's words as a shell cuts them; at its blanks where the quotes do not fit."""
+    import shlex
+
+    try:
+        return shlex.split(rest)
+    except ValueError:
+        return rest.split()
+
+
+def costs(agent: Agent) -> str:
+    """What a conversation cost so far, in words; "" when nothing was asked."""
+    spent = agent.spent
+    if not spent.input and not spent.output:
+        return ""
+    cached = f" ({_short(spent.cached)} cached)" if spent.cached else ""
+    price = "" if spent.dollars is None else f" · ${spent.dollars:.2f}" if spent.dollars >= 0.005 else " · <$0.01"
+    return f"{_short(spent.input)} tokens in{cached}, {_short(spent.output)} out{price if spent.dollars != 0 else ''}"
+
+
+def _short(count: int) -> str:
+    """A number as one reads it in passing.
+
+    >>> [_short(count) for count in (950, 12_345, 2_500_000)]
+    ['950', '12.3k', '2.5M']
+    """
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def _closest(name: str) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, [*COMMANDS, *_ALIASES], 1)
+    return f"; did you mean /{found[0]}?" if found else ""

@@ -1,0 +1,422 @@
+"""What an agent works with in one directory: a shell, and tools that read, write, edit and find files.
+
+Each tool is a function, its signature the schema and its docstring the prompt, as those for memory are. Before it
+does what needs a yes, it asks for permission. What goes back to the model goes without the secrets that are in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.tools import find
+from memsheaf.chat.tools.edits import BOM, difference, edited, formed, refuse_masks
+from memsheaf.chat.tools.files import (
+    AT_ONCE,
+    LARGEST,
+    MARGIN,
+    Found,
+    Piece,
+    Place,
+    fetch,
+    is_within,
+    locate,
+    named,
+    piece,
+)
+from memsheaf.chat.tools.files import replace as replace_file
+from memsheaf.chat.tools.glob import divided
+from memsheaf.errors import MemsheafError, Refused
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.scope import FOLDER
+from memsheaf.store import version_of
+from memsheaf.text.neutralize import for_terminal, one_line
+from memsheaf.tools import Answer, Tool, arguments_of, from_json, schema, shortened
+from memsheaf.values import Annotated, NamedTuple
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ALIASES = {
+    "file_path": "path", "filename": "path", "file": "path", "folder": "path", "old_string": "old_text",
+    "old_str": "old_text", "new_string": "new_text", "new_str": "new_text", "text": "content", "cmd": "command",
+    "regex": "pattern", "include": "glob", "offset": "start", "limit": "lines",
+}  # fmt: skip
+LONGEST = 600
+"""Seconds that a command may take at most."""
+LINES = 2_000
+"""Lines that are read when nobody says how many."""
+
+_WIDEST = 2_000  # characters of a line that is read
+_BESIDE = 3  # lines around a change that are shown
+_CHANGED = 60  # lines of it
+_SAID = 200  # characters of a command or a path, where there is one line for it
+_LONGEST_PATH = 4_096
+
+
+class _Seen(NamedTuple):
+    """Which version of a file the model has seen, and how many lines of it, from the first on."""
+
+    version: str
+    lines: int
+
+
+def shell(
+    desk: Workshop,
+    command: Annotated[str, "A line for sh, run in the working directory"],
+    seconds: Annotated[int, "When to give up, 1 to 600"] = 0,
+) -> Answer:
+    """Run a command and see what it prints. It gets no input, and what it leaves running in the background is ended
+    with it. Use read, grep and glob to look at files: they need no permission."""
+    from memsheaf.chat.tools.shell import run
+
+    if not command.strip() or "\0" in command:
+        raise Refused("a command must not be empty, nor hold a NUL character")
+    if seconds and not 1 <= seconds <= LONGEST:
+        raise Refused(f"seconds must be between 1 and {LONGEST}")
+    line = f"run: {one_line(command, _SAID)}"
+    desk.permission.require(Wish("shell", line, for_terminal(command), reach="run", key=f"run {command}"))
+    given = seconds or desk.seconds
+    outcome = run(command, folder=desk.root, environment=desk.environment, seconds=given)
+    return Answer(
+        f"{outcome.text.rstrip() or '(no output)'}\n({_ended(outcome.code, given)})", failed=outcome.code != 0
+    )
+
+
+def read(
+    desk: Workshop,
+    path: Annotated[str, "The file, from the working directory"],
+    start: Annotated[int, "The first line, from 1"] = 1,
+    lines: Annotated[int, "How many lines"] = LINES,
+) -> str:
+    """Read a text file, with the numbers of its lines."""
+    if start < 1 or lines < 1:
+        raise Refused("start and lines are at least 1")
+    place = desk.readable("read", path)
+    found = piece(desk.root, place, start)
+    if b"\0" in (found.all or found.data):
+        raise Refused(f"{named(place.shown)} is no text, but binary")
+    shown, more = _page(found, start, lines)
+    last = start + len(shown) - 1
+    if found.all is not None:
+        desk.saw(place, found.all, start, last)
+    total = None if found.all is None else _count(found.all)
+    if not shown and start > 1:
+        raise Refused(f"{named(place.shown)} has no line {start}; it has {'fewer' if total is None else total}")
+    of = "" if total is None else f" of {total}"
+    notes = [f"(lines {start} to {last}{of}; go on with start={last + 1})"] if more else []
+    if shown and not more and not found.data.endswith(b"\n"):
+        notes.append("(no line break at the end of the file)")
+    return "\n".join([*_numbered(shown, start), *notes]) or "(the file is empty)"
+
+
+def write(
+    desk: Workshop,
+    path: Annotated[str, "The file, from the working directory"],
+    content: Annotated[str, "All of its text"],
+) -> str:
+    """Make a file, or replace all of one that you have read. To change a part, use edit."""
+    place = desk.writable("write", path)
+    old = fetch(desk.root, place)
+    was = None if old is None else old.data.decode("utf-8", "surrogateescape")
+    if old is not None:
+        desk.refuse_unseen(place, old.data)
+        refuse_masks(content, was or "", place.shown)
+    data = formed(content, was).encode()
+    if old is not None and data == old.data:
+        return f"{place.shown} has this text already."
+    desk.change("write", place, old, data)
+    return f"{'Made' if old is None else 'Replaced'} {place.shown} ({_lines(data)})."
+
+
+def edit(
+    desk: Workshop,
+    path: Annotated[str, "The file, from the working directory"],
+    old_text: Annotated[str, "The exact text to replace; it must occur once"],
+    new_text: Annotated[str, "What to put in its place"],
+    count: Annotated[int, "How often old_text occurs, when all of them are meant"] = 1,
+) -> str:
+    """Replace a piece of text in a file."""
+    place = desk.writable("edit", path)
+    if place.outside and not desk.has_read(place):  # whether a text occurs there is something that one would learn
+        raise Refused(
+            f"{named(place.shown)} is outside the working directory, and you have not read it. Read it first"
+        )
+    old = fetch(desk.root, place)
+    if old is None:
+        raise Refused(f"there is no file {named(place.shown)}; write makes one")
+    if b"\0" in old.data:
+        raise Refused(f"{named(place.shown)} is no text, but binary; change it with the shell")
+    was = old.data.decode("utf-8", "surrogateescape")
+    now = edited(was, old_text, new_text, count=count, name=place.shown)
+    data = now.text.encode("utf-8", "surrogateescape")
+    desk.change("edit", place, old, data)
+    return "\n".join([f"Changed {place.shown}:", *_around(data.decode("utf-8", "replace"), now.stretches)])
+
+
+def glob(
+    desk: Workshop,
+    pattern: Annotated[str, "Such as **/*.py or docs/*.{md,txt}"],
+    path: Annotated[str, "The folder to look in; the working directory if left out"] = "",
+) -> str:
+    """Find files by their names, newest first. Without ** it lists one folder, with the folders in it."""
+    certain, rest = divided(pattern)
+    base = desk.readable("glob", os.path.join(path, certain) or ".")
+    return find.files_named(desk.root, base, rest or "*", desk.keep_out)
+
+
+def grep(
+    desk: Workshop,
+    pattern: Annotated[str, "A regular expression of Python; (?i) at its start ignores case"],
+    path: Annotated[str, "The file or folder to search; the working directory if left out"] = "",
+    glob: Annotated[str, "Only files with such names, such as *.py"] = "",
+    context: Annotated[int, "Lines to show around each"] = 0,
+) -> str:
+    """Find lines in files by a regular expression, each line by itself."""
+    if not 0 <= context <= find.MOST_CONTEXT:
+        raise Refused(f"context is between 0 and {find.MOST_CONTEXT}")
+    base = desk.readable("grep", path or ".")
+    return find.lines_matching(desk.root, base, pattern, names=glob, context=context, keep_out=desk.keep_out)
+
+
+TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write, edit, glob, grep)}
+
+
+class Workshop:
+    """The tools, bound to one working directory, for one conversation.
+
+    It knows which files the model has read: none is replaced unseen. What is in the folders of memories and in
+    `keep_out` is neither read nor written, and no search goes there; nor is anything written into a folder of git.
+    Commands get the `environment` without what looks like a key, and `seconds` of time, or what the model asks for.
+
+    >>> Workshop(".", Permission()).answer("read", {"path": "README.md"})        # doctest: +SKIP
+    """
+
+    names: tuple[str, ...] = tuple(TOOLS)
+
+    def __init__(
+        self,
+        root: str,
+        permission: Permission,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        seconds: float = 120.0,
+        keep_out: Sequence[str] = (),
+    ) -> None:
+        self.root = os.path.realpath(root)
+        self.permission = permission
+        self.environment = environment
+        self.seconds = seconds
+        self.keep_out = tuple(map(os.path.realpath, keep_out))
+        self._seen: dict[str, _Seen] = {}
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """Name, description and JSON schema of each tool."""
+        return list(map(schema, TOOLS.values()))
+
+    def line(self, name: str, arguments: Mapping[str, object]) -> str:
+        """What a call is about, in a few words on one line, such as `read src/app.py:1-40`."""
+        given = {_known(name, key): value for key, value in arguments.items() if value not in (None, "")}
+        said = [str(given[key]) for key in ("command", "pattern", "path") if key in given]
+        if name == "read" and said and ("start" in given or "lines" in given):
+            said[-1] += _stretch(given.get("start", 1), given.get("lines"))
+        return without_secrets(one_line(f"{name} {' in '.join(said)}", _SAID))
+
+    def answer(self, name: str, arguments: Mapping[str, object] | str) -> Answer:
+        """Run a tool and give its answer; what goes wrong, or is not allowed, is an answer, too."""
+        try:
+            found = self._answer(str(name), arguments)
+        except MemsheafError as error:
+            found = _failure(str(error))
+        except OSError as error:
+            found = _failure(f"{name} could not be done: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the conversation
+            found = _failure(f"{name} broke off with {type(error).__name__}: {one_line(str(error), _SAID)}")
+        answer = found if isinstance(found, Answer) else Answer(found)
+        text = without_secrets(answer.text)
+        return Answer(text.encode("utf-8", "backslashreplace").decode(), failed=answer.failed)
+
+    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
+        tool = TOOLS.get(name)
+        if tool is None:
+            return _failure(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
+        offered = from_json(arguments) if isinstance(arguments, str) else arguments
+        if not isinstance(offered, Mapping):
+            takes = ", ".join(schema(tool)["input_schema"]["properties"])
+            return _failure(f"the arguments of {name} must be an object with {takes}")
+        given = arguments_of(tool, {_known(name, str(key)): value for key, value in offered.items()})
+        for key, value in given.items():
+            if isinstance(value, str) and not _is_whole(value):
+                return _failure(f"{name}: '{key}' holds half characters")
+        return tool(self, **given)
+
+    # what the tools ask for
+
+    def readable(self, tool: str, path: str) -> Place:
+        """Where a path leads that may be read. Raises Refused."""
+        place = self._located(path)
+        self._refuse_memory(place, "read")
+        if place.outside:
+            whole = tool != "read"
+            key = f"{'search' if whole else 'read'} {place.real}"
+            line = f"{'search' if whole else 'read'} {one_line(place.real, _SAID)}"
+            self.permission.require(Wish(tool, line, for_terminal(place.real), outside=True, key=key))
+        return place
+
+    def writable(self, tool: str, path: str) -> Place:
+        """Where a path leads that the user can be asked about. Raises Refused for what is never written by a tool."""
+        place = self._located(path)
+        if path.endswith(("/", os.sep)):
+            raise Refused(f"{named(path)} names a folder; files are written, with the folders they need")
+        if self.permission.planning:
+            self.permission.require(Wish(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
+        self._refuse_memory(place, "change")
+        if ".git" in place.real.casefold().split(os.sep):
+            raise Refused(f"{named(place.shown)} belongs to git; change it with git, through the shell")
+        return place
+
+    def _located(self, path: str) -> Place:
+        if len(path) > _LONGEST_PATH:
+            raise Refused(f"a path has at most {_LONGEST_PATH:,} characters")
+        return locate(self.root, path)
+
+    def _refuse_memory(self, place: Place, what: str) -> None:
+        """Raise Refused for what belongs to memory: its own tools know scopes, versions and turns that ignore it."""
+        real = place.real.casefold()
+        if FOLDER in real.split(os.sep) or any(is_within(real, kept.casefold()) for kept in self.keep_out):
+            raise Refused(
+                f"{named(place.shown)} belongs to memory; use the memory tools to {what} what is remembered"
+            )
+
+    def forget(self) -> None:
+        """Begin anew: the model has read no file yet."""
+        self._seen.clear()
+
+    def saw(self, place: Place, data: bytes, first: int, last: int) -> None:
+        """Note that the model knows these lines of a file."""
+        version = version_of(data)
+        seen = self._seen.get(place.real)
+        known = seen.lines if seen and seen.version == version else 0
+        self._seen[place.real] = _Seen(version, max(known, last) if first <= known + 1 else known)
+
+    def has_read(self, place: Place) -> bool:
+        """Whether the model has seen some of a file, in one version or another."""
+        return place.real in self._seen
+
+    def refuse_unseen(self, place: Place, data: bytes) -> None:
+        """Raise Refused for a file of which the model does not know all that would be lost."""
+        name, seen = named(place.shown), self._seen.get(place.real)
+        if b"\0" in data:
+            raise Refused(f"{name} is no text, but binary; change it with the shell")
+        if seen is None:
+            raise Refused(f"{name} exists, and you have not read it. Read it first, or use edit to change a part")
+        if seen.version != version_of(data):
+            raise Refused(f"{name} was changed since you read it. Read it again, then write")
+        if seen.lines < _count(data):
+            raise Refused(
+                f"of {name} you have read {seen.lines} of {_count(data)} lines. Read the rest first, or use edit"
+            )
+
+    def change(self, tool: str, place: Place, old: Found | None, data: bytes) -> None:
+        """Replace what was found at a place, once the user agrees. Raises Refused, and OSError of the disk."""
+        if len(data) > LARGEST:
+            raise Refused(f"a file that is written here has at most {LARGEST >> 10} KiB")
+        if old is not None and not old.mode & 0o222:
+            raise Refused(f"{named(place.shown)} is read-only, and stays so; tell the user")
+        was = "" if old is None else old.data.decode("utf-8", "replace")
+        found = difference(place.shown, was, data.decode("utf-8", "replace"))
+        size = f"new, {_lines(data)}" if old is None else f"+{found.added} -{found.taken} lines"
+        line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
+        key = f"write {place.real}" if place.outside else "write"
+        self.permission.require(Wish(tool, line, for_terminal(found.text), "write", place.outside, key))
+        replace_file(self.root, place, data, old)
+        seen = self._seen.get(place.real)
+        knew = old is None or (seen is not None and seen == (version_of(old.data), _count(old.data)))
+        if knew:
+            self.saw(place, data, 1, _count(data))
+
+
+def _failure(said: str) -> Answer:
+    return Answer(f"Error: {shortened(said).rstrip('.')}.", failed=True)
+
+
+def _known(tool: str, argument: str) -> str:
+    """The name of an argument as the tool has it, for one that goes by another elsewhere."""
+    takes = TOOLS[tool].__annotations__ if tool in TOOLS else {}
+    other = ALIASES.get(argument, argument)
+    return other if argument not in takes and other in takes else argument
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _ended(code: int | None, seconds: float) -> str:
+    if code is None:
+        return f"it was not done after {seconds:g} seconds, and was ended with all it had started"
+    return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+
+
+def _stretch(start: object, lines: object) -> str:
+    """The lines that are read, behind the name of the file."""
+    if isinstance(start, int) and isinstance(lines, int):
+        return f":{start}-{start + lines - 1}"
+    return f":{start}-"
+
+
+def _count(data: bytes) -> int:
+    """How many lines a text has, the last one with or without its line break."""
+    return data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
+
+
+def _lines(data: bytes) -> str:
+    count = _count(data)
+    return f"{count} line{'s' * (count != 1)}"
+
+
+def _page(found: Piece, start: int, most: int) -> tuple[list[str], bool]:
+    """The lines of a piece that are shown, without secrets, and whether others follow."""
+    data = found.data[:AT_ONCE]
+    is_cut = not found.ended or len(data) < len(found.data)
+    raw = data.split(b"\n")
+    if raw == [b""] or (len(raw) > 1 and (is_cut or not raw[-1])):
+        raw.pop()  # what is behind the last line break: nothing, or a part of a line
+    more = is_cut or len(raw) > most
+    raw = raw[:most]
+    size = sum(map(len, raw)) + len(raw)
+    text = find.masked((found.before + found.data[: size + MARGIN]).decode("utf-8", "replace"))
+    skipped = found.before.count(b"\n")
+    lines = text.split("\n")[skipped : skipped + len(raw)]
+    if start == 1 and lines:
+        lines[0] = lines[0].removeprefix(BOM)
+    return lines, more
+
+
+def _numbered(lines: Sequence[str], start: int) -> list[str]:
+    return [f"{number:>6}\t{_narrow(line.removesuffix(chr(13)))}" for number, line in enumerate(lines, start)]
+
+
+def _narrow(line: str) -> str:
+    if len(line) <= _WIDEST:
+        return line
+    return f"{line[:_WIDEST]}… ({len(line) - _WIDEST} more characters)"
+
+
+def _around(text: str, stretches: Sequence[tuple[int, int]]) -> list[str]:
+    """The lines of a changed text that are new, and some around them."""
+    lines = text.split("\n")
+    near = (range(max(0, first - _BESIDE), min(len(lines), last + _BESIDE + 1)) for first, last in stretches)
+    wanted = sorted({at for stretch in near for at in stretch if at < len(lines) - 1 or lines[at]})[:_CHANGED]
+    said: list[str] = []
+    previous = -1
+    for at, line in find.safe_lines(lines, wanted).items():
+        said += ["   ..."] * (bool(said) and at != previous + 1) + _numbered([line], at + 1)
+        previous = at
+    return said

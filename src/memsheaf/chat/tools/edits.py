@@ -1,0 +1,126 @@
+"""A file's text before and after a change: what is replaced, what stays of its form, and how the change is shown."""
+
+from __future__ import annotations
+
+from memsheaf.chat.tools.files import named
+from memsheaf.errors import Refused
+from memsheaf.guard.secrets import REMOVED
+from memsheaf.history import diff
+from memsheaf.values import NamedTuple
+
+BOM = "\ufeff"
+_COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
+_AROUND = 3
+_PLACES = 8  # that are named or shown, of those where a text occurs
+
+
+class Difference(NamedTuple):
+    """A change as `diff -u` shows it, and how many lines it brings and takes."""
+
+    text: str
+    added: int
+    taken: int
+
+
+class Edited(NamedTuple):
+    """A changed text, and which of its lines are new, each stretch as its first and last line."""
+
+    text: str
+    stretches: tuple[tuple[int, int], ...]
+
+
+def edited(text: str, old: str, new: str, *, count: int, name: str) -> Edited:
+    """The text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
+
+    Raises:
+        Refused: the piece does not occur so often, or nothing would change.
+    """
+    if not old or old == new:
+        raise Refused("old_text is empty; give the exact text to replace" if not old else "new_text is old_text")
+    refuse_masks(new, old, name)
+    ways = ((old, new), *((_with_ends(old, end), _with_ends(new, end)) for end in ("\r\n", "\n")))
+    old, new = next((way for way in ways if way[0] in text), ways[0])
+    if 2 * text.count("\r\n") > text.count("\n"):
+        new = _with_ends(new, "\r\n")
+    places = _places(text, old)
+    if not places:
+        raise Refused(
+            f"old_text is not in {named(name)}. Read it, and copy the text exactly, blanks and line ends included, "
+            "but without the numbers of the lines"
+        )
+    if len(places) != count:
+        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places[:_PLACES])
+        more = "" if len(places) <= _PLACES else " and others"
+        raise Refused(
+            f"old_text occurs {len(places)} times in {named(name)}, at line {lines}{more}. "
+            f"Give more of the text around it, or say count={len(places)} to change all"
+        )
+    result = text.replace(old, new)
+    starts = (at + number * (len(new) - len(old)) for number, at in enumerate(places[:_PLACES]))
+    return Edited(result, tuple(_lines(result, at, at + len(new)) for at in starts))
+
+
+def formed(content: str, was: str | None) -> str:
+    """A new text in the form of the old one: with its byte order mark and its line ends, which a model does not see.
+
+    >>> formed("a\\nb\\n", "x\\r\\n")
+    'a\\r\\nb\\r\\n'
+    """
+    if was is None:
+        return content
+    if was.count("\r\n") == was.count("\n") > 0 and "\r" not in content:
+        content = _with_ends(content, "\r\n")
+    return BOM + content if was.startswith(BOM) and not content.startswith(BOM) else content
+
+
+def refuse_masks(new: str, old: str, name: str) -> None:
+    """Raise Refused for a text with more places where a secret was hidden: they would replace the secret."""
+    if new.count(REMOVED) > old.count(REMOVED):
+        raise Refused(
+            f"the text holds '{REMOVED}…', which stands where a secret in {named(name)} is hidden from you: "
+            "it would be lost. Use edit, and leave those places as they are"
+        )
+
+
+def difference(path: str, old: str, new: str) -> Difference:
+    """Show how one text becomes another. What is too large to be compared line by line is shown as one block."""
+    was, now = old.split("\n"), new.split("\n")
+    if not old:  # a new file has no lines yet, not even an empty one
+        added = now[:-1] if new.endswith("\n") else now
+        return Difference("\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0)
+    text = diff(path, old, new) if len(was) * len(now) <= _COMPARED else _block(path, was, now)
+    lines = text.split("\n")[2:]
+    return Difference(text, sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines))
+
+
+def _block(path: str, was: list[str], now: list[str]) -> str:
+    """All between the first and the last line that differ, as one change."""
+    shortest = min(len(was), len(now))
+    first = next((at for at in range(shortest) if was[at] != now[at]), shortest)
+    same = next((at for at in range(shortest - first) if was[-1 - at] != now[-1 - at]), shortest - first)
+    begin = max(0, first - _AROUND)
+    behind = now[len(now) - same :][:_AROUND]
+    taken, added = was[first : len(was) - same], now[first : len(now) - same]
+    beside = first - begin + len(behind)
+    head = f"@@ -{begin + 1},{len(taken) + beside} +{begin + 1},{len(added) + beside} @@"
+    lines = [f"--- {path}  before", f"+++ {path}  after", head, *(f" {line}" for line in was[begin:first])]
+    lines += [*(f"-{line}" for line in taken), *(f"+{line}" for line in added), *(f" {line}" for line in behind)]
+    return "\n".join(lines)
+
+
+def _with_ends(text: str, end: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", end)
+
+
+def _places(text: str, piece: str) -> list[int]:
+    """Where a piece occurs, as `str.replace` finds it."""
+    found, at = [], text.find(piece)
+    while at >= 0:
+        found.append(at)
+        at = text.find(piece, at + len(piece))
+    return found
+
+
+def _lines(text: str, start: int, end: int) -> tuple[int, int]:
+    first = text.count("\n", 0, start)
+    return first, first + text.count("\n", start, end)

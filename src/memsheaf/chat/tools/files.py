@@ -1,0 +1,270 @@
+"""Where a path leads, and the bytes there: read in pieces, replaced whole, with no link swapped in between.
+
+A path is resolved once, with its links, and is judged by where it leads. What is opened then is that very place, step
+by step from the working directory, and no step may be a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from memsheaf.errors import PathRefused, Refused
+from memsheaf.store import Revision, version_of
+from memsheaf.store.atomic_replace import READ_LIMIT, Placing
+from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk, write_all
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple
+
+LARGEST = READ_LIMIT
+"""How many bytes a file may have that is changed; a larger one is read in pieces only."""
+AT_ONCE = 256 << 10
+"""How many bytes are read at once."""
+MARGIN = 16 << 10
+"""How much around a piece is looked at, too, so that a secret is known for one by how it begins."""
+
+_CHUNK = 1 << 16
+_FARTHEST = 1 << 30  # bytes that are passed over to find a line
+_PATIENCE = 0.02  # seconds that an empty file is given to be filled by who is just saving it
+_DRAFTS = 100
+
+
+class Place(NamedTuple):
+    """Where a path leads: `real` is all of it, without links; `shown` is how it is named, from the root if inside."""
+
+    shown: str
+    real: str
+    outside: bool
+
+
+class Found(NamedTuple):
+    """A plain file: its bytes, and what is kept when it is replaced."""
+
+    data: bytes
+    mode: int
+    owner: tuple[int, int]
+
+
+class Piece(NamedTuple):
+    """What begins with a line of a file, and what stands shortly `before`. `all` has every byte of a file that is not
+    larger than one that may be changed; `ended` says that nothing follows."""
+
+    before: bytes
+    data: bytes
+    ended: bool
+    all: bytes | None
+
+
+def locate(root: str, path: str) -> Place:
+    """Say where a path leads that a model wrote, from the folder `root`, which has no links in it.
+
+    Raises:
+        Refused: it leads nowhere.
+    """
+    if not path or "\0" in path:
+        raise Refused("a path must not be empty" if not path else "a path must not hold a NUL character")
+    if path.startswith("~"):
+        raise Refused("'~' is not expanded: write the path in full, or './~…' for a file whose name begins so")
+    try:
+        real = os.path.realpath(os.path.join(root, path))
+        os.fsencode(real)
+    except (OSError, ValueError):
+        raise Refused(f"{named(path)} is no path") from None
+    inside = is_within(real, root)
+    shown = os.path.relpath(real, root).replace(os.sep, "/") if inside else real
+    if not inside and is_within(real, "/proc"):
+        raise Refused(f"{named(path)} is no file, but a view of the system; look at it with the shell, if at all")
+    return Place(shown, real, not inside)
+
+
+def named(path: str) -> str:
+    """A path in a message: whole and in quotes, on one line."""
+    return f"'{path}'" if path.isprintable() else one_line(ascii(path), 400)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies below it; both are without links.
+
+    >>> is_within("/srv/app", "/srv/app"), is_within("/srv/apple", "/srv/app")
+    (True, False)
+    """
+    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+@contextmanager
+def parent(root: str, place: Place) -> Iterator[tuple[Folder, str]]:
+    """Open the folder that holds a place, without following links, and give it with the last name.
+
+    Raises:
+        Refused: somebody has put a link in the way.
+    """
+    base = os.path.join(os.path.splitdrive(place.real)[0], os.sep) if place.outside else root
+    steps = os.path.relpath(place.real, base).replace(os.sep, "/")
+    try:
+        with Folder.open(base) as anchor, walk(anchor, steps) as found:
+            yield found
+    except PathRefused as error:
+        raise Refused(f"{named(place.shown)} cannot be reached: {error.why}") from None
+
+
+@contextmanager
+def folder_at(root: str, place: Place) -> Iterator[Folder]:
+    """Open a folder, without following links. Raises Refused, and OSError when it is none."""
+    if place.real == root:
+        with Folder.open(root) as found:
+            yield found
+        return
+    inner = Place(place.shown, os.path.join(place.real, "any"), place.outside)
+    with parent(root, inner) as (found, _):
+        yield found
+
+
+def fetch(root: str, place: Place) -> Found | None:
+    """Read a file that may be changed; None when there is none.
+
+    Raises:
+        Refused: it is no plain file, or too large to be changed.
+        OSError: it may not be read.
+    """
+    try:
+        with opened(root, place) as fd:
+            found, data = os.fstat(fd), read_all(fd, LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > LARGEST:
+        raise Refused(f"{named(place.shown)} is larger than {LARGEST >> 10} KiB; change it with the shell")
+    return Found(data, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+
+
+def piece(root: str, place: Place, start: int) -> Piece:
+    """Read a file from a line on, as much as is read at once, and a little more on both sides.
+
+    Raises:
+        Refused: it is no plain file, or the line is too far away.
+        OSError: it is not there, or may not be read.
+    """
+    with opened(root, place) as fd:
+        if os.fstat(fd).st_size <= LARGEST:
+            data = read_all(fd, LARGEST + 1)
+            if len(data) <= LARGEST:
+                before, found, ended = _from_line((data,), start)
+                return Piece(before, found, ended, data)
+            os.lseek(fd, 0, os.SEEK_SET)  # it grew
+        return Piece(*_from_line(iter(lambda: os.read(fd, _CHUNK), b""), start), None)
+
+
+def replace(root: str, place: Place, data: bytes, old: Found | None) -> None:
+    """Put a text in the place of what was found there: whole, in one step, with the same mode.
+
+    Folders that are missing are made, inside the root.
+
+    Raises:
+        Refused: the file is no longer as it was found, or somebody has put a link in the way. Nothing was written.
+        OSError: it may not be written, or the disk is full.
+    """
+    if old is None and not place.outside:
+        _make_folders(root, place)
+    with parent(root, place) as (folder, name):
+        draft = _stage(folder, data, old)
+        try:
+            before, after = version_of(None if old is None else old.data), version_of(data)
+            revision = Revision(name, before, after, old.data if old else None, data)
+            met = Placing(folder, folder, _PATIENCE).place(revision, draft)
+        finally:
+            with suppress(OSError):
+                folder.unlink(draft)
+    if met:
+        raise Refused(
+            f"{named(place.shown)} was changed by somebody else in this moment; nothing was written. Read it again"
+        )
+
+
+@contextmanager
+def opened(root: str, place: Place) -> Iterator[int]:
+    """Open a plain file for reading. What is none is not even opened: that could hang, or do something."""
+    with parent(root, place) as (folder, name):
+        found = folder.stat(name)
+        if stat.S_ISDIR(found.st_mode):
+            raise Refused(f"{named(place.shown)} is a folder; glob lists what is in it")
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused(f"{named(place.shown)} is no plain file")
+        fd = folder.open_file(name, READ)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _from_line(chunks: Iterable[bytes], start: int) -> tuple[bytes, bytes, bool]:
+    """What stands before a line, what begins with it, and whether that is all that follows."""
+    before, data, ahead, passed = b"", b"", start - 1, 0
+    for chunk in chunks:
+        if ahead:
+            at, ahead = _behind(chunk, ahead)
+            before, chunk = (before + chunk[:at])[-MARGIN:], chunk[at:]
+            passed += at
+            if passed > _FARTHEST:
+                raise Refused(f"line {start} is more than {_FARTHEST >> 20} MiB away; use the shell")
+        data += chunk
+        if len(data) > AT_ONCE + MARGIN:
+            return before, data[: AT_ONCE + MARGIN], False
+    return before, data, True
+
+
+def _behind(chunk: bytes, breaks: int) -> tuple[int, int]:
+    """The place behind so many line breaks, or the end; and how many are still to come."""
+    if (found := chunk.count(b"\n")) < breaks:
+        return len(chunk), breaks - found
+    at = 0
+    for _ in range(breaks):
+        at = chunk.index(b"\n", at) + 1
+    return at, 0
+
+
+def _make_folders(root: str, place: Place) -> None:
+    """Make the folders above a place as far as they are missing, with the mode that the user's umask gives.
+
+    A folder is made by its path. Should a link be swapped in above it in this very moment, an empty folder is made
+    elsewhere, and the next step, which follows no link, refuses to go on.
+    """
+    above = os.path.relpath(os.path.dirname(place.real), root)
+    steps: Sequence[str] = () if above == os.curdir else above.split(os.sep)
+    for depth in range(1, len(steps) + 1):
+        missing = Place(place.shown, os.path.join(root, *steps[:depth]), False)
+        with parent(root, missing) as (folder, name), suppress(FileExistsError):
+            os.mkdir(os.path.join(folder.path, name))
+
+
+def _stage(folder: Folder, data: bytes, old: Found | None) -> str:
+    """Write a draft beside the file that it will replace, with that one's mode and owner; give its name."""
+    fd = -1
+    for number in range(_DRAFTS):
+        draft = f".memsheaf-{os.getpid()}-{number}.tmp"
+        with suppress(FileExistsError):
+            fd = folder.open_file(draft, CREATE, 0o666 if old is None else 0o600)
+            break
+    if fd < 0:
+        raise Refused(f"{named(folder.path)} is full of drafts that were left behind; remove .memsheaf-*.tmp there")
+    try:
+        _fill(fd, data, old)
+    except BaseException:
+        folder.unlink(draft)
+        raise
+    return draft
+
+
+def _fill(fd: int, data: bytes, old: Found | None) -> None:
+    """Write a draft, and close it."""
+    try:
+        write_all(fd, data)
+        if old is not None and sys.platform != "win32":
+            with suppress(OSError):
+                os.fchown(fd, *old.owner)  # only root may give a file away
+            os.fchmod(fd, old.mode)
+        flush(fd)
+    finally:
+        os.close(fd)

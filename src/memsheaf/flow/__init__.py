@@ -1,1 +1,0 @@
-"""One turn, in order."""

@@ -1,0 +1,1 @@
+"""Learning: from conversation to memory, and keeping the memories consolidated."""

@@ -1,0 +1,369 @@
+"""Consolidation: memories that say the same become one, and what no longer holds is retired.
+
+Plan, check, apply. A plan is made of groups; a group that fails a check is dropped alone, with the reason. What
+passes is one commit that names the versions that were read: if a file changed meanwhile, its group is dropped and the
+rest is done. Nothing is deleted: what is retired stays in the journal, and one `undo` brings all of it back.
+
+    report = run(sheaf, state=sheaf.state, now=time.time())           # what would be done
+    report = run(sheaf, state=sheaf.state, now=time.time(), apply=True)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+
+from memsheaf.config import Dream
+from memsheaf.editing import checked, refuse_secrets, refuse_unworthy
+from memsheaf.errors import (
+    BadSettings,
+    Busy,
+    CapReached,
+    Changed,
+    MemsheafError,
+    ModelFailed,
+    Refused,
+    StoreFailed,
+    TextRefused,
+)
+from memsheaf.guard.paths import CATALOG
+from memsheaf.index.search import Match
+from memsheaf.index.table import Row
+from memsheaf.learn import merge_plan, rehearsal, schedule
+from memsheaf.learn.duplicate_groups import BY, Group, duplicates, expired, is_untouchable, is_usable, redated
+from memsheaf.llm import Model
+from memsheaf.memory import Memory
+from memsheaf.recall.inject import CONTEXT
+from memsheaf.store import Change, Commit
+from memsheaf.store.state import State
+from memsheaf.text.coverage import invented, lost
+from memsheaf.values import NamedTuple, Protocol
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.embed import Embedder
+
+LEAST, SHARE = 2, 10  # one in ten memories may be retired in a run, and two in any case
+READ = 20_000  # memories that a run reads, those that were changed last
+NEIGHBOURS = 10
+SETTLED = 1_000  # clusters that are remembered as seen by a model
+FAILURES = 2  # in a row, after which a model is left alone
+
+Progress = Callable[[int, int], None]
+Approve = Callable[[Group], bool]
+"""Whether a person lets a group be done that touches what they wrote."""
+
+
+class Target(Protocol):
+    """The memories that are consolidated; `Sheaf` is one."""
+
+    def list(self) -> Sequence[Row]:
+        """Every file, in the order of the paths."""
+        ...
+
+    def read(self, path: str) -> Memory:
+        """One memory as it is now."""
+        ...
+
+    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
+        """What a query finds, best first."""
+        ...
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """All these changes as one commit, or none. Raises Changed, Refused."""
+        ...
+
+
+class Dropped(NamedTuple):
+    """A group that is not done, and why."""
+
+    group: Group
+    why: str
+
+
+class Report(NamedTuple):
+    """What a run would do or did: the groups that stand, those that were dropped, and the commit, "" without one.
+
+    `notes` say what went otherwise than it might have, such as a model that did not answer; `mine` are groups that
+    are left alone because a person wrote what they would change.
+    """
+
+    groups: tuple[Group, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    commit: str = ""
+    notes: tuple[str, ...] = ()
+    mine: tuple[Group, ...] = ()
+
+    @property
+    def retired(self) -> int:
+        """How many memories are retired."""
+        return sum(len(group.retired) for group in self.groups)
+
+
+class _Plan(NamedTuple):
+    """What a run has found so far, how many may be retired, and how far a model has got."""
+
+    memories: Mapping[str, Memory]
+    groups: list[Group]
+    most: int
+    cursor: str
+    settled: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    mine: tuple[Group, ...] = ()
+
+
+def run(
+    target: Target,
+    *,
+    state: State,
+    now: float,
+    model: Model | None = None,
+    apply: bool = False,
+    learned: int = 0,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+    mine: Approve | None = None,
+) -> Report:
+    """Find what can be consolidated, check it, and with `apply` do it.
+
+    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. What a
+    person wrote is touched only with `mine`, which is asked about each such group before it is done.
+    `learned` is how many conversations were ever learned from: the gate counts from there on.
+
+    Raises:
+        Busy: somebody else is at it; only with `apply`.
+        StoreFailed: nothing was done.
+    """
+    if not apply:
+        return _checked(target, _planned(target, state, now, model, progress, mine), state, embedder)
+    with schedule.at_work(state, now):
+        plan = _planned(target, state, now, model, progress, mine)
+        report = _applied(target, _approved(_checked(target, plan, state, embedder), mine))
+        try:
+            rehearsal.follow(state, {old: new for group in report.groups for old, new in group.moved.items()})
+            schedule.save(state, schedule.Past(now, learned, plan.cursor, plan.settled))
+        except (StoreFailed, Busy) as error:  # the commit stands
+            return report._replace(notes=(*report.notes, f"it was done, but not noted: {error}"))
+    return report
+
+
+def when_due(
+    target: Target,
+    *,
+    state: State,
+    settings: Dream,
+    now: float,
+    files: int,
+    learned: int,
+    planning: bool = False,
+    logging: bool = False,
+    model: Callable[[], Model | None] = lambda: None,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+) -> tuple[tuple[schedule.Gate, ...], Report | None]:
+    """Consolidate if every gate is open; gives the gates, and None when nothing was done.
+
+    The `model` is looked for only then.
+
+    Raises:
+        Busy: somebody began in the same instant.
+        StoreFailed: nothing was done.
+    """
+    gates = schedule.gates(state, settings, files=files, learned=learned, now=now, planning=planning, logging=logging)
+    if not all(gate.is_open for gate in gates):
+        return gates, None
+    schedule.look(state, now)
+    asked: Model | None = None
+    notes: tuple[str, ...] = ()
+    try:
+        asked = model()
+    except (ModelFailed, BadSettings) as error:
+        notes = (f"no model was asked: {error}",)
+    report = run(
+        target, state=state, now=now, model=asked, apply=True, learned=learned, embedder=embedder, progress=progress
+    )
+    return gates, report._replace(notes=(*notes, *report.notes))
+
+
+def rows_of(target: Target) -> list[Row]:
+    """The files that are memories: without CONTEXT.md, what is shared, has no type, or cannot be used."""
+    return [
+        row
+        for row in target.list()
+        if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT) and row.trust != "shared"
+    ]
+
+
+def _planned(
+    target: Target, state: State, now: float, model: Model | None, progress: Progress | None, mine: Approve | None
+) -> _Plan:
+    """Orient, gather, merge, prune: everything that might be done, the surest first."""
+    today, past = date.fromtimestamp(now), schedule.load(state)
+    rows = rows_of(target)
+    memories = {memory.path: memory for memory in _read(target, rows)}
+    most = max(LEAST, len(rows) // SHARE)
+    groups = list(expired(memories.values(), today))
+    groups += duplicates(_free(memories, groups), today, most)
+    groups += redated(_free(memories, groups), today)
+    own = _found_in(_free(memories, groups), today, most)
+    plan = _Plan(memories, groups + own * bool(mine), most, past.cursor, past.settled, mine=tuple(own) * (not mine))
+    return _asked(target, plan, model, today, progress) if model else plan
+
+
+def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[Group]:
+    """What would be done to what a person wrote, if they let it."""
+    known = {memory.path: memory for memory in memories}
+    groups = list(expired(known.values(), today, is_untouchable))
+    groups += duplicates(_free(known, groups), today, most, is_untouchable)
+    groups += redated(_free(known, groups), today, is_untouchable)
+    return [group._replace(mine=True) for group in groups]
+
+
+def _approved(report: Report, mine: Approve | None) -> Report:
+    """The report without the groups that a person wants to stay as they are."""
+    refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
+    kept = tuple(group for group in report.groups if group not in refused)
+    dropped = tuple(Dropped(group, "you left it as it is") for group in refused)
+    return report._replace(groups=kept, dropped=(*report.dropped, *dropped))
+
+
+def _free(memories: Mapping[str, Memory], groups: Iterable[Group]) -> list[Memory]:
+    """The memories that are in no group yet."""
+    taken = {path for group in groups for path in group.paths}
+    return [memory for path, memory in memories.items() if path not in taken]
+
+
+def _read(target: Target, rows: Sequence[Row]) -> Iterator[Memory]:
+    """The memories as they are now; of very many, those that were changed last."""
+    if len(rows) > READ:
+        rows = sorted(sorted(rows, key=lambda row: row.updated)[-READ:])
+    for row in rows:
+        try:
+            memory = target.read(row.path)
+        except MemsheafError:
+            continue  # it went, or cannot be read: then it is not touched
+        if is_usable(memory) and memory.path == row.path:
+            yield memory
+
+
+def _asked(target: Target, plan: _Plan, model: Model, today: date, progress: Progress | None) -> _Plan:
+    """The plan with what a model proposes for memories that are near each other."""
+
+    def near(memory: Memory) -> list[str]:
+        found = target.matches(f"{memory.name} {memory.description}", limit=NEIGHBOURS)
+        return [match.row.path for match in found if match.fit >= 1]
+
+    free, known = _free(plan.memories, plan.groups), frozenset(plan.settled)
+    firsts = merge_plan.in_turn(free, plan.cursor)
+    failed = 0
+    found = merge_plan.clusters(firsts, free, near, settled=known, most=plan.most + 1)
+    for number, cluster in enumerate(found):
+        if number == merge_plan.CLUSTERS or failed == FAILURES:
+            return plan
+        if progress:
+            progress(number, merge_plan.CLUSTERS)
+        try:
+            proposed = merge_plan.ask(model, cluster, today)
+        except CapReached as error:
+            return plan._replace(notes=(*plan.notes, str(error)))
+        except ModelFailed as error:
+            failed += 1
+            note = f"the model's answer about {cluster[0].path} changed nothing: {error}"
+            plan = plan._replace(cursor=cluster[0].path, notes=(*plan.notes, note))
+            continue
+        failed = 0
+        plan = plan._replace(groups=[*plan.groups, *proposed], cursor=cluster[0].path)
+        if not proposed:
+            plan = plan._replace(settled=(*plan.settled, merge_plan.mark(cluster))[-SETTLED:])
+    return plan._replace(cursor=firsts[-1].path if firsts else "")
+
+
+def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> Report:
+    """The groups that pass every check, and the others with the reason."""
+    standing: list[Group] = []
+    dropped: list[Dropped] = []
+    for group in plan.groups:
+        if why := _wrong(group) or _too_many(group, standing, plan.most):
+            dropped.append(Dropped(group, why))
+        else:
+            standing.append(group)
+
+    def rivals(question: str, limit: int) -> list[str]:
+        return [match.row.path for match in target.matches(question, limit=limit)]
+
+    worse = rehearsal.worse(plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder)
+    dropped += [Dropped(standing[number], why) for number, why in worse.items()]
+    kept = tuple(group for number, group in enumerate(standing) if number not in worse)
+    return Report(kept, tuple(dropped), notes=plan.notes, mine=tuple(one for one in plan.mine if not _wrong(one)))
+
+
+def _wrong(group: Group) -> str:
+    """Why what a group writes may not be stored, or does not say what it must; "" when all is well."""
+    stays = group.was(group.keeper) if group.keeper else None
+    if stays and group.text:
+        try:
+            written = checked(group.keeper, group.text, stays, free=False)
+            refuse_secrets(written, stays)
+            refuse_unworthy(written, stays)
+        except TextRefused as error:
+            return str(error)
+        if why := lost([stays], written):
+            return why
+        if group.model and (why := invented(group.seen, written)):
+            return why
+        stays = written
+    if stays and group.action != "contradicted":
+        return lost([group.was(path) for path in group.retired], stays)
+    return ""
+
+
+def _too_many(group: Group, standing: Sequence[Group], most: int) -> str:
+    """Why a group goes beyond what one run may do."""
+    retired = sum(len(one.retired) for one in standing)
+    if group.retired and retired + len(group.retired) > most:
+        return f"a run retires at most {most} memories; the next one goes on"
+    rewritten = sum(not one.retired for one in standing)
+    if not group.retired and rewritten == most:
+        return f"a run rewrites at most {most} memories; the next one goes on"
+    return ""
+
+
+def _applied(target: Target, report: Report) -> Report:
+    """The groups as one commit. Those whose memories changed meanwhile are dropped, and the rest is done."""
+    groups, dropped = report.groups, report.dropped
+    while groups:
+        changes = [change for group in groups for change in group.changes()]
+        try:
+            commit = target.change_many(changes, summary(groups), by=BY)
+            return report._replace(groups=groups, dropped=dropped, commit=commit.id)
+        except Changed as error:
+            late = [group for group in groups if error.path in group.paths]
+            why = f"{error.path} was changed meanwhile"
+            if not late:
+                raise
+        except Refused as error:
+            late, why = list(groups), str(error)
+        dropped = (*dropped, *(Dropped(group, why) for group in late))
+        groups = tuple(group for group in groups if group not in late)
+    return report._replace(groups=(), dropped=dropped)
+
+
+def summary(groups: Iterable[Group]) -> str:
+    """What groups do, in one line.
+
+    >>> summary([])
+    'consolidate: nothing'
+    """
+    counts = Counter(_DONE[group.action] for group in groups)
+    return "consolidate: " + (", ".join(f"{count} {done}" for done, count in counts.items()) or "nothing")
+
+
+_DONE = {
+    "merge": "merged",
+    "rewrite": "rewritten",
+    "dates": "dated",
+    "contradicted": "no longer so",
+    "expired": "expired",
+}

@@ -1,0 +1,326 @@
+"""What a user asks to keep, in so many words: found by rules, where no model is asked.
+
+The words are in `prompts/phrases.md`, by language. A clause that is such a phrase is enough; in a short message so is
+a statement with signs that it lasts. Only the user's own sentences are read: what is pasted or quoted is left out,
+and so is a question, a supposition, and what holds for the moment only. Better nothing than something else than was
+said: the sentence is kept as it stands, with days beside its dates.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from memsheaf.guard.worth import ephemeral
+from memsheaf.learn.pasted import OTHERS, Heard, heard
+from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.turns import Proposal, Turn
+from memsheaf.text.dates import absolute, has_relative
+from memsheaf.text.phrases import Language, border, compiled, languages
+from memsheaf.text.spoken import SHOWN
+from memsheaf.values import NamedTuple
+
+KINDS = {
+    "rule": "feedback",
+    "owner": "project",
+    "place": "reference",
+    "person": "user",
+    "preference": "user",
+    "decision": "project",
+    "correction": "project",
+    "day": "project",
+}
+"""Which type of memory each list of phrases gives; the first list that fits decides."""
+
+REMEMBERED = {"work": "feedback", **KINDS, "self": "user"}
+"""The same for what the user asks to remember: there a word is enough."""
+
+SIGNS = 2
+"""How many signs make a statement one that is kept, where no phrase fits it."""
+
+ASIDE = 6
+"""How many words may stand before a request to remember; with more, it is their sentence that is meant."""
+
+SHORT = 300
+"""How long a message may be, in characters, whose statements need no phrase: what is longer may be pasted."""
+
+CLAUSES = 6
+"""How many clauses of a sentence are looked at, besides the first."""
+
+WORDS = 8
+"""How many words the name of a memory has at most."""
+
+LONGEST = 400
+"""How long a sentence may be, in characters; what is longer was pasted."""
+
+MOST = 100
+"""How many sentences are read at the beginning of a message, and at its end."""
+
+_ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
+_OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
+_FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
+_POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
+_LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
+_BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
+_ASKED = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
+_HERE = r"(?<!from )\b(?:here|yet|hier|ici|aquí)\b"
+_ABOUT_THIS = (
+    r"\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
+    r"|loop|block|one|answer|reply|question|message)\b|\bfor this\W*$"
+    r"|\b(?:first|second|third|last) (?:one|function|option)\b|\besta (?:ocasión|respuesta)\b|\bdieser antwort\b"
+    r"|この質問"
+    r"|\b(?:dieser?|diese[mns]?) (?:datei|funktion|zeile)\b|\bce fichier\b|\beste archivo\b|[这這]个?(?:文件|函数|行)"
+    r"|この(?:ファイル|関数|行)"
+)
+_DAY = (
+    r"\d|\b(?:jan|feb|mar|apr|may|june|july|aug|sep|oct|nov|dec|mon|tues|wednes|thurs|fri|satur|sun|mär|mai|jun|jul|okt"
+    r"|dez|mont|dienst|mittw|donnerst|freit|lun|mar|mer|jeu|ven|janv|fév|avr|août|déc|ene|abr|ago|dic|juev|viern)"
+    r"|[一二三四五六七八九十]月|[周曜]"
+)
+
+
+class Said(NamedTuple):
+    """One sentence of the user, the same with quoted text masked, character by character, and where it stands."""
+
+    text: str
+    spoken: str
+    at: int = 0
+
+
+class Found(NamedTuple):
+    """Which list fits a sentence, what is to be kept of it, and where in it the clause begins that says it."""
+
+    title: str
+    start: int
+    end: int
+    clause: int
+
+
+def captured(turn: Turn, today: date) -> list[Proposal]:
+    """What the user explicitly asks to keep in a turn, each fact once.
+
+    >>> from memsheaf.recall.turns import Message
+    >>> turn = Turn("c", (Message("user", "From now on, answer in English. Thanks!"),))
+    >>> [(each.kind, each.content) for each in captured(turn, date(2026, 11, 15))]
+    [('feedback', 'From now on, answer in English.')]
+    """
+    found: dict[str, Proposal] = {}
+    for message in turn.messages:
+        if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
+            continue
+        earlier = Said("", "")
+        listened = heard(message.text)
+        for said in _sentences(listened):
+            proposal = _asked(said, earlier, today)
+            if proposal is None and len(message.text) <= SHORT:
+                proposal = _stated(said, today)
+            piece = listened.piece(said.at)
+            if proposal and (proposal.explicit or not piece.behind):
+                doubt = piece.asked if proposal.explicit else piece.said
+                proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
+                known = found.get(proposal.content)
+                found[proposal.content] = proposal if known is None or proposal.explicit else known
+            earlier = said
+    return list(found.values())
+
+
+def corrects(text: str) -> bool:
+    """Whether a text says that something known is no longer so.
+
+    >>> corrects("We no longer use npm, we use pnpm."), corrects("We use pnpm.")
+    (True, False)
+    """
+    return any(
+        compiled(language.corrects).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
+        for said in _sentences(heard(text))
+        if not re.search(_ASKED, said.spoken)
+        for language in languages(said.spoken)
+    )
+
+
+def _sentences(heard: Heard) -> list[Said]:
+    """The user's own sentences, one after the other; of very many the first and the last."""
+    found, start = [], 0
+    borders = (match.span() for match in compiled(border()).finditer(heard.spoken))
+    for end in [*borders, (len(heard.spoken), len(heard.spoken))]:
+        sentence, original, at = heard.spoken[start : end[0]], heard.text[start : end[0]], start
+        start = end[1]
+        is_cut = OTHERS in (heard.spoken[at - 1 : at], heard.spoken[end[0] : end[0] + 1])
+        if is_cut or len(sentence) > LONGEST or not re.search(r"\w", sentence):
+            continue
+        bullet = re.match(rf"\s*(?:{_BULLET})?", sentence)
+        cut = bullet.end() if bullet else 0
+        found.append(Said(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut))
+    return found if len(found) <= 2 * MOST else found[:MOST] + found[-MOST:]
+
+
+def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
+    """The memory that a sentence asks for, if it asks for one."""
+    if ephemeral(said.text) or said.spoken.endswith((":", "：")):
+        return None
+    for language in languages(said.spoken):
+        starts = _starts(language, said.spoken, len(said.spoken))
+        if any(compiled(language.turned).fullmatch(said.spoken, start) for start in starts):
+            continue
+        if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
+            continue
+        if _is(language, said.spoken, "remember that"):
+            return _proposal(language, earlier.text, _kind_of(earlier.spoken), True, today)
+        if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
+            start = starts[-1]
+            kind = _kind_of(said.spoken[start : last.start()])
+            return _proposal(language, said.text[start : last.start()], kind, True, today)
+        if _is(language, said.spoken, "underlined") and _is(language, earlier.spoken, "work"):
+            return _proposal(language, earlier.text, "feedback", False, today)
+        if found := _find(language, said.spoken, ("remember",)):
+            meant = _meant(said, found, starts[-1], earlier)
+            return _proposal(language, meant.text, _kind_of(meant.spoken), True, today)
+        if found := _find(language, said.spoken, tuple(KINDS)):
+            if found.title == "day" and not (re.search(_DAY, said.spoken, re.IGNORECASE) or has_relative(said.text)):
+                continue
+            kept, clause = said.text[found.start : found.end], said.text[found.clause : found.end]
+            return _proposal(language, kept, KINDS[found.title], False, today, clause)
+    return None
+
+
+def _meant(said: Said, found: Found, start: int, earlier: Said) -> Said:
+    """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
+    kept = Said(said.text[found.start : found.end], said.spoken[found.start : found.end])
+    if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
+        return Said(said.text[start:], said.spoken[start:])
+    return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
+
+
+def _stated(said: Said, today: date) -> Proposal | None:
+    """The fact that a statement tells which fits no phrase: it has signs that it lasts, and none of the moment."""
+    if re.search(_ASKED, said.spoken) or ephemeral(said.text):
+        return None
+    for language in languages(said.spoken):
+        start = _starts(language, said.spoken, len(said.spoken))[-1]
+        if any(compiled(each).match(said.spoken, start) for each in (language.turned, language.request)):
+            continue
+        if compiled(language.passing).search(said.spoken, start):
+            continue
+        if sum(bool(compiled(sign).search(said.spoken, start)) for sign in language.signs) >= SIGNS:
+            return _proposal(language, said.text[start:], "project", False, today)
+    return None
+
+
+def _is(language: Language, sentence: str, title: str) -> bool:
+    """Whether a phrase of this list is all of a sentence."""
+    found = _find(language, sentence, (title,))
+    return found is not None and found.clause == found.start
+
+
+def _find(language: Language, sentence: str, titles: tuple[str, ...]) -> Found | None:
+    """The first phrase of these lists that is all of a sentence, but for what may stand before it."""
+    end = len(sentence.rstrip(" .,!?。，！？;；~–—-"))
+    starts = _starts(language, sentence, end)
+    clauses = _clauses(language, sentence, starts[-1], end)
+    words = frozenset(re.findall(r"\w+" if language.has_blanks else r"\S", sentence.lower()))
+    fitting = [
+        (title, phrase, compiled(language.pattern(phrase)))
+        for title in titles
+        for phrase in language.phrases[title]
+        if not any(map(words.isdisjoint, phrase.needles))
+    ]
+    for places in (starts, clauses):
+        for title, phrase, pattern in fitting:
+            for place in places if places is starts or not phrase.text.startswith("...") else ():
+                if match := pattern.fullmatch(sentence, place, end):
+                    if "kept" in pattern.groupindex:
+                        return Found(title, *match.span("kept"), match.start("kept"))
+                    return Found(title, place if places is starts else starts[-1], end, place)
+    return None
+
+
+def _starts(language: Language, sentence: str, end: int) -> list[int]:
+    """Where the first clause may begin: at the beginning, and behind words such as *please*."""
+    starts = [0]
+    while len(starts) < 4 and (before := compiled(language.before).match(sentence, starts[-1], end)):
+        starts.append(before.end())
+    return starts
+
+
+def _clauses(language: Language, sentence: str, start: int, end: int) -> list[int]:
+    """Where the other clauses begin, up to one that follows on a report or a supposition."""
+    found: list[int] = []
+    for joint in compiled(language.clause).finditer(sentence, start, end):
+        if len(found) == CLAUSES or compiled(language.spoils).search(sentence, start, joint.start()):
+            break
+        place = joint.end()
+        while before := compiled(language.before).match(sentence, place, end):
+            place = before.end()
+        if not compiled(language.turned).fullmatch(sentence, place, end):
+            found.append(place)
+    return found
+
+
+def _kind_of(sentence: str) -> str:
+    """The type of what is to be remembered: that of the first list it fits, else project."""
+    for language in languages(sentence):
+        if found := _find(language, sentence, tuple(REMEMBERED)):
+            return REMEMBERED[found.title]
+    return "project"
+
+
+def _proposal(
+    language: Language, text: str, kind: str, explicit: bool, today: date, clause: str = ""
+) -> Proposal | None:
+    """The memory, unless what is left of the sentence is of the moment, or next to nothing."""
+    text = " ".join(text.split()).strip(" ,:-，：、")
+    if len(text.encode()) < 6 or ephemeral(text) or compiled(_ABOUT_THIS).search(text):
+        return None
+    if kind == "feedback" and compiled(_HERE).search(text):
+        return None
+    content = _told(language, text, today, kind)
+    return Proposal(
+        name=_title(_told(language, clause, today, kind) if clause else content),
+        description=_cut(content, 150),
+        kind=kind,
+        content=content
+        if re.search(_ENDED, content)
+        else content + ("。" if "\u3000" < content[-1] < "\uffff" else "."),
+        explicit=explicit,
+        why="the user said so" if explicit else "the user's own words",
+    )
+
+
+def _told(language: Language, text: str, today: date, kind: str) -> str:
+    """What was said, with days beside its dates; of the user in the third person, where English allows."""
+    text = absolute(" ".join(text.split()).strip(" ,:-，：、"), today)
+    for begins, told in language.told if kind == "user" else ():
+        rest = text[len(begins) :]
+        if text.lower().startswith(begins + " "):
+            if re.search(r"\b(?:i|me|my|mine|we|our)\b", rest, re.IGNORECASE):
+                break
+            return told + rest
+    return text[:1].upper() + text[1:]
+
+
+def _title(text: str) -> str:
+    """A few words to know a memory by: its first clause, or the beginning of that.
+
+    >>> _title("The user prefers tabs, not spaces"), _title("The user is vegetarian")
+    ('Prefers tabs', 'The user is vegetarian')
+    """
+    text = re.sub(_OF_USER, lambda found: found[1].upper(), text)
+    clause = re.match(_FIRST_CLAUSE, text)
+    words = (clause[0] if clause else text).split(" ")
+    title = _cut(" ".join(words[:WORDS]), 60).rstrip(" ,;:")
+    return title + "…" * (len(words) > WORDS and not title.endswith("…"))
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text, by whole words where it has blanks; characters that are wide count twice."""
+    text = text.rstrip(".。!！")
+    width = 0
+    for place, letter in enumerate(text):
+        width += 1 + _is_wide(letter)
+        if width > limit:
+            return (text[:place].rpartition(" ")[0] or text[:place]).rstrip(" ,;:(") + "…"
+    return text
+
+
+def _is_wide(letter: str) -> bool:
+    return ord(letter) > 0x2E80 and letter != SHOWN

@@ -1,0 +1,111 @@
+"""What compaction takes out of a conversation, whole, in a file of the state directory, so that a pointer finds it.
+
+Secrets are taken out first, and turns that the user wants off the record, or without memory, are left out. The name
+of a file is made from what it holds: the same messages are the same file. It is for this user alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.learn.forgetting import keeping
+from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.turns import TranscriptEntry
+from memsheaf.store.state import State
+from memsheaf.values import NamedTuple, sha256
+
+DAYS = 30.0
+"""How long a file stays after it was last written, unless the settings say otherwise."""
+
+_PREFIX, _SUFFIX = "spill-", ".txt"
+_MARK = "=== message "
+_ERASED = "(erased: it said what an erased memory said)"
+
+
+class Spill(NamedTuple):
+    """A file for messages that were taken out: its name, what it holds, and of how many messages."""
+
+    name: str
+    text: str
+    messages: int
+
+
+BLANK = f"{_PREFIX}{'0' * 24}{_SUFFIX}"
+"""As long as every name of such a file."""
+
+
+def spilled(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spill:
+    """These messages of a conversation as a file. Nothing is written yet."""
+    silent = _silent(entries)
+    parts = []
+    for at in taken:
+        entry = entries[at]
+        head = f"{_MARK}{at + 1}: {entry.role}{f' ({entry.tool})' if entry.tool else ''} ==="
+        said = "(not kept: the user wanted this off the record)" if at in silent else _body(entry.text)
+        parts.append(f"{without_secrets(head)}\n{said}\n")
+    text = "\n".join(parts)
+    return Spill(f"{_PREFIX}{sha256(text.encode()).hexdigest()[:24]}{_SUFFIX}", text, len(parts))
+
+
+def keep(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
+    """Write it, and remove files that are older than so many days. Gives its path. Raises StoreFailed."""
+    state.write(spill.name, spill.text.encode())
+    for name in _names(state):
+        if name != spill.name and _age(state, name, now) > days:
+            state.remove(name)
+    return os.path.join(state.folder, spill.name)
+
+
+def forget(state: State, texts: Sequence[bytes]) -> None:
+    """Take out of the files, message by message, what erased memories said in any of their texts. Raises StoreFailed.
+
+    What cannot be looked through goes whole: it is a copy, and the host's own transcript has the rest.
+    """
+    may_stay = keeping(texts)
+    for name in _names(state):
+        data = state.read(name)
+        if data is None or name.startswith("draft-"):
+            state.remove(name)
+            continue
+        first, *parts = f"\n{data.decode('utf-8', 'replace')}".split(f"\n{_MARK}")
+        heads = [part.partition("\n")[::2] for part in parts]
+        kept = [f"{head}\n{said}" if may_stay(said) else f"{head}\n{_ERASED}\n" for head, said in heads]
+        if kept != parts:
+            state.write(name, f"\n{_MARK}".join([first, *kept])[1:].encode())
+
+
+def files(state: State) -> list[str]:
+    """Where the spilled files are."""
+    return [os.path.join(state.folder, name) for name in _names(state)]
+
+
+def _silent(entries: Sequence[TranscriptEntry]) -> set[int]:
+    """The messages of turns that are not to be written down: from what the user says, to what they say next."""
+    silent, is_silent = set(), False
+    for at, entry in enumerate(entries):
+        if entry.role == "user":
+            is_silent = is_private(entry.text) or asks_to_ignore(entry.text)
+        if is_silent:
+            silent.add(at)
+    return silent
+
+
+def _body(text: str) -> str:
+    """A text without secrets and half characters, in which no line looks like the head of another message."""
+    whole = without_secrets(text.encode("utf-8", "replace").decode() if not text.isascii() else text)
+    return f"\n{whole}".replace(f"\n{_MARK}", f"\n {_MARK}")[1:]
+
+
+def _names(state: State) -> list[str]:
+    """The spilled files, and what a crash left of one."""
+    return [name for name in state.names(drafts=True) if name.removeprefix("draft-").startswith(_PREFIX)]
+
+
+def _age(state: State, name: str, now: float) -> float:
+    """How many days ago a file was written; one that is gone has no age."""
+    try:
+        return (now - os.lstat(os.path.join(state.folder, name)).st_mtime) / 86_400
+    except OSError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""Which memories matter for a message, and how they enter a prompt."""

@@ -1,0 +1,302 @@
+"""Which memories matter for a message: gates, candidates, a choice, and the reasons for all of it.
+
+Nothing here keeps state. A conversation (`recall/session.py`) says what was shown already and how much room is left;
+the same message to the same memories gives the same recall.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from memsheaf.errors import MemsheafError, ModelFailed
+from memsheaf.index.search import Match
+from memsheaf.index.table import Row
+from memsheaf.llm import Model, Question, answer
+from memsheaf.memory import Memory
+from memsheaf.prompts import read_prompt
+from memsheaf.recall.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile
+from memsheaf.scope import Scope
+from memsheaf.scope import shown as shown_name
+from memsheaf.values import NamedTuple, Protocol
+
+MOST = 5
+READ = 3 * MOST  # some that were chosen turn out to be expired or replaced
+CONSIDERED, SHORTLIST = 50, 20
+CONVERSATION_BYTES = 60 * 1024
+QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
+PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
+RECENT_DAYS, USED_DAYS = 7, 30
+"""What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
+week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
+
+LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
+"""What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
+
+_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
+             ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
+
+
+class Source(Protocol):
+    """A scope that memories are recalled from; `Sheaf` is one."""
+
+    scope: Scope
+
+    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
+        """What shares words with a query, best first."""
+        ...
+
+    def best(self, limit: int) -> Sequence[Row]:
+        """What the catalog would show first."""
+        ...
+
+    def read(self, path: str) -> Memory:
+        """One memory as it is now."""
+        ...
+
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """What a reader must know of a memory's origin."""
+        ...
+
+
+class Candidate(NamedTuple):
+    """A memory that was considered, and what became of it.
+
+    `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` whether that
+    is enough (1 and more), `score` its place among the others.
+    """
+
+    scope: str
+    row: Row
+    common: float
+    near: float
+    fit: float
+    score: float
+    chosen: bool = False
+    why: str = ""
+
+    @property
+    def version(self) -> tuple[str, str, str]:
+        """Which text of which memory this is."""
+        return self.scope, self.row.path, self.row.version
+
+
+class Recall(NamedTuple):
+    """What was recalled for a message, and why.
+
+    `text` goes beside the user's message and is "" when nothing was recalled. `gate` says why nothing was even
+    looked for. `selector` is who chose: `local`, `model`, or `local` with the reason why the model did not.
+    """
+
+    text: str = ""
+    memories: tuple[Shown, ...] = ()
+    gate: str = ""
+    selector: str = "local"
+    query: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self.text.encode())
+
+
+class Occasion(NamedTuple):
+    """All that a recall goes by besides the memories: the words of the user, newest last, and what went before.
+
+    In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each.
+    """
+
+    texts: Sequence[str]
+    today: str
+    nonce: str
+    surfaced: Collection[tuple[str, str, str]] = ()
+    spent: int = 0
+    tools: Sequence[str] = ()
+    check: Callable[[Memory], Sequence[str]] | None = None
+    home: str = ""
+
+
+def recall(
+    sources: Sequence[Source], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
+) -> Recall:
+    """Recall at most five memories for the last of the user's texts."""
+    if gate := gate_of(occasion):
+        return Recall(gate=gate)
+    query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
+    candidates = _candidates(sources, query, occasion)
+    if not candidates and not any(source.best(1) for source in sources):
+        return Recall(gate="nothing is remembered yet")
+    selector = "local"
+    if model is not None and (offered := _filled(sources, candidates, occasion)):
+        try:
+            candidates, selector = _chosen_by(model, query, offered, occasion, deadline), "model"
+        except ModelFailed as error:
+            selector = f"local, because the model failed: {error}"
+    if selector != "model":
+        candidates = [_judged(candidate) for candidate in candidates]
+    shown, candidates = _read(sources, candidates, occasion)
+    text = volatile(shown, occasion.nonce)
+    return Recall(text, tuple(shown), "", selector, query, tuple(candidates))
+
+
+def gate_of(occasion: Occasion) -> str:
+    """Why nothing is looked for, whatever is remembered; "" when it is."""
+    message = occasion.texts[-1] if occasion.texts else ""
+    if not _is_telling(message):
+        return "the message is a single word"
+    if occasion.spent >= CONVERSATION_BYTES:
+        return f"this conversation has used its {CONVERSATION_BYTES:,} bytes for memories"
+    return ""
+
+
+def _is_telling(message: str) -> bool:
+    """Whether there are two words, or two characters of a script without blanks."""
+    unspaced = sum(any(first <= letter <= last for first, last in _UNSPACED) for letter in message[:QUERY_CHARACTERS])
+    return unspaced >= 2 or len(message.split(None, 2)) >= 2
+
+
+def _candidates(sources: Sequence[Source], query: str, occasion: Occasion) -> list[Candidate]:
+    """Everything that matches what was said lately, or the last text alone: what came before must not drown it."""
+    message = occasion.texts[-1][-QUERY_CHARACTERS:]
+    found: dict[tuple[str, str, str], Candidate] = {}
+    for nearness, source in enumerate(sources):
+        for asked in dict.fromkeys((query, message)):
+            for match in source.matches(asked, limit=CONSIDERED):
+                score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
+                more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
+                known = found.get(more.version)
+                if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
+                    found[more.version] = more
+    candidates = [_sifted(one, occasion) for one in found.values()]
+    return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
+
+
+def _bonus(match: Match, today: str) -> float:
+    """What speaks for a memory whatever was asked."""
+    changed = days_between(match.row.updated, today)
+    used = days_between(time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400)), today) if match.used else None
+    return (
+        PINNED * match.row.pinned
+        + RECENT * (changed is not None and changed <= RECENT_DAYS)
+        + USED * (used is not None and used <= USED_DAYS)
+    )
+
+
+def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
+    """The candidate, with the reason if it may not be shown whatever it says."""
+    row = candidate.row
+    if candidate.version in occasion.surfaced:
+        return candidate._replace(why="shown before in this conversation")
+    if row.path in (CONTEXT, NOTES):
+        return candidate._replace(why="stands in every prompt")
+    if row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
+        return candidate._replace(why="is read with `memsheaf brief`, not recalled")
+    if row.trust == "unconfirmed":
+        return candidate._replace(why="unconfirmed: it waits for a person")
+    if row.state not in ("ok", "free"):
+        return candidate._replace(why=f"cannot be used: {row.problem}")
+    return candidate
+
+
+def _filled(sources: Sequence[Source], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
+    """For a model that knows more than words: the shortlist, filled up with what the catalog would show first.
+
+    [] when there is nothing to choose from.
+    """
+    filled = list(candidates)
+    known = {candidate.version for candidate in candidates}
+    free = SHORTLIST - sum(not candidate.why for candidate in candidates)
+    for source in sources:
+        for row in source.best(SHORTLIST):
+            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
+            if free > 0 and more.version not in known and not more.why:
+                filled.append(more)
+                free -= 1
+    return filled if any(not candidate.why for candidate in filled) else []
+
+
+def _judged(candidate: Candidate) -> Candidate:
+    if candidate.why:
+        return candidate
+    if candidate.fit < 1:
+        return candidate._replace(why=f"has too little to do with the question ({candidate.fit:.2f} of 1)")
+    return candidate._replace(chosen=True)
+
+
+_CHOICE: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"selected_memories": {"type": "array", "items": {"type": "string"}, "maxItems": MOST}},
+    "required": ["selected_memories"],
+    "additionalProperties": False,
+}
+
+
+def _chosen_by(
+    model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
+) -> list[Candidate]:
+    """The candidates with the model's choice. Raises ModelFailed."""
+    offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
+    offered = dict(list(offered.items())[:SHORTLIST])
+    lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
+    used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
+    asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
+    said = answer(model, Question(read_prompt("select"), asked, _CHOICE), deadline)
+    names = said.get("selected_memories") if isinstance(said, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelFailed("its answer was not a list of memories")
+    order = [name for name in dict.fromkeys(names) if name in offered][:MOST]
+    chosen = [offered[name]._replace(chosen=True) for name in order]
+    rest = [one for one in candidates if f"{one.scope}/{one.row.path}" not in order or one.why]
+    return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
+
+
+def _read(
+    sources: Sequence[Source], candidates: Sequence[Candidate], occasion: Occasion
+) -> tuple[list[Shown], list[Candidate]]:
+    """The chosen memories as they are on disk now, in the room that is left, and what became of each candidate."""
+    by_scope = {str(source.scope): source for source in sources}
+    best = [one for one in candidates if one.chosen][:READ]
+    found = {one.version: _one(by_scope[one.scope], one, occasion) for one in best}
+    replaced = {
+        (shown.scope, path): shown.memory.path
+        for shown, _ in found.values()
+        if shown and shown.memory.trust != "shared"  # what others committed hides nothing
+        for path in shown.memory.supersedes
+    }
+    room = CONVERSATION_BYTES - occasion.spent
+    shown: list[Shown] = []
+    told = []
+    for one in candidates:
+        why = one.why
+        if one.chosen:
+            ready, why = found.get(one.version, (None, f"only {MOST} are recalled at once"))
+            if ready and (one.scope, one.row.path) in replaced:
+                why = f"replaced by {replaced[one.scope, one.row.path]}"
+            elif ready and len(shown) == MOST:
+                why = f"only {MOST} are recalled at once"
+            elif ready:
+                taken = shown_within(ready, shown, room, occasion.nonce)
+                shown += [taken] if taken else []
+                why = "" if taken else "no room is left in this conversation"
+        told.append(one._replace(chosen=one.chosen and not why, why=why))
+    return shown, told
+
+
+def _one(source: Source, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
+    try:
+        memory = source.read(candidate.row.path)
+    except MemsheafError as error:
+        return None, str(error)
+    if (
+        memory.version != candidate.row.version
+        and (candidate.scope, memory.path, memory.version) in occasion.surfaced
+    ):
+        return None, "shown before in this conversation"
+    if memory.expires and memory.expires[:10] < occasion.today:
+        return None, f"expired on {memory.expires[:10]}"
+    if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
+        return None, "changed meanwhile and may not be shown"
+    notes = (*source.caveats(memory), *(occasion.check(memory) if occasion.check else ()))
+    file = shown_name(candidate.scope, memory.path, occasion.home or candidate.scope)
+    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""

@@ -1,0 +1,231 @@
+"""One conversation: what it was shown, how much room is left, and a recall that runs beside the model.
+
+    session = sheaf.session()
+    session.prefetch(message)          # starts, and returns at once
+    …                                  # the first call of the agent's own model
+    if recall := session.collect():    # polled, never waited for; once
+        message += recall.text
+
+A recall that comes late is there at the next step. Two conversations share nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from memsheaf.errors import MemsheafError
+from memsheaf.llm import Model
+from memsheaf.memory import Memory
+from memsheaf.recall.ignore import asks_to_ignore
+from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, Source, recall
+
+# Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.recall.turns import Turn
+    from memsheaf.worktree import WorkingTree
+
+IGNORED = "the user asked to ignore memory in this turn"
+_FORMAT = 1
+
+Used = Callable[[str, Sequence[str]], None]
+Check = Callable[[Memory], Sequence[str]]
+
+
+class Session:
+    """The memory side of one conversation, over one or several scopes, the nearest first.
+
+    In `home`, the first of them unless another is named, files are shown by their bare names. `used` is told which
+    memories of which scope were shown. `tree` is the folder that the work is in: what a memory
+    cites and names is looked up there, but not among the `memories` themselves. `spent` is how many bytes of memories
+    this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is
+    empty, and `learn` keeps nothing; whoever holds the conversation calls no memory tool (`Tools` with this session
+    refuse to).
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        home: str = "",
+        model: Model | None = None,
+        deadline: float = 5.0,
+        used: Used | None = None,
+        prompt: Callable[[], str] | None = None,
+        learn: Callable[[Turn], bool] | None = None,
+        tree: str = "",
+        memories: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._home = home or str(self._sources[0].scope)
+        self._model = model
+        self._deadline = deadline
+        self._used = used
+        self._prompt = prompt
+        self._learn = learn
+        self._tree = tree
+        self._memories = memories
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._texts: list[str] = []
+        self._surfaced: set[tuple[str, str, str]] = set()
+        self._running: _Run | None = None
+        self._ignored: set[str] = set()
+        self.spent = 0
+        self.ignoring = False
+
+    def prompt(self) -> str:
+        """The section for the system prompt in this turn, every scope after the other; "" while ignoring."""
+        return self._prompt() if self._prompt and not self.ignoring else ""
+
+    def learn(self, turn: Turn) -> bool:
+        """Keep the finished turn until it is distilled, in the nearest scope. False for one that ignores memory."""
+        said = {message.text for message in turn.messages if message.role == "user"}
+        is_ignored = not self._ignored.isdisjoint(said)
+        self._ignored -= said  # it was the turn of that message; the same words may come again
+        if self.ignoring or is_ignored:
+            return False
+        return bool(self._learn and self._learn(turn))
+
+    def recall(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall:
+        """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.
+
+        `tools` are those the agent has just used: how to use them need not be recalled.
+        """
+        self._begin(message, ignore=ignore)
+        if self.ignoring:
+            return Recall(gate=IGNORED)
+        return self._consumed(self._look(self._turn(message, tools)))
+
+    def verdicts(self, memory: Memory) -> list[str]:
+        """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
+        with ExitStack() as stack:
+            return list(_checking(self._tree, self._memories, stack)(memory)) if self._tree else []
+
+    def why(self, message: str, *, tools: Sequence[str] = ()) -> Recall:
+        """What `recall` would give for this message now, and why; nothing is counted, and nothing was shown."""
+        if asks_to_ignore(message):
+            return Recall(gate=IGNORED)
+        return self._look(self._turn(message, tools, keep=False))
+
+    def prefetch(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> None:
+        """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled."""
+        self._begin(message, ignore=ignore)
+        if not self.ignoring:
+            turn = self._turn(message, tools)
+            self._running = _Run(lambda: self._look(turn))
+
+    def collect(self, *, wait: float = 0.0) -> Recall | None:
+        """What was prefetched, once it is there; None until then, and after it was given. Waits `wait` seconds."""
+        run = self._running
+        if run is None or not run.finished(wait):
+            return None
+        self._running = None
+        return self._consumed(run.outcome)
+
+    def give_back(self, found: Recall) -> None:
+        """Take it that a recall was not shown after all: its memories may be recalled again."""
+        with self._guard:
+            self.spent -= found.size
+            self._surfaced -= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
+
+    def cancel(self) -> None:
+        """Forget what is being prefetched: the turn was aborted, or is over."""
+        self._running = None
+
+    def state(self) -> dict[str, object]:
+        """What is needed to go on later, as JSON can keep it: what was shown, and how much room is used."""
+        return {"format": _FORMAT, "spent": self.spent, "surfaced": sorted(map(list, self._surfaced))}
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Go on from a saved state; what cannot be understood of it is left out, and at worst shown again."""
+        surfaced, spent = state.get("surfaced"), state.get("spent")
+        known = (
+            [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
+        )
+        self._texts = []
+        self._surfaced = {one for one in known if len(one) == 3 and all(isinstance(part, str) for part in one)}
+        self.spent = max(0, spent) if isinstance(spent, int) else 0
+
+    def _begin(self, message: str, *, ignore: bool) -> None:
+        self.cancel()
+        self.ignoring = ignore or asks_to_ignore(message)
+        if self.ignoring:
+            self._ignored.add(message)
+
+    def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
+        with self._guard:
+            texts = [*self._texts, message][-QUERY_TEXTS:]
+            if keep:
+                self._texts = texts
+            return Occasion(
+                texts=texts,
+                today=time.strftime("%Y-%m-%d", time.localtime(self._clock())),
+                nonce=os.urandom(8).hex(),
+                surfaced=frozenset(self._surfaced),
+                spent=self.spent,
+                tools=tools,
+                home=self._home,
+            )
+
+    def _look(self, turn: Occasion) -> Recall:
+        with ExitStack() as stack:
+            check = _checking(self._tree, self._memories, stack) if self._tree else None
+            return recall(self._sources, turn._replace(check=check), model=self._model, deadline=self._deadline)
+
+    def _consumed(self, found: Recall) -> Recall:
+        """Count what is given out."""
+        with self._guard:
+            self.spent += found.size
+            self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
+        for scope in dict.fromkeys(one.scope for one in found.memories) if self._used else ():
+            self._used(scope, [one.memory.path for one in found.memories if one.scope == scope])  # type: ignore[misc]
+        return found
+
+
+def _checking(folder: str, memories: str, stack: ExitStack) -> Check:
+    """What looks up in a working tree what memories cite and name; the tree is opened when one does."""
+    opened: list[WorkingTree] = []
+
+    def check(memory: Memory) -> list[str]:
+        from memsheaf.guard.evidence import examine, named_in
+        from memsheaf.worktree import WorkingTree
+
+        if not memory.citations and not any(named_in(memory.body)):
+            return []
+        try:
+            if not opened:
+                opened.append(stack.enter_context(WorkingTree.open(folder, memories=memories)))
+            found = examine(memory, opened[0], elsewhere=False)
+        except MemsheafError as error:
+            return [f"its citations were not checked: {error}"]
+        notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
+        return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
+
+    return check
+
+
+class _Run:
+    """A recall in a thread of its own, which ends with the process at the latest."""
+
+    def __init__(self, work: Callable[[], Recall]) -> None:
+        self.outcome = Recall()
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name="memsheaf-recall", daemon=True)
+        self._thread.start()
+
+    def finished(self, wait: float) -> bool:
+        """Whether it is done, or becomes so within `wait` seconds."""
+        self._thread.join(wait)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self._work()
+        except MemsheafError as error:
+            self.outcome = Recall(gate=f"memory cannot be read: {error}")

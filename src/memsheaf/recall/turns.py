@@ -1,0 +1,81 @@
+"""What was said, and what is to be remembered of it: the values that learning hands on from step to step."""
+
+from __future__ import annotations
+
+from memsheaf.values import NamedTuple
+
+ROLES = ("user", "assistant", "tool")
+"""Who speaks: the person, the agent, or something the agent looked at, such as a file, a command or a web page."""
+
+
+class Message(NamedTuple):
+    """One message. `id` is what its host calls it, "" when it has no name."""
+
+    role: str
+    text: str
+    id: str = ""
+
+
+class Turn(NamedTuple):
+    """A finished turn of a conversation: what the user said, and all that was said and read until the agent stopped.
+
+    `at` is when, as an ISO time; `saved` says that the agent wrote to memory itself in this turn.
+    """
+
+    conversation: str
+    messages: tuple[Message, ...]
+    at: str = ""
+    saved: bool = False
+
+    @property
+    def unkept(self) -> str:
+        """Why nothing of it may be kept, "" when the user does not say so.
+
+        >>> Turn("c", (Message("user", "Off the record: Quentin leaves."),)).unkept
+        'the user wants it off the record'
+        """
+        from memsheaf.recall.ignore import asks_to_ignore, is_private
+        from memsheaf.text.host_wrappers import unwrapped
+
+        said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
+        if any(map(is_private, said)):
+            return "the user wants it off the record"
+        return "the user wants no memory in it" if any(map(asks_to_ignore, said)) else ""
+
+
+class Proposal(NamedTuple):
+    """A memory that somebody proposes, or with `replaces` the new text of one there is.
+
+    `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
+    memory that was seen. `explicit` says that the user asked for it in so many words. `trust` is "unconfirmed" for
+    what came from a tool or a page. `why` says where it comes from. `scope` is where it belongs; "" is the scope that
+    learns.
+    """
+
+    name: str
+    description: str
+    kind: str
+    content: str
+    replaces: str = ""
+    version: str = ""
+    conversation: str = ""
+    trust: str = ""
+    expires: str = ""
+    explicit: bool = False
+    why: str = ""
+    doubt: str = ""
+    scope: str = ""
+
+
+class TranscriptEntry(NamedTuple):
+    """One message of a conversation, with what its host knows of tools.
+
+    `tool` is the name of the tool that speaks. `calls` are the ids of calls: those that an agent makes with this
+    message, or that a tool answers with it.
+    """
+
+    role: str
+    text: str
+    id: str = ""
+    tool: str = ""
+    calls: tuple[str, ...] = ()

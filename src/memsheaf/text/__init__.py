@@ -1,0 +1,1 @@
+"""What texts are, without policy: phrases, similarity, Markdown sections, dates, words."""

@@ -1,0 +1,120 @@
+"""Texts as the words that people look for: one way for what is stored and for what is asked.
+
+Letters are lower case and without accents, English words are cut to their stems and those that say nothing are left
+out. `snake_case`, `CamelCase` and paths fall into the parts that people remember, and stay findable as a
+whole. Scripts that write no blanks are cut into pairs of characters.
+
+>>> words("Deploying with CI/CD: see deploy_prod.sh and AuthService")
+['deploy', 'ci', 'cd', 'see', 'deploy', 'prod', 'sh', 'auth', 'servic', 'authservic']
+>>> words("日本語のメモ")
+['日本', '本語', '語の', 'のメ', 'メモ', 'モ']
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from itertools import chain
+
+from memsheaf.text.stemmer import stem
+
+LONGEST = 40  # longer runs are keys and hashes: found by their beginning
+
+_WORD = re.compile(r"[^\W_]+")
+_BLANKS = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+# Han, kana, hangul, Thai, Lao, Myanmar, Khmer
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+_STOP_WORDS = """
+a about all also am an and any are as at be because been being but by can could did do does doing don for from get
+got had has have having he her here hers him his how i if in into is it its just me more most my no nor not now of
+on only or our out please s she should so some such t than that the their them then there these they this those
+through to too up us very was we were what when where which while who whom why will with would you your
+"""
+_SAYING_NOTHING = frozenset(_STOP_WORDS.split())
+_WEAK_WORDS = """
+able actually add again ago agree already always another answer anybody anyone anything anyway app around ask away
+back bad begin best better big bit bring call came care case change check choose clear code come complete correct
+create current day decide default detail different done down easy else end enough even ever every everyone
+everything exactly example exist expect explain fact fast feel file find fine first fix follow form found full
+general get give go good great guess hand happen hard hello help hi hope idea important include instead issue keep
+kind know large last later least left less like line list little long look lot main make many matter may maybe
+mean mention might mind minute moment month move much must name near need never new next nice nothing number often
+ok okay old one open part people perhaps place point possible prefer pretty probably problem put question quick
+quite read ready real really reason recommend remember remove reply right run said say second see seem send set
+several shall short show simple since small something sometimes soon sorry start state still stop stuff suggest
+sure take talk tell thank thing things think though three time today together tomorrow tonight true try turn two
+type under understand until update upon use useful usual version wait want way week well whatever whether whole
+wish without wonder word work world worth write wrong year yes yesterday yet
+"""
+# the same in the languages that share our letters, without accents
+_WEAK_ABROAD = """
+al algunos antes au aussi auch auf aux avec bien bitte ca ce cela ces cette comme como con contra cuando da dann danke
+dans das de del dem den der des desde deux die donde dos du durch durante ein eine einem einen einer el elle en entre
+er era es esa ese eso est esta estas este esto et etait etre fur gibt gracias haben hasta hat hay hier ich ihr il ils
+im ist je jetzt kann kein keine la las le les leur lo los ma mais mas mehr merci mi mir mit moi mon muy nach nada ne
+ni nicht noch nos notre nous nur o oder oui ou para parfait pas pero plus por porque pour puede que quel quelle quien
+qui sa sans se sein ses sehr si sich sie sigue sin sind sobre son su sur sus tambien tanto te tiene todo tout tres tu
+uber um un una und une uno unos unser uns vale vielen vom von vor vos votre vous wann war warum was wenn wer werden
+wie wieder wir wird wo y ya yo zu zum zur
+"""
+
+
+def is_weak(word: str) -> bool:
+    """Whether it says little to have this word of `words` in common: talk of any kind, a letter, a small number."""
+    is_small = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit()))
+    return is_small or word in _weak_stems(word[:1])
+
+
+@cache
+def _weak_stems(letter: str) -> frozenset[str]:
+    """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject.
+
+    They are of one letter, because few are asked for: a stem begins as its word does.
+    """
+    found = (_WEAK_WORDS + _WEAK_ABROAD).split()
+    return frozenset(stem(word) for word in found if word.startswith(letter))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in their order, as often as they occur."""
+    found = text.translate(_BLANKS).split() if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text))
+    return list(chain.from_iterable(map(_parts, found)))
+
+
+@lru_cache(maxsize=1 << 15)
+def _parts(word: str) -> tuple[str, ...]:
+    """What one run of letters and digits is looked for by."""
+    if not word.isascii():
+        return tuple(_of_any_script(word))
+    lower = word.lower()[:LONGEST]
+    if lower in _SAYING_NOTHING:
+        return ()
+    if word[1:] == lower[1 : len(word)]:  # no hump inside
+        return (stem(lower),)
+    parts = [part.lower() for part in _HUMP.findall(word)]
+    if len(parts) < 2 or lower == word:
+        return (stem(lower),)
+    kept = [stem(part) for part in parts if part not in _SAYING_NOTHING and len(part) > 1]
+    return (*kept, stem(lower))
+
+
+def _of_any_script(word: str) -> list[str]:
+    found: list[str] = []
+    for piece in re.findall(f"[{_UNSPACED}]+|[^{_UNSPACED}]+", word):
+        if re.match(f"[{_UNSPACED}]", piece):
+            # the last character alone, so that whoever asks for a single one finds it wherever it stands
+            found += [piece[at : at + 2] for at in range(len(piece))]
+        else:
+            found += _spelled(piece)
+    return found
+
+
+def _spelled(piece: str) -> tuple[str, ...]:
+    """A word of a script with blanks, without its accents."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", piece) if not unicodedata.combining(c))
+    if bare.isascii():
+        return _parts(bare)
+    return (stem(bare.casefold()[:LONGEST]),)

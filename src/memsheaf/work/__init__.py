@@ -1,0 +1,1 @@
+"""Layers around a project: tasks, sessions, notes, facts, and what moves between them."""

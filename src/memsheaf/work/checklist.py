@@ -1,0 +1,340 @@
+"""The checklist before something that was noted moves up to a wider layer: each step has a verdict, and says why.
+
+classify        into the four types
+exclude         what the code or its history says, what is of the moment, secrets, what nobody confirmed
+task-specific   what is tied to one task stays there
+duplicate       what is there already is skipped, or superseded when a person says so
+five fields     a fact needs subject, fact, citation, reason and category
+skill           three steps in order are rather a skill
+team            only a person gives something to a team
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from shlex import quote
+from typing import Literal
+
+from memsheaf.errors import MemsheafError, ScopeRefused
+from memsheaf.guard.citations import Tree, parse
+from memsheaf.guard.paths import is_fact
+from memsheaf.history import diff
+from memsheaf.memory import KINDS, NAME_LIMIT, Memory
+from memsheaf.scope import Scope
+from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import cut_bytes, one_line
+from memsheaf.text.similarity import LIKE, TELLING, denials, fact, likeness, telling, words
+from memsheaf.values import NamedTuple
+from memsheaf.work import classify
+from memsheaf.work.facts import Fact, Facts, compared_subject, missing
+
+TARGETS = ("task", "project", "user", "team")
+TEAM_LIMIT = 250_000
+"""How many bytes a memory of a team may have."""
+
+INSIST = "--anyway RATIONALE"
+"""How one insists on the command line, where a step is only a guess."""
+
+_TITLE = 60  # characters
+_SOUND = Fact("Subject", "It is so.", ("README.md:1",), "asked", "project")
+_OPTIONS = {
+    "subject": "--subject TEXT",
+    "fact": "--fact TEXT",
+    "citations": "--cite PLACE",
+    "reason": "--reason TEXT",
+    "category": "--category TYPE",
+}
+
+Verdict = Literal["pass", "stop", "ask"]
+Recommended = Literal["yes", "no", "defer"]
+
+
+class Item(NamedTuple):
+    """Something that was noted in a session or a task: a bullet below a heading, or a memory, which has no `section`.
+
+    `kind` is "" when nobody gave a type, and `own` is the one that the memory has, whatever is given later. `doubt`
+    says why it may not leave its scope, as it is.
+    """
+
+    id: str
+    scope: str
+    path: str
+    section: str
+    text: str
+    subject: str = ""
+    kind: str = ""
+    citations: tuple[str, ...] = ()
+    reason: str = ""
+    own: str = ""
+    doubt: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called: its subject, or its first words."""
+        return self.subject or cut_bytes(one_line(self.text, _TITLE), NAME_LIMIT)
+
+    @property
+    def origin(self) -> str:
+        """Where it was noted."""
+        return " ".join(filter(None, (self.scope, self.path, self.section)))
+
+
+class Choice(NamedTuple):
+    """What the caller decided where the checklist asks.
+
+    `supersedes` names the memory that gives way; `anyway` is the rationale for keeping it all the same; `convention`
+    says that feedback is a convention of the team, and `confirmed` that a person wants the team to have it.
+    """
+
+    supersedes: str = ""
+    anyway: str = ""
+    convention: bool = False
+    confirmed: bool = False
+
+
+UNDECIDED = Choice()
+
+
+class Step(NamedTuple):
+    """One step of the checklist, and what came of it. `ask` waits for a person's word.
+
+    `help` are the options of `memsheaf promote` that would let it pass, "" when none does.
+    """
+
+    name: str
+    verdict: Verdict
+    said: str
+    help: str = ""
+
+
+class Examination(NamedTuple):
+    """An item, with the type it was given, and the verdict of each step.
+
+    `supersedes` is the memory there that says nearly the same, or something else on the same subject; `diff` shows
+    how the item differs from it. `lacking` are the fields of a fact that are not there, or not as they should be.
+    `is_there` says that it was promoted word for word, and only its mark is missing.
+    """
+
+    item: Item
+    target: str
+    steps: tuple[Step, ...]
+    supersedes: str = ""
+    diff: str = ""
+    lacking: tuple[str, ...] = ()
+    is_there: bool = False
+
+    @property
+    def recommend(self) -> Recommended:
+        """Whether to promote it: `no` when a step stops it, `defer` when one waits for somebody's word."""
+        verdicts = {step.verdict for step in self.steps}
+        return "no" if "stop" in verdicts else "defer" if "ask" in verdicts else "yes"
+
+
+def examine(
+    item: Item, target: Sheaf, *, choice: Choice = UNDECIDED, names: Sequence[str] = (), tree: Tree | None = None
+) -> Examination:
+    """Walk the checklist for an item and the scope it shall go to. Nothing is written.
+
+    `names` are what tasks are called. With `tree`, cited places are looked up in it.
+
+    Raises:
+        ScopeRefused: nothing is promoted to there.
+    """
+    from memsheaf.guard.secrets import without_secrets
+
+    require_target(target.scope)
+    kind, why = classified(item)
+    if target.scope.layer == "user" and not item.kind:
+        kind, why = "user", "it goes to the user"
+    item = item._replace(kind=kind, citations=tuple(_as_it_is(place, tree) for place in item.citations))
+    lacking: tuple[str, ...] = ()
+    if target.scope.layer == "project":
+        item = item._replace(text=classify.without_places(item.text, item.citations))
+        lacking = _lacking(fact_of(item), tree)
+    near = _nearest(item, target)
+    steps = [
+        _typed(item, target, why),
+        _excluded(item, choice),
+        _specific(item, target, names, choice),
+        _compared(item, target, near, choice),
+        _complete(item, target, lacking, tree),
+        _advised(item),
+    ]
+    if target.scope.layer == "team":
+        steps.append(_shared(item, target, choice))
+    told = tuple(step._replace(said=without_secrets(step.said)) for step in steps)
+    found = Examination(item, str(target.scope), told, lacking=lacking)
+    if near is None:
+        return found
+    shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
+    is_there = words(near.body) == words(item.text) and compared_subject(near.name) == compared_subject(item.title)
+    return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
+
+
+def require_target(scope: Scope) -> None:
+    """Raise ScopeRefused unless something may be promoted to this scope."""
+    if scope.layer not in TARGETS:
+        raise ScopeRefused(f"nothing is promoted to {scope}: it goes to project, user, task/SLUG or team/NAME")
+
+
+def classified(item: Item) -> tuple[str, str]:
+    """The type of an item, and why it is that: given, the memory's own, or by where it stands and what it says."""
+    if item.kind:
+        return item.kind, "given"
+    return classify.kind_of(f"{item.subject}\n{item.text}", item.section)
+
+
+def _typed(item: Item, target: Sheaf, why: str) -> Step:
+    if item.kind not in KINDS:
+        return Step("classify", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
+    if item.kind == "user" and target.scope.layer == "project":
+        return Step("classify", "stop", f"user ({why}): what is about the person goes to user", "--to user")
+    return Step("classify", "pass", f"{item.kind}: {why}")
+
+
+def _excluded(item: Item, choice: Choice) -> Step:
+    """Stop a secret, what nobody confirmed, what code and its history say, and what is of the moment."""
+    from memsheaf.guard.secrets import new_secrets
+    from memsheaf.guard.worth import derivable, ephemeral
+
+    told = f"{item.subject}\n{item.text}"
+    for secret in new_secrets("\n".join((told, item.reason, *item.citations)), ""):
+        return Step("exclude", "stop", f"it holds {secret.kind}")
+    if item.doubt:
+        return Step("exclude", "stop", item.doubt)
+    if why := derivable(told) or ephemeral(told):
+        return _insisted("exclude", why, choice)
+    return Step("exclude", "pass", "neither derivable, nor history, nor of the moment")
+
+
+def _specific(item: Item, target: Sheaf, names: Sequence[str], choice: Choice) -> Step:
+    if target.scope.layer == "task":
+        return Step("task-specific", "pass", "it goes to a task")
+    if found := classify.of_one_task(f"{item.subject}\n{item.text}", names):
+        elsewhere = "--to task/SLUG" if item.scope.startswith("session/") else INSIST
+        return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice, elsewhere)
+    return Step("task-specific", "pass", "nothing in it is tied to one task")
+
+
+def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) -> Step:
+    """Ask what becomes of a memory that says nearly the same; which of the two is right, nobody decides by rules."""
+    if choice.supersedes:
+        return _superseding(target, choice)
+    if near is None:
+        return Step("duplicate", "pass", "nothing there says the same")
+    is_twin = compared_subject(near.name) == compared_subject(item.title)
+    beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
+    if is_twin and choice.anyway:
+        said = f"{near.path} has the same subject: give another, or supersede it"
+        return Step("duplicate", "ask", said, "--subject TEXT")
+    if is_twin and words(near.body) == words(item.text):
+        return _insisted(
+            "duplicate", f"{near.path} says the same, word for word: to promote it only marks it", choice, beside
+        )
+    if _is_said(item, near):
+        return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice, beside)
+    if choice.anyway:
+        return _insisted("duplicate", f"{near.path} is near", choice)
+    if target.scope.layer == "project" and not is_fact(near.path):
+        said = f"{near.path} says otherwise, or less, and is no fact: correct it there"
+        return Step("duplicate", "ask", said, beside)
+    said = f"{near.path} says otherwise, or less: supersede it?"
+    return Step("duplicate", "ask", said, f"--supersede {quote(near.path)}")
+
+
+def _superseding(target: Sheaf, choice: Choice) -> Step:
+    read = Facts(target).find if target.scope.layer == "project" else target.read
+    try:
+        return Step("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
+    except MemsheafError as error:
+        return Step("duplicate", "stop", str(error), "--supersede FILE")
+
+
+def _complete(item: Item, target: Sheaf, lacking: Sequence[str], tree: Tree | None) -> Step:
+    if target.scope.layer != "project":
+        return Step("five fields", "pass", "an ordinary memory: a name and a text are enough")
+    if problems := missing(fact_of(item), tree):
+        return Step("five fields", "ask", "; ".join(problems), " ".join(_OPTIONS[field] for field in lacking))
+    return Step("five fields", "pass", "subject, fact, citation, reason and category are there")
+
+
+def _lacking(fact: Fact, tree: Tree | None) -> tuple[str, ...]:
+    """The fields that would be wrong in a fact that is sound otherwise."""
+    return tuple(
+        field
+        for field in Fact._fields
+        if missing(_SOUND._replace(**{field: getattr(fact, field)}), tree if field == "citations" else None)
+    )
+
+
+def _as_it_is(place: str, tree: Tree | None) -> str:
+    """A place as the tree has it: `less src/app.py:1` is a command, and its last word the place."""
+    whole, last = parse(place, typed=True), parse(place.rpartition(" ")[2])
+    if tree and whole and last and not tree.has(whole.path) and tree.has(last.path):
+        return str(last)
+    return place
+
+
+def fact_of(item: Item) -> Fact:
+    """The fact that an item would be in the project."""
+    return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
+
+
+def _advised(item: Item) -> Step:
+    if classify.is_procedure(item.text):
+        return Step("skill", "pass", "advice: steps in order are rather a skill; write one once it was needed twice")
+    return Step("skill", "pass", "a fact, not a procedure")
+
+
+def _shared(item: Item, target: Sheaf, choice: Choice) -> Step:
+    """Let a person alone decide what a team gets to read."""
+    if target.by != "user":
+        return Step("team", "stop", "only a person gives something to a team")
+    kinds = (item.kind, item.own)
+    if "user" in kinds:
+        return Step("team", "stop", "what is about a person stays private", "--to user")
+    if len(item.text.encode("utf-8", "replace")) > TEAM_LIMIT:
+        return Step("team", "stop", f"it is longer than {TEAM_LIMIT // 1000} KB")
+    if "feedback" in kinds and not choice.convention:
+        said = "feedback stays private, unless it is a convention of the team: is it?"
+        return Step("team", "ask", said, "--convention")
+    if not choice.confirmed:
+        said = f"everybody in {target.scope} will read it: a person has to say yes, on a terminal or with --yes"
+        return Step("team", "ask", said)
+    return Step("team", "pass", "a person said yes")
+
+
+def _insisted(name: str, why: str, choice: Choice, help: str = INSIST) -> Step:
+    if choice.anyway:
+        return Step(name, "pass", f"{why}; kept all the same: {choice.anyway}")
+    return Step(name, "stop", why, help)
+
+
+def _nearest(item: Item, target: Sheaf) -> Memory | None:
+    """The memory there that shares most words with an item, if they are nearly all; or that has its subject."""
+    text, told = words(item.text), words(f"{item.title}\n{item.text}")
+    mine = text if len(set(text)) >= TELLING else told  # as the gate before every save compares it
+    subject = compared_subject(item.title)
+    target.index.look()
+    named = [row.path for row in target.index.rows("state = 'ok'") if compared_subject(row.name) == subject]
+    best: tuple[float, Memory] | None = None
+    rivals = [*target.index.alike(told), *target.index.alike(mine)]
+    for path in dict.fromkeys([*named, *(path for path, _ in rivals)]):
+        with suppress(MemsheafError):  # gone, or not to be read
+            memory = target.read(path)
+            like = max(likeness(told, words(f"{memory.name}\n{memory.body}")), likeness(mine, fact(memory)))
+            if memory.state == "ok" and (like >= LIKE or path in named) and (best is None or like > best[0]):
+                best = like, memory
+    return best[1] if best else None
+
+
+def _is_said(item: Item, memory: Memory) -> bool:
+    """Whether a memory says all that an item says: its words, in its order, and nothing denied that it does not."""
+    mine, theirs = words(item.text), words(memory.body)
+    # without its name: "run make test" is not said by "Test command: run make check"
+    if not telling(item.text) <= telling(memory.body) or denials(mine) != denials(theirs):
+        return False
+    common = frozenset(mine) & frozenset(theirs)
+    first, second = (list(dict.fromkeys(word for word in one if word in common)) for one in (mine, theirs))
+    return first == second

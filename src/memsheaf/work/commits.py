@@ -1,0 +1,66 @@
+"""How the files of a layer are changed: read, thought about, and committed as one; again if somebody was faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from memsheaf.editing import checked
+from memsheaf.errors import BadHeader, Busy, Changed, Exists, NotFound
+from memsheaf.guard.paths import check_stored
+from memsheaf.memory import Memory
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change, Commit
+
+ROUNDS = 20  # so many others may be faster, one after the other
+
+Look = Callable[[str], str | None]
+"""Gives the text of a file as it is now, None when there is none."""
+
+Plan = Callable[[Look], Mapping[str, str | None]]
+"""Says which files shall hold which text (None: be gone), from what it looked at; {} for nothing."""
+
+
+def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow_secret: bool = False) -> Commit | None:
+    """Change files of a scope as one commit, all or none; None when the plan changes nothing.
+
+    The plan is asked again when a file that it looked at has changed meanwhile, so that two who note something at
+    once both find it there. A file that the plan did not look at must not exist.
+
+    Raises:
+        Busy: others are always faster.
+        BadHeader: a file that the plan looked at is not understood.
+        Exists: one is there under a name that differs in case alone.
+        TextRefused, SecretFound, PathRefused: a text may not be stored; nothing was.
+    """
+    with ExitStack() as turn:
+        for number in range(ROUNDS):
+            seen: dict[str, Memory | None] = {}
+
+            def look(path: str, seen: dict[str, Memory | None] = seen) -> str | None:
+                try:
+                    seen[path] = sheaf.read(path)
+                except NotFound:
+                    seen[path] = None
+                found = seen[path]
+                if found and check_stored(found.path) != check_stored(path):
+                    raise Exists(found.path, f"{path!r} would be the same file on some systems")
+                if found and found.data and found.state not in ("ok", "free"):
+                    raise BadHeader(found.path, found.problem)  # a machine does not rewrite it
+                return found.text if found else None
+
+            wanted = plan(look)
+            changes = []
+            for path, text in wanted.items():
+                was = seen.get(path)
+                data = None if text is None else checked(path, text, was, free=True).data
+                if data is not None or was is not None:
+                    changes.append(Change(path, data, was.version if was else ABSENT))
+            if not changes:
+                return None
+            try:
+                return sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=True)
+            except (Changed, Exists):
+                if number == 0:  # who was too slow once waits for a turn, so that nobody is too slow for ever
+                    turn.enter_context(sheaf.store.lock("turn"))
+    raise Busy(f"the files of {sheaf.scope} change faster than they can be read")

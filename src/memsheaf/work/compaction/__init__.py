@@ -1,0 +1,148 @@
+"""A conversation made to fit: what is kept, what is dropped, what is spilled, and the bullets that stand for it.
+
+`compact` goes down the ladder only as far as the budget needs, and writes nothing. `run` does it for real: it writes
+what is spilled, and minds the breaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsheaf.errors import Refused, StoreFailed
+from memsheaf.learn import spill as spills
+from memsheaf.llm import Model
+from memsheaf.recall.turns import Message, TranscriptEntry
+from memsheaf.store.state import State
+from memsheaf.values import sha256
+from memsheaf.work.compaction.circuit_breaker import Breaker
+from memsheaf.work.compaction.levels import Compacted, Ladder, Standing
+from memsheaf.work.compaction.messages import Talk
+from memsheaf.work.compaction.summary import WAIT, summarised
+
+BUDGET = 50_000
+"""How many tokens a conversation may have, unless somebody says otherwise."""
+
+TRIGGERS = {"budget": 0, "phase": 3, "task": 4}
+"""Why a conversation is compacted, and the level that is gone to even if it fits: what a phase has done with is
+dropped at its end, and all before the tail at the end of a task."""
+
+FIRST_NOTES, MORE_NOTES, CALLS = 10_000, 5_000, 3
+"""When session notes are due: at so many tokens, then after so many more and so many calls of tools."""
+
+NOTHING = Standing()
+
+
+def compact(
+    conversation: Sequence[TranscriptEntry | Message],
+    budget: int = BUDGET,
+    *,
+    standing: Standing = NOTHING,
+    trigger: str = "budget",
+    notes: str = "",
+    template: str = "",
+    model: Model | None = None,
+    where: str = "",
+    wait: float = WAIT,
+) -> Compacted:
+    """Make a conversation fit into so many tokens. Nothing is written.
+
+    `notes` are the session notes, `template` what they were made from. `where` is the folder of spilled files;
+    without one, pointers name messages of the conversation itself. The user's last message is kept in any case, and
+    with it at least the last message and what tools answered to it: where that is too much, `fits` is False.
+
+    Raises:
+        Refused: there is no such trigger, or no budget.
+    """
+    if trigger not in TRIGGERS:
+        raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
+    if budget < 1:
+        raise Refused("the budget must be 1 token or more")
+    ladder = Ladder(Talk.of(conversation, budget), budget, standing, trigger, where)
+    least, is_over = TRIGGERS[trigger], ladder.before > budget
+    levels = [level for level in (1, 2, 3, 4) if level == least or (level > least and is_over)]
+    most = budget if is_over else ladder.before - 1  # what fits is touched only to make it smaller
+    for plan in map(ladder.at, levels):
+        after = ladder.after(plan)
+        if after > most:
+            continue
+        if plan.level < 4:
+            return ladder.done(plan)
+        gone = [ladder.talk.entries[at] for at in plan.taken]
+        found = summarised(gone, most - after - 1, notes=notes, template=template, model=model, wait=wait)
+        return ladder.done(plan, found)
+    if not is_over:
+        return ladder.unchanged()
+    plan = ladder.reset()
+    done = ladder.done(plan) if plan.taken else ladder.unchanged()._replace(level=plan.level)
+    if done.fits:
+        return done
+    if done.after >= done.before:
+        done = ladder.unchanged()._replace(level=plan.level, fits=False)
+    return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
+
+
+def run(
+    conversation: Sequence[TranscriptEntry | Message],
+    budget: int = BUDGET,
+    *,
+    state: State,
+    now: float,
+    name: str = "",
+    standing: Standing = NOTHING,
+    trigger: str = "budget",
+    notes: str = "",
+    template: str = "",
+    model: Model | None = None,
+    wait: float = WAIT,
+    days: float = spills.DAYS,
+) -> Compacted:
+    """Compact a conversation for real: write what is spilled, and count failures in a row.
+
+    It failed when it does not fit, when a model was asked and was of no use, or when the disk refused. `name` is what
+    the conversation is called; without one it is known by its first message. Spilled files stay for `days`.
+
+    Raises:
+        Refused: it failed three times in a row, and waits for a person; or there is no such trigger, or no budget.
+        StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
+    """
+    breaker = Breaker(state, name or known_as(conversation))
+    breaker.require()
+    done = compact(
+        conversation, budget, standing=standing, trigger=trigger, notes=notes, template=template, model=model,
+        where=state.folder, wait=wait,
+    )  # fmt: skip
+    try:
+        if done.spill:
+            spills.keep(state, done.spill, now=now, days=days)
+    except StoreFailed as error:
+        breaker.fail(str(error))
+        raise
+    if done.problem:
+        breaker.fail(done.problem)
+    else:
+        breaker.reset()
+    return done
+
+
+def approve(conversation: Sequence[TranscriptEntry | Message], *, state: State, name: str = "") -> None:
+    """Let a conversation be compacted again: a person says so."""
+    Breaker(state, name or known_as(conversation)).reset()
+
+
+def known_as(conversation: Sequence[TranscriptEntry | Message]) -> str:
+    """What a conversation without a name is known by: how it begins."""
+    first = conversation[0].text if conversation else ""
+    return sha256(first.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_turn_had_tools: bool) -> bool:
+    """Whether session notes should be written now; `written_at` is how long the conversation was the last time.
+
+    First at 10,000 tokens; then after 5,000 more, and 3 calls of tools or a turn without any.
+
+    >>> notes_due(9_999, None, 50, True), notes_due(10_000, None, 0, True), notes_due(15_000, 10_000, 2, False)
+    (False, True, True)
+    """
+    if written_at is None:
+        return tokens >= FIRST_NOTES
+    return tokens - written_at >= MORE_NOTES and (tool_calls_since >= CALLS or not last_turn_had_tools)

@@ -1,0 +1,294 @@
+"""Facts of a repository: short sentences that can be false, each with the places that show them to be true.
+
+A fact has five fields and is never edited. What has become wrong is superseded: the new fact names the old one, which
+is retired in the same commit.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from memsheaf.editing import dated, placed
+from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
+from memsheaf.guard.citations import Citation, Tree, make, parse
+from memsheaf.guard.paths import FACTS, file_name, is_fact
+from memsheaf.index.table import Row
+from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, Memory, compose
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change
+from memsheaf.text.neutralize import cut_bytes, one_line
+from memsheaf.text.sections import folded
+from memsheaf.text.spoken import spoken
+from memsheaf.values import NamedTuple
+
+FACT_BYTES = 500
+SENTENCES = 2
+
+# How people say that they guess or wish, by language, in small letters. What is also said of something that is sure
+# ("may fail", "should be run with make", 可能) is not here.
+_UNSURE = {
+    "en": r"maybe|perhaps|probably|presumably|supposedly|hopefully|i (?:think|guess|believe|suppose|assume|hope|wish)"
+    r"|(?:i'm|i am|we're|we are|it's|it is) not sure|it seems|seems to|it would be (?:nice|good|great|better)"
+    r"|let's(?! encrypt)",
+    "de": r"vielleicht|wahrscheinlich|vermutlich|möglicherweise|eventuell|anscheinend|hoffentlich"
+    r"|ich (?:glaube|denke|vermute|hoffe|nehme an)|(?:es )?wäre (?:schön|gut|besser)",
+    "fr": r"peut-être|probablement|sans doute|apparemment|je (?:crois|pense|suppose)|il (?:me )?semble|j'espère"
+    r"|ce serait (?:bien|mieux)",
+    "es": r"quizás?|tal vez|a lo mejor|probablemente|posiblemente|aparentemente|creo que|supongo|me parece|parece que"
+    r"|ojalá|espero que|sería (?:bueno|mejor)",
+}
+_UNSURE_UNSPACED = (
+    r"也许|也許|或许|或許|说不定|說不定|恐怕|我觉得|我覺得|我猜|我认为|我認為|好像|似乎|但愿|但願|我们?希望|我們?希望"
+    r"|たぶん|多分|おそらく|恐らく|かもしれ|かも知れ|と思(?:う|い)|だろう|でしょう|はず(?:だ|です)|てほしい|といいな"
+)
+# A sentence that begins so, unless it speaks of such marks.
+_TO_DO = (
+    r"(?:^|[.!]\s+)\W*(?:TODO|FIXME|TBD)(?![\w-]|\s+(?:comment|item|list|mark|tag|entr|note)\w*)"
+    r"|\b(?:TODO|FIXME|TBD):"
+)
+_ASKED = r"[?？؟]\s*(?:$|\s|[。．])"
+_SHORT = r"(?i)\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl|no|nr|ca|bzw|usw|z\.\s?b|d\.\s?h|p\.\s?ex|p\.\s?ej|[a-z])\."
+_END = r"[.!?]+[\"')\]]*\s+(?=\S)|[。！？]+(?=\s*\S)"
+_WANTED = (
+    "A fact has a subject, one or two sentences that can be false, a place that shows it, a reason and a category."
+)
+
+
+class Fact(NamedTuple):
+    """One fact: what it is about, what is so, where that can be seen, why it is kept, and which type it is of."""
+
+    subject: str
+    fact: str
+    citations: tuple[str, ...]
+    reason: str
+    category: str
+
+
+def missing(fact: Fact, tree: Tree | None = None) -> list[str]:
+    """What a fact lacks, in words; [] when it is complete. With a tree, the cited places have to be there.
+
+    >>> missing(Fact("Test command", "Maybe it is make test.", ("Makefile:3",), "asked often", "project"))
+    ["it cannot be false ('maybe' is a guess or a wish)"]
+    """
+    lacking = [] if fact.subject.strip() else ["there is no subject"]
+    lacking += _wrong_with(fact.fact)
+    lacking += _wrong_with_places(fact.citations, tree)
+    lacking += [] if fact.reason.strip() else ["there is no reason"]
+    if fact.category not in KINDS:
+        lacking.append(f"the category is not one of {', '.join(KINDS)}")
+    return lacking
+
+
+class Facts:
+    """The facts of a repository; `commit` is the id of the last one stored here, "" before."""
+
+    def __init__(self, sheaf: Sheaf) -> None:
+        self._sheaf = sheaf
+        self.commit = ""
+
+    def add(
+        self,
+        fact: Fact,
+        *,
+        supersedes: str = "",
+        tree: Tree | None = None,
+        allow_secret: bool = False,
+        anyway: bool = False,
+    ) -> Memory:
+        """Store a fact; the one that it `supersedes` is retired with it. With a tree, its places get their hashes.
+
+        Raises:
+            TextRefused: it is not complete; nothing insists against that.
+            Exists: there is a fact on this subject, and it is not the one that is superseded.
+            NotFound, Refused: what it supersedes is not there, or is no fact.
+            SecretFound, Duplicate, NotWorth, as whenever something is remembered.
+        """
+        if lacking := missing(fact, tree):
+            from memsheaf.guard.secrets import without_secrets
+
+            told = without_secrets("; ".join(lacking))
+            raise _refused(f"this fact is not complete: {told}", _WANTED)
+        fact = _cited(fact, tree)
+        for last in (False, True):
+            old = self.find(supersedes) if supersedes else None
+            if old and self.of(old) == fact:
+                raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
+            # the name first: whoever comes with a twin after the look below finds this name taken
+            path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
+            self._refuse_twin(fact.subject, old)
+            try:
+                return self._store(path, fact, old, allow_secret=allow_secret, anyway=anyway)
+            except (Changed, Exists):  # somebody was faster, and the second look knows it
+                if last:
+                    raise
+        raise AssertionError("the second attempt returns or raises")
+
+    def supersede(
+        self,
+        name: str,
+        text: str,
+        *,
+        reason: str,
+        citations: Sequence[str] = (),
+        tree: Tree | None = None,
+        allow_secret: bool = False,
+        anyway: bool = False,
+    ) -> Memory:
+        """Correct a fact: another takes its subject and category, and its citations unless it has its own.
+
+        Raises:
+            As `add`.
+        """
+        old = self.find(name)
+        was = self.of(old)
+        fact = was._replace(fact=text, reason=reason, citations=tuple(citations) or _places(was.citations))
+        return self.add(fact, supersedes=old.path, tree=tree, allow_secret=allow_secret, anyway=anyway)
+
+    def all(self) -> list[Memory]:
+        """Every fact, in the order of their files."""
+        found = []
+        for row in self._rows():
+            with suppress(NotFound):  # somebody was faster
+                found.append(self._sheaf.read(row.path))
+        return found
+
+    def find(self, name: str) -> Memory:
+        """One fact by its file, with or without the folder, or by its subject.
+
+        Raises:
+            NotFound: there is none.
+            Refused: it is no fact, or several are on this subject.
+        """
+        try:
+            found = self._sheaf.read(name if is_fact(name) else FACTS + name)
+        except (NotFound, PathRefused):
+            found = self._sheaf.read(self._path_on(name))
+        if found.state != "ok":
+            raise Refused(f"{found.path!r} is no fact: it has no header that can be read")
+        return found
+
+    def of(self, memory: Memory) -> Fact:
+        """The five fields of a fact that is stored."""
+        return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
+
+    def _store(self, path: str, fact: Fact, old: Memory | None, *, allow_secret: bool, anyway: bool) -> Memory:
+        sheaf = self._sheaf
+        text = dated(" ".join(fact.fact.split()), sheaf.today)
+        made = compose(
+            name=fact.subject,
+            description=cut_bytes(text, DESCRIPTION_LIMIT),
+            kind=fact.category,
+            body=text,
+            created=sheaf.today,
+            updated=sheaf.today,
+            source=sheaf.by,
+            citations=fact.citations,
+            supersedes=(old.path,) if old else (),
+            reason=fact.reason,
+        )
+        changes = [Change(path, made.data, ABSENT)]
+        if old:
+            changes.append(Change(old.path, None, old.version))
+        why = f"supersede {old.name}" if old else f"fact {made.name}"
+        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=anyway).id
+        return placed(made, path)
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a fact has this name, or had it: its story is not mixed with that of another."""
+        path = FACTS + name
+        return bool(self._sheaf.index.same_file(path)) or any(self._sheaf.store.history(path))
+
+    def _refuse_twin(self, subject: str, old: Memory | None) -> None:
+        wanted = compared_subject(subject)
+        for row in self._rows():
+            if compared_subject(row.name) == wanted and (old is None or row.path != old.path):
+                error = Exists(row.path, "it is a fact on the same subject")
+                error.hint = f"`memsheaf fact supersede {row.path} FACT --reason TEXT` says what is true now."
+                raise error
+
+    def _path_on(self, subject: str) -> str:
+        """The file of the fact on a subject."""
+        wanted = compared_subject(subject)
+        found = [row.path for row in self._rows() if compared_subject(row.name) == wanted]
+        if len(found) > 1:
+            raise Refused(f"several facts are on this subject: {', '.join(found)}; name one by its file")
+        if not found:
+            error = NotFound(subject)
+            error.args = (f"there is no fact {one_line(subject, 80)!r}",)
+            error.hint = "`memsheaf fact` lists them, each with its file and its subject."
+            raise error
+        return found[0]
+
+    def _rows(self) -> list[Row]:
+        return [row for row in self._sheaf.list() if is_fact(row.path) and row.state == "ok"]
+
+
+def _refused(message: str, advice: str) -> TextRefused:
+    error = TextRefused(message)
+    error.hint = advice
+    return error
+
+
+def _wrong_with(text: str) -> Iterator[str]:
+    """Why a text is not a short sentence that can be false."""
+    text = " ".join(text.split())
+    size = len(text.encode("utf-8", "replace"))
+    if not text or size > FACT_BYTES:
+        yield f"it is {size} bytes long, and {FACT_BYTES} are the most" if text else "there is no fact"
+        return
+    if unsure := _unsure(text):
+        yield f"it cannot be false ({unsure})"
+    if (count := len(re.findall(_END, re.sub(_SHORT, "", spoken(text)))) + 1) > SENTENCES:
+        yield f"it has {count} sentences, and {SENTENCES} are the most"
+
+
+def _unsure(text: str) -> str:
+    """Why a text says nothing that could turn out false: it asks, guesses or wishes. "" when it does not."""
+    said = spoken(text.replace("’", "'"))
+    if re.search(_ASKED, said):
+        return "it is a question"
+    if found := re.search(_TO_DO, said):
+        return f"{found[0].strip(' .!:')!r} is something to do"
+    words = rf"(?<!\w)(?:{'|'.join(_UNSURE.values())})(?!\w)|{_UNSURE_UNSPACED}"
+    found = re.search(words, said.lower())
+    return f"{found[0]!r} is a guess or a wish" if found else ""
+
+
+def _wrong_with_places(citations: Sequence[str], tree: Tree | None) -> Iterator[str]:
+    """What is wrong with the places that shall show a fact to be true."""
+    exact = False
+    for text in citations:
+        place = parse(text, typed=tree is not None)
+        if place is None:
+            yield f"{one_line(text, 80)!r} is no place in a working tree"
+            continue
+        exact = exact or bool(place.first or place.symbol)
+        try:
+            if tree:
+                make(tree, str(place.place))
+        except CitationRefused as error:
+            yield str(error)
+    if not exact:
+        yield "no citation has a file and a line or a symbol, such as src/app.py:12"
+
+
+def _cited(fact: Fact, tree: Tree | None) -> Fact:
+    """The fact with the hash of what is there now behind each of its places."""
+    if tree is None:
+        return fact
+    return fact._replace(citations=tuple(str(make(tree, place)) for place in _places(fact.citations)))
+
+
+def _places(citations: Sequence[str]) -> tuple[str, ...]:
+    """Citations without their hashes."""
+    found = ((text, parse(text, typed=True)) for text in citations)
+    return tuple(str(place.place) if isinstance(place, Citation) else text for text, place in found)
+
+
+def compared_subject(text: str) -> str:
+    """A subject as it is compared."""
+    text = unicodedata.normalize("NFKC", text)
+    return folded(text) or text.strip()

@@ -1,0 +1,684 @@
+"""Layers: what an agent knows where it works, from the nearest to the widest. The way in for agents.
+
+    task        what one piece of work has found, decided and verified
+    session     scratch notes of one conversation
+    project     NOTES.md, facts and memories of the repository
+    user        what holds everywhere
+
+Each layer is a scope of its own (`scope.py`): plain files, a journal, undo. Reading covers all of them, the nearest
+first; writing goes where it belongs (`Layers.scope_for`). A file of the home scope, which is the project unless other
+scopes were given, is shown by its bare name, any other with its scope: `user:user_prefers-tabs.md`. By that name it
+is read, changed and deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
+
+from memsheaf import config
+from memsheaf.errors import MemsheafError, NoSuchCommit, NotFound, ScopeRefused, hinted
+from memsheaf.guard.paths import fold
+from memsheaf.index.catalog import Page, with_scope
+from memsheaf.memory import compose, parse
+from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unused_folder
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT
+from memsheaf.values import NamedTuple
+
+# Known to type checkers under this name: each layer is imported when it is asked for.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from memsheaf.index.search import Match
+    from memsheaf.index.table import Row
+    from memsheaf.learn.learner import Distilled, Learner
+    from memsheaf.llm import Model
+    from memsheaf.memory import Memory
+    from memsheaf.recall.recall import Recall
+    from memsheaf.recall.session import Session
+    from memsheaf.recall.turns import Message, TranscriptEntry, Turn
+    from memsheaf.store import Commit, Version
+    from memsheaf.work.compaction.levels import Compacted
+
+ORDER = ("task", "session", "project", "user")
+"""In which order layers are asked."""
+
+_NOTED = ORDER[:2]  # layers whose notes are read on demand: they are in no prompt, and nothing is learned there
+_EACH = (CONTEXT, NOTES)  # every scope has its own
+
+Names = list[str]
+Sheaves = list[Sheaf]
+
+
+class Found(NamedTuple):
+    """What was looked up, and the layer that it came from."""
+
+    layer: str
+    scope: str
+    row: Row
+
+
+class Layers:
+    """The layers around a working directory, or the scopes that are given. What is opened is closed with it.
+
+    >>> with Layers.open() as layers:                                            # doctest: +SKIP
+    ...     layers.remember("Prefers tabs", "Indentation", "user", "Use tabs.").path
+    'user:user_prefers-tabs.md'
+    """
+
+    def __init__(
+        self,
+        settings: config.Settings,
+        cwd: str,
+        *,
+        by: str = "agent",
+        scopes: Sequence[str] = (),
+        task: str = "",
+        session: str = "",
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
+        on_open: Callable[[Sheaf], object] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.read_only = read_only
+        self._by = by
+        self._cwd = cwd
+        self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
+        self.home = self.given[0] if self.given else "project"
+        self._chosen = {"task": task or settings.task, "session": session or settings.session}
+        self.clock = clock
+        self._on_open = on_open
+        self._open: dict[str, Sheaf] = {}
+        self._opening = threading.Lock()
+        self._stack = ExitStack()
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        settings: config.Settings | None = None,
+        cwd: str = "",
+        by: str = "agent",
+        scopes: Sequence[str] = (),
+        task: str = "",
+        session: str = "",
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
+        on_open: Callable[[Sheaf], object] | None = None,
+    ) -> Layers:
+        """The layers around a working directory, of the task and the session that are named, if any are.
+
+        With `scopes` it is these and nothing else, the nearest first; the first is the home scope. `on_open` is
+        given each scope when it is opened.
+        """
+        return cls(
+            settings or config.load(),
+            cwd or os.getcwd(),
+            by=by,
+            scopes=scopes,
+            task=task,
+            session=session,
+            read_only=read_only,
+            clock=clock,
+            on_open=on_open,
+        )
+
+    @classmethod
+    def of(cls, sheaf: Sheaf) -> Layers:
+        """One scope that is open already, and nothing else: all its names are bare."""
+        made = cls(sheaf.settings, "", by=sheaf.by, scopes=[str(sheaf.scope)], read_only=sheaf.read_only)
+        made._open[made.home] = made._stack.enter_context(sheaf)
+        return made
+
+    def notices(self) -> Names:
+        """What a person should look at before it is used: a `.memory` nobody accepted, files that changed there."""
+        unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
+        found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
+        return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
+
+    def looking(self) -> Layers:
+        """The same layers once more, to look and nothing else."""
+        task, session = self._chosen["task"], self._chosen["session"]
+        return Layers(
+            self.settings, self._cwd, by=self.by, scopes=self.given, task=task, session=session, read_only=True,
+            clock=self.clock, on_open=self._on_open,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Make everything safe on disk and let go."""
+        self._open.clear()
+        self._stack.close()
+
+    def __enter__(self) -> Layers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def sheaf(self, scope: str) -> Sheaf:
+        """The memory of a scope, opened once. Raises ScopeRefused."""
+        name = str(parsed := Scope.parse(scope))
+        if name in self._open:
+            return self._open[name]
+        with self._opening:
+            if name in self._open:
+                return self._open[name]
+            root = resolve(parsed, self.settings.places(self._cwd))
+            is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
+            opened = Sheaf.open(
+                parsed,
+                settings=self.settings,
+                cwd=self._cwd,
+                by=self.by,
+                read_only=self.read_only or is_closed,
+                clock=self.clock,
+            )
+            if self.read_only and not is_closed:
+                opened.store.recover()  # what a crash left half done would look as if something were gone
+            if self._on_open:
+                self._on_open(opened)
+            opened.keeper.around = lambda: (each.keeper for each in self.sheaves())
+            self._open[name] = self._stack.enter_context(opened)
+        return self._open[name]
+
+    @property
+    def project(self) -> Sheaf:
+        """The repository's layer."""
+        return self.sheaf("project")
+
+    @property
+    def user(self) -> Sheaf:
+        """What holds everywhere."""
+        return self.sheaf("user")
+
+    @property
+    def own(self) -> Sheaf:
+        """The home scope: its names are bare, and what is said is learned from its inbox."""
+        return self.sheaf(self.home)
+
+    def sheaves(self) -> Sheaves:
+        """The scopes that are asked, opened, the nearest first."""
+        return [self.sheaf(scope) for scope in self.scopes()]
+
+    @property
+    def by(self) -> str:
+        """Who makes the changes."""
+        return self._by
+
+    @by.setter
+    def by(self, who: str) -> None:
+        self._by = who
+        for sheaf in self._open.values():
+            sheaf.by = who
+
+    def scopes(self) -> Names:
+        """The scopes that are asked, in order: a task and a session only where it is clear which one is meant.
+
+        Raises:
+            NotFound, ScopeRefused: one was named, and is not there or is no name.
+        """
+        if self.given:
+            return list(self.given)
+        found = []
+        for layer in _NOTED:
+            if name := self._chosen[layer]:
+                if check_label(name, layer) not in self.names(layer):
+                    raise NotFound(f"{layer}/{name}")
+                found.append(f"{layer}/{check_label(name, layer)}")
+            elif len(going := self.going(layer)) == 1:
+                found.append(f"{layer}/{going[0]}")
+        return [*found, "project", "user"]
+
+    def going(self, layer: str) -> Names:
+        """The tasks that are active, or the sessions that are open, in order."""
+        if not self.names(layer):
+            return []
+        from memsheaf.work import sessions, tasks
+
+        return tasks.active_tasks(self) if layer == "task" else sessions.open_sessions(self)
+
+    def unclear(self) -> Names:
+        """What is not asked because several could be meant, in words."""
+        return [
+            f"{len(going)} {layer}s are {word}, and none was asked: name one with --{layer} ({', '.join(going)})"
+            for layer, word in (("task", "active"), ("session", "open"))
+            if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1
+        ]
+
+    def look_up(self, query: str, *, limit: int = 10) -> Sequence[Found]:
+        """The `limit` best of what the layers say about a query, the nearest layer first, with their bare names."""
+        return [Found(sheaf.scope.layer, str(sheaf.scope), match.row) for sheaf, match in self._matches(query, limit)]
+
+    def _matches(self, query: str, limit: int) -> Sequence[tuple[Sheaf, Match]]:
+        found = [(sheaf, match) for sheaf in self.sheaves() for match in sheaf.matches(query, limit=limit)]
+        best = sorted(range(len(found)), key=lambda at: -found[at][1].score)[:limit]  # of equals the nearer one
+        return [found[at] for at in sorted(best)]
+
+    def session(self, *, model: Model | None = None, deadline: float = 5.0, tree: str = "") -> Session:
+        """The memory side of one conversation over all layers, the nearest first. The home scope learns from it."""
+        from memsheaf.recall.session import Session
+
+        return Session(
+            self.sheaves(),
+            home=self.home,
+            model=self.metered("select", model) if model else None,
+            deadline=deadline,
+            used=lambda scope, paths: self.sheaf(scope).used(*paths),
+            prompt=self.prompt,
+            learn=self.learn,
+            tree=tree,
+            memories=self.own.root,
+            clock=self.clock,
+        )
+
+    # asking: what a sheaf can be asked, over all layers
+
+    def place(self, name: str) -> tuple[Sheaf, str]:
+        """The scope that a shown name is of, and the file's path in it.
+
+        A bare name is of the home scope; where that does not have it, of the nearest scope that does. Every scope has
+        a CONTEXT.md and NOTES.md of its own, so these bare names are always of the home scope.
+        """
+        return self._found(name)[:2]
+
+    def _found(self, name: str) -> tuple[Sheaf, str, Memory | None]:
+        """As `place`, with the memory if it was read on the way."""
+        scope, sign, path = name.partition(":")
+        others = [one for one in self.scopes() if one != self.home]
+        if sign and scope in (self.home, *others):
+            return self.sheaf(scope), path, None
+        if name and others and fold(name) not in map(fold, _EACH):
+            for sheaf in (self.own, *map(self.sheaf, others)):
+                with suppress(NotFound):
+                    return sheaf, name, sheaf.read(name)
+        return self.own, name, None
+
+    def name(self, sheaf: Sheaf, path: str) -> str:
+        """The name under which a file of a scope is shown."""
+        return shown(str(sheaf.scope), path, self.home)
+
+    @contextmanager
+    def naming(self, sheaf: Sheaf) -> Iterator[None]:
+        """Errors about a file of this scope call it by the name under which it is shown."""
+        try:
+            yield
+        except MemsheafError as error:
+            path = getattr(error, "path", "")
+            if path and str(sheaf.scope) != self.home:
+                error.path = self.name(sheaf, path)  # type: ignore[attr-defined]
+                error.args = (str(error).replace(repr(path), repr(self.name(sheaf, path))),)
+            raise
+
+    def read(self, name: str) -> Memory:
+        """Give one memory by the name under which it is shown. Raises NotFound, PathRefused."""
+        sheaf, path, memory = self._found(name)
+        with self.naming(sheaf):
+            return self._shown(sheaf, memory or sheaf.read(path))
+
+    def _shown(self, sheaf: Sheaf, memory: Memory) -> Memory:
+        return memory._replace(path=self.name(sheaf, memory.path))
+
+    def _rows(self, sheaf: Sheaf, rows: Sequence[Row]) -> Sequence[Row]:
+        return [row._replace(path=self.name(sheaf, row.path)) for row in rows]
+
+    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Every file, scope by scope."""
+        return [
+            row
+            for sheaf in self.sheaves()
+            for row in self._rows(sheaf, sheaf.list(kind=kind, unconfirmed=unconfirmed))
+        ]
+
+    def changed_by_others(self) -> Sequence[Row]:
+        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
+        return [row for sheaf in self.sheaves() for row in self._rows(sheaf, sheaf.changed_by_others())]
+
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """What a reader must know of a memory's origin."""
+        sheaf, path = self.place(memory.path)
+        return sheaf.caveats(memory._replace(path=path))
+
+    def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
+        """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
+        rows: list[Row] = []
+        total = 0
+        for sheaf in self.sheaves():
+            found, count = sheaf.part(kind=kind, limit=limit - len(rows), offset=max(0, offset - total))
+            rows += self._rows(sheaf, found)
+            total += count
+        return rows, total
+
+    def ranked(self, limit: int, offset: int = 0) -> Sequence[Row]:
+        """What the catalogs may show, most important first, scope by scope."""
+        rows: list[Row] = []
+        total = 0
+        for sheaf in self.sheaves():
+            sheaf.index.look()
+            rows += self._rows(sheaf, sheaf.index.ranked("", limit - len(rows), max(0, offset - total)))
+            total += sheaf.index.total()
+        return rows
+
+    def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
+        """The memories that have most to do with a query, the nearest scope first."""
+        return [match.row for match in self.matches(query, limit=limit)]
+
+    def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
+        """As `search`, with the numbers behind the choice."""
+        found = self._matches(query, limit)
+        return [one._replace(row=self._rows(sheaf, [one.row])[0]) for sheaf, one in found]
+
+    def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
+        """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
+        return self.session(model=model, tree=tree).recall(message, ignore=ignore)
+
+    def catalog(self) -> Page:
+        """The catalog of the home scope, and those of the others, each under the name of its scope."""
+        return self._joined(Sheaf.catalog)
+
+    def page(self, number: int = 1, *, kind: str = "") -> Page:
+        """A page of each whole catalog, most important first."""
+        return self._joined(lambda sheaf: sheaf.page(number, kind=kind))
+
+    def _joined(self, page_of: Callable[[Sheaf], Page]) -> Page:
+        others = [sheaf for sheaf in self.sheaves() if sheaf is not self.own]
+        pages = [page_of(self.own), *(page_of(sheaf) for sheaf in others)]
+        texts = [
+            f"In the scope {sheaf.scope}:\n{with_scope(page.text, str(sheaf.scope))}"
+            for sheaf, page in zip(others, pages[1:], strict=True)
+            if page.shown
+        ]
+        text = "\n".join([pages[0].text, *texts])
+        return Page(text, sum(page.shown for page in pages), sum(page.total for page in pages))
+
+    def prompt(self) -> str:
+        """The section for a system prompt: of each scope, except that notes of tasks and sessions are not loaded."""
+        return "\n".join(text for _, text in self.prompts())
+
+    def prompts(self) -> Sequence[tuple[str, str]]:
+        """What `prompt` is made of: each scope with its part, the home scope first."""
+        sheaves = self.lasting().sheaves()
+        return [(str(sheaf.scope), sheaf.prompt(also=sheaf is not self.own)) for sheaf in sheaves]
+
+    def lasting(self) -> Layers:
+        """The same without tasks and sessions, the home scope first."""
+        lasting = [one for one in self.scopes() if one == self.home or one.partition("/")[0] not in _NOTED]
+        made = Layers(
+            self.settings, self._cwd, by=self.by, scopes=[self.home, *lasting], read_only=self.read_only,
+            clock=self.clock,
+        )  # fmt: skip
+        made._open, made._stack, made._opening = self._open, self._stack, self._opening
+        made._on_open = self._on_open
+        return made
+
+    @property
+    def tools(self) -> bool:
+        """Whether agents have memory tools."""
+        return self.own.tools
+
+    @property
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return self.own.today
+
+    # changing
+
+    def scope_for(self, kind: str, text: str = "") -> str:
+        """The scope that a new memory belongs to.
+
+        What is about the user goes to the user, and so does feedback that is said to hold everywhere; all else goes
+        to the project. Where that is not among the scopes, it is the home scope.
+        """
+        from memsheaf.work.routing import holds_everywhere
+
+        is_users = kind == "user" or (kind == "feedback" and holds_everywhere(text))
+        wanted = "user" if is_users else "project"
+        return wanted if wanted in self.scopes() else self.home
+
+    def wider(self, sheaf: Sheaf) -> Sheaves:
+        """The scopes behind one: what they say is known wherever that one is read."""
+        scopes = self.scopes()
+        return [self.sheaf(scope) for scope in scopes[scopes.index(str(sheaf.scope)) + 1 :]]
+
+    def refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
+        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
+        for other in self.wider(sheaf):
+            with self.naming(other):
+                other.keeper.refuse_duplicate(memory._replace(path=""))
+
+    def remember(
+        self, name: str, description: str, kind: str, content: str, *, path: str = "", **more: Any
+    ) -> Memory:
+        """Save one fact as `Sheaf.remember` does, where it belongs.
+
+        One with a `path` goes to the scope that the path names, or to the one that has that file; one that bears the
+        name of a memory goes where that is; all else where `scope_for` says.
+        """
+        sheaf, path, is_new = self._target(name, kind, f"{name}\n{content}", path)
+        if is_new and not more.get("anyway") and self.wider(sheaf):
+            made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")
+            self.refuse_known(made, sheaf)
+        with self.naming(sheaf):
+            return self._shown(sheaf, sheaf.remember(name, description, kind, content, path=path, **more))
+
+    def _target(self, name: str, kind: str, text: str, path: str) -> tuple[Sheaf, str, bool]:
+        """Where something is to be written: the scope, the path in it, and whether nothing is there yet."""
+        if len(self.scopes()) == 1:
+            return self.own, self.place(path)[1], True
+        if not path:
+            for sheaf in self.sheaves():
+                sheaf.index.ready()
+                if sheaf.keeper.same_name(kind, name):
+                    return sheaf, "", False
+        else:
+            sheaf, own = self.place(path)
+            is_new = sheaf.keeper.find(own) is None
+            if own != path or not is_new or fold(path) in map(fold, _EACH):
+                return sheaf, own, is_new
+        return self.sheaf(self.scope_for(kind, text)), path, True
+
+    def revise(self, name: str, old: str, new: str, **more: Any) -> Memory:
+        """Replace a piece of a memory's text, as `Sheaf.revise` does."""
+        sheaf, path = self.place(name)
+        with self.naming(sheaf):
+            return self._shown(sheaf, sheaf.revise(path, old, new, **more))
+
+    def insert(self, name: str, line: int, text: str, **more: Any) -> Memory:
+        """Insert text in a memory, as `Sheaf.insert` does."""
+        sheaf, path = self.place(name)
+        with self.naming(sheaf):
+            return self._shown(sheaf, sheaf.insert(path, line, text, **more))
+
+    def put(self, name: str, text: str, *, expect: Version = ABSENT, **more: Any) -> Memory:
+        """Store a whole file, as `Sheaf.put` does; a new one goes where its type belongs."""
+        made = parse(name.rpartition(":")[2], text.encode("utf-8", "replace"))
+        sheaf, path, is_new = self._target(made.name, made.kind if made.state == "ok" else "", made.text, name)
+        if is_new and made.state == "ok" and not more.get("anyway"):
+            self.refuse_known(made, sheaf)
+        with self.naming(sheaf):
+            return self._shown(sheaf, sheaf.put(path, text, expect=expect, **more))
+
+    def forget(self, name: str, **more: Any) -> Commit:
+        """Remove a memory, as `Sheaf.forget` does, by the very name under which it is shown.
+
+        A bare name is of the home scope alone: to remove one twice does not remove its namesake in another scope.
+        """
+        sheaf, path = self.place(name)
+        if sheaf is not self.own and path == name:
+            raise hinted(NotFound(name), f"Another scope has one of that name: {self.name(sheaf, path)!r}.")
+        with self.naming(sheaf):
+            return self._told(sheaf, sheaf.forget(path, **more))
+
+    def confirm(self, name: str) -> Memory:
+        """Mark an unconfirmed memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
+        sheaf, path = self.place(name)
+        with self.naming(sheaf):
+            return self._shown(sheaf, sheaf.confirm(path))
+
+    def used(self, *names: str) -> None:
+        """Count that an agent read these memories, or was shown them: once a day each."""
+        for name in names:
+            scope, _, path = name.rpartition(":")
+            self.sheaf(scope or self.home).used(path)
+
+    def log(self, *, limit: int | None = None) -> Iterator[Commit]:
+        """The commits of each scope, newest first, at most `limit` of each; the home scope comes first."""
+        sheaves = [self.own, *(sheaf for sheaf in self.sheaves() if sheaf is not self.own)]
+        return chain.from_iterable((self._told(one, made) for made in one.log(limit=limit)) for one in sheaves)
+
+    def undo(self, commit_id: str = "") -> tuple[str, Commit]:
+        """Take a commit back, or the last change, in whichever scope it was made; says in which.
+
+        Raises:
+            NoSuchCommit: there is none, or several begin with that id.
+            Changed: a memory was changed again since.
+        """
+        found = []
+        missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
+        for sheaf in self.sheaves():
+            store = sheaf.store
+            try:
+                last = store.find(commit_id) if commit_id else store.last_standing(except_by="outside", events=False)
+                found.append((last, sheaf))
+            except NoSuchCommit as error:
+                missing = error
+        if not found or (commit_id and len(found) > 1):
+            raise missing
+        commit, sheaf = max(found, key=lambda one: one[0].at)
+        with self.naming(sheaf):
+            return str(sheaf.scope), self._told(sheaf, sheaf.undo(commit.id))
+
+    def _told(self, sheaf: Sheaf, commit: Commit) -> Commit:
+        revisions = (one._replace(path=self.name(sheaf, one.path)) for one in commit.revisions)
+        return commit._replace(revisions=tuple(revisions))
+
+    # learning
+
+    @property
+    def root(self) -> str:
+        """The folder of the home scope."""
+        return self.own.root
+
+    @property
+    def learning(self) -> Learner:
+        """The inbox of the home scope; what comes of it goes where it belongs."""
+        from memsheaf.learn.learner import Learner
+        from memsheaf.work.routing import Router
+
+        lasting = self.lasting()
+        router = Router(lasting)
+        ledger = self.own.keeper.ledger
+        return Learner(lasting, router, self.own.state, policy=router.policy, ledger=ledger, clock=self.clock)
+
+    def learn(self, turn: Turn) -> bool:
+        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
+
+        `turn.unkept` says whether that is the user's wish.
+        """
+        return self.own.learn(turn)
+
+    def distil(self, model: Model | str | None = None, **more: Any) -> Distilled:
+        """Make memories of the turns that wait, as `Sheaf.distil` does, each where it belongs."""
+        return self.own.distil(model, learner=self.learning, **more)
+
+    def metered(self, purpose: str, model: Model | str | None = None) -> Model | None:
+        """The model, or the one that the settings name, with the caps of the settings; None without one."""
+        return self.own.metered(purpose, model)
+
+    # where the work stands
+
+    def brief(self) -> str:
+        """Where the work stands, from the files alone: NOTES.md, the task, the session; "" when there is nothing."""
+        from memsheaf.work import brief as standing
+
+        return standing.brief(self)
+
+    def standing(self) -> dict[str, object]:
+        """As `brief`, for programs."""
+        from memsheaf.work import brief as standing
+
+        return standing.standing(self)
+
+    def compact(
+        self,
+        conversation: Sequence[TranscriptEntry | Message],
+        budget: int = 50_000,
+        *,
+        trigger: str = "budget",
+        notes: str = "",
+        model: Model | str | None = None,
+        name: str = "",
+        approve: bool = False,
+        dry_run: bool = False,
+    ) -> Compacted:
+        """Make a conversation fit so many tokens: phase, blockers and decisions of the layers survive.
+
+        The session's notes serve as the summary, unless others are given. `name` is what the conversation is called.
+        With `dry_run` nothing is written; with `approve` one that failed three times in a row is tried again.
+
+        Raises:
+            Refused: it failed three times in a row; or there is no such trigger, or no budget.
+            StoreFailed: what was taken out could not be written.
+        """
+        from memsheaf.work import brief as standing
+        from memsheaf.work import compaction
+
+        survives, noted = (compaction.NOTHING, "") if self.given else standing.surviving(self)
+        metered, state = self.metered("compact", model), self.own.state
+        if dry_run:
+            return compaction.compact(
+                conversation, budget, standing=survives, trigger=trigger, notes=notes or noted, model=metered,
+                where=state.folder,
+            )  # fmt: skip
+        if approve:
+            compaction.approve(conversation, state=state, name=name)
+        return compaction.run(
+            conversation, budget, standing=survives, trigger=trigger, notes=notes or noted, model=metered, name=name,
+            state=state, now=self.clock(), days=self.settings.retention_days,
+        )  # fmt: skip
+
+    def names(self, layer: str) -> Names:
+        """The names of the tasks, or sessions, that have a folder here, in order."""
+        project = self._open.get("project")  # then nobody has to look for the repository again
+        root = project.root if project else project_root(self.settings.places(self._cwd))
+        folder = os.path.join(root, f"{layer}s")
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(
+                    one.name for one in entries if one.is_dir(follow_symlinks=False) and _is_label(one.name)
+                )
+        except OSError:
+            return []
+
+    def is_named(self, layer: str) -> bool:
+        """Whether somebody said which task, or session, is meant."""
+        return bool(self._chosen[layer])
+
+    def chosen(self, layer: str, name: str = "", *, among: Callable[[], Names]) -> str:
+        """The task, or session, that is meant: the one named, the one chosen at the start, or the only one.
+
+        Raises:
+            ScopeRefused: several could be meant, or the name is not allowed.
+            NotFound: there is none.
+        """
+        if named := name or self._chosen[layer]:
+            return check_label(named, layer)
+        found = among()
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NotFound(f"{layer}/")
+        raise ScopeRefused(f"several could be meant: {', '.join(found)}; name one with --{layer} NAME")
+
+
+def _is_label(name: str) -> bool:
+    try:
+        return check_label(name, "name") == name
+    except ScopeRefused:
+        return False

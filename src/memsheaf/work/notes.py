@@ -1,0 +1,302 @@
+"""NOTES.md: where the work on a repository stands, on one screen.
+
+    # Notes
+    ## Active objective
+    ## Phase
+    ## Blockers and risks
+    ## Pending
+
+Whoever begins reads it, so it says what holds now and nothing else: 20 lines at most, and no history of the work,
+which belongs to the task. What is over is moved to NOTES-archive.md, never deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from memsheaf.editing import dated
+from memsheaf.errors import NotFound, Refused, TextRefused
+from memsheaf.memory import clean_field
+from memsheaf.recall.inject import NOTES
+from memsheaf.sheaf import Sheaf
+from memsheaf.text.sections import Section, bullet, folded, sections, with_lines
+from memsheaf.work.commits import Look, Plan, commit
+from memsheaf.work.notes_text import (
+    BLOCKERS,
+    DAY,
+    EMPTY,
+    HEADINGS,
+    OBJECTIVE,
+    PENDING,
+    PHASE,
+    PRUNE,
+    STALE_DAYS,
+    Entry,
+    Moved,
+    Problem,
+    Pruned,
+    archived,
+    below,
+    blockers_of,
+    headed,
+    length,
+    meant,
+    objective_of,
+    pending_of,
+    phase_of,
+    problems,
+    pruned,
+    trimmed,
+)
+
+__all__ = [
+    "ARCHIVE",
+    "Moved",
+    "Notes",
+    "Problem",
+    "Pruned",
+    "blockers_of",
+    "objective_of",
+    "pending_of",
+    "phase_of",
+    "problems",
+    "pruned",
+]
+
+ARCHIVE = "NOTES-archive.md"
+CLEARED = {"objective": OBJECTIVE, "phase": PHASE}
+"""What can be cleared, and the heading that it stands under."""
+
+_CALLED = {OBJECTIVE: "the objective", PHASE: "the phase", BLOCKERS: "the blocker", PENDING: "what is pending"}
+ENTRY_BYTES = 300
+ARCHIVE_BYTES = 128 * 1024
+"""An archive that is larger is put aside under the day, and another begun."""
+
+
+class Notes:
+    """The notes of a repository, changed so that they stay in order.
+
+    What would break a rule of `problems` is refused with TextRefused, and its `hint` says what to do. A file that
+    breaks one already may be made better. Every change is one commit; `commit` is the id of the last, "" when there
+    was none, or it changed nothing.
+    """
+
+    def __init__(self, sheaf: Sheaf) -> None:
+        self._sheaf = sheaf
+        self.commit = ""
+
+    @property
+    def text(self) -> str:
+        """What stands there; "" when there are none."""
+        try:
+            return self._sheaf.read(NOTES).text
+        except NotFound:
+            return ""
+
+    def problems(self, text: str | None = None) -> list[Problem]:
+        """What is not as it should be; with a text, what would not be."""
+        return problems(self.text if text is None else text, self._sheaf.today)
+
+    def set(self, *, objective: str = "", phase: str = "") -> str:
+        """Say what the work is for now, or which phase it is in. Gives the notes."""
+        wanted = {OBJECTIVE: objective, PHASE: phase}
+        lines = {title: self._one_line(title, value) for title, value in wanted.items() if value}
+
+        def edit(text: str) -> str:
+            for title, line in lines.items():
+                if "\n".join(one.text for one in below(text, title)) == line:
+                    continue
+                text, part = _with_section(text, title)
+                text = with_lines(text, part, [*_room(part), line])
+                if [one.text for one in below(text, title)] != [line]:
+                    advice = "Begin with a plain word, and keep one heading for it."
+                    raise _refused(f"{_CALLED[title]} would not be told from the rest of {NOTES}", advice)
+            return text
+
+        return self._change(edit, f"notes: {' and '.join(lines)}".lower())
+
+    def clear(self, which: str) -> str:
+        """Move the objective, or the phase, to the archive, with nothing in its place. Gives what it said.
+
+        Raises:
+            Refused: there is none.
+        """
+        title, today, said = CLEARED[which], self._sheaf.today, ""
+
+        def plan(look: Look) -> dict[str, str]:
+            nonlocal said
+            text = look(NOTES) or ""
+            said = "\n".join(one.text for one in below(text, title))
+            if not said:
+                raise _refused(f"there is no {which} in {NOTES}", "`memsheaf notes` shows what there is.", Refused)
+            gone = {at for part in sections(text) if meant(part) == title for at in _lines_of(part)}
+            kept = trimmed([line for at, line in enumerate(text.split("\n")) if at not in gone])
+            return {NOTES: "\n".join([*kept, ""]) or EMPTY} | _archive(look, today, [Moved(title, said)])
+
+        self._commit(plan, f"notes: clear the {which}")
+        return said
+
+    def block(self, text: str) -> str:
+        """Note what stands in the way, or may go wrong. Gives the notes."""
+        return self._add(BLOCKERS, text)
+
+    def pend(self, text: str) -> str:
+        """Note what waits to be decided; one thing at a time. Gives the notes."""
+        return self._add(PENDING, text)
+
+    def unblock(self, which: str | int) -> str:
+        """Move a blocker, or what is pending, to the archive as done; by its words, or by its number from 1.
+
+        Raises:
+            Refused: there is no such entry, or several could be meant.
+        """
+        today, chosen = self._sheaf.today, which
+
+        def plan(look: Look) -> dict[str, str]:
+            nonlocal chosen
+            text = look(NOTES) or ""
+            title, one = _chosen(text, chosen)
+            chosen = one.text  # a number means another entry once somebody else has ended one
+            lines = text.split("\n")
+            kept = "\n".join(lines[: one.first] + lines[one.end :])
+            return {NOTES: kept} | _archive(look, today, [Moved(title, f"{one.text} (DONE {today})")])
+
+        self._commit(plan, "notes: done")
+        return str(chosen)
+
+    def prune(self, *, apply: bool = False, days: int = STALE_DAYS) -> Pruned:
+        """Move to the archive what is not active any more; without `apply`, only say what would be."""
+        today = self._sheaf.today
+        if not apply:
+            return pruned(self.text, today, days=days)
+        done = Pruned("", (), ())
+
+        def plan(look: Look) -> dict[str, str]:
+            nonlocal done
+            text = look(NOTES) or ""
+            done = pruned(text, today, days=days)
+            more = _archive(look, today, done.moved) if done.moved else {}
+            return {} if done.text == text else {NOTES: done.text} | more
+
+        self._commit(plan, "notes: prune")
+        return done
+
+    def _add(self, title: str, entry: str) -> str:
+        line = self._one_line(title, entry)
+        if not re.match(rf"{DAY.pattern}:", line):
+            line = f"{self._sheaf.today}: {line}"
+
+        def edit(text: str) -> str:
+            if any(_said(one.text) == _said(line) for one in below(text, title)):
+                return text
+            text, part = _with_section(text, title)
+            return with_lines(text, part, [*trimmed(part.lines), *bullet(line)])
+
+        return self._change(edit, f"notes: {title}".lower())
+
+    def _one_line(self, title: str, value: str) -> str:
+        called, advice = _CALLED[title], "Say it in one short line; what explains it belongs to the task."
+        try:
+            value = dated(clean_field(called, value), self._sheaf.today)
+        except TextRefused as error:
+            raise _refused(str(error), advice) from None
+        if not value:
+            raise _refused(f"{called} says nothing", advice)
+        if (size := len(value.encode())) > ENTRY_BYTES:
+            raise _refused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most", advice)
+        return value
+
+    def _change(self, edit: Callable[[str], str], why: str) -> str:
+        text = ""
+
+        def plan(look: Look) -> dict[str, str]:
+            nonlocal text
+            was = look(NOTES) or ""
+            text = edit(was or EMPTY)
+            _refuse_worse(was, text, self._sheaf.today)
+            return {NOTES: text} if text != (was or EMPTY) else {}
+
+        self._commit(plan, why)
+        return text
+
+    def _commit(self, plan: Plan, why: str) -> None:
+        made = commit(self._sheaf, plan, why)
+        self.commit = made.id if made else ""
+
+
+def _refuse_worse(was: str, text: str, today: str) -> None:
+    """Raise TextRefused when a change breaks a rule that was kept, or breaks it further."""
+    old = Counter(one.rule for one in problems(was, today))
+    for one in problems(text, today):
+        old[one.rule] -= 1
+        is_longer = one.rule == "length" and length(text) > length(was)
+        if old[one.rule] < 0 or is_longer:
+            raise _refused(f"{NOTES} would not be in order: {one.what}", one.advice)
+
+
+def _chosen(text: str, which: str | int) -> tuple[str, Entry]:
+    """The heading and the entry that is meant: a number, its words, or a part of them."""
+    found = [(part.title, one) for title in (BLOCKERS, PENDING) for part, one in headed(text, title)]
+    there = "; ".join(f"{number} {one.text}" for number, (_, one) in enumerate(found, 1)) or "There are none."
+    if isinstance(which, int):
+        if 1 <= which <= len(found):
+            return found[which - 1]
+        raise _refused(f"there is no entry {which} in {NOTES}", there, Refused)
+    wanted = folded(which)
+    same = [pair for pair in found if which == pair[1].text or _said(pair[1].text) == _said(which)]
+    same = same or [pair for pair in found if wanted and wanted in folded(pair[1].text)]
+    if len(same) == 1:
+        return same[0]
+    said = f"several entries of {NOTES} say" if same else f"no entry of {NOTES} says"
+    raise _refused(f"{said} that", there, Refused)
+
+
+def _archive(look: Look, today: str, moved: Sequence[Moved]) -> dict[str, str]:
+    """The files of the archive with more in it; a large one is put aside first."""
+    text = look(ARCHIVE) or ""
+    aside = f"{ARCHIVE.removesuffix('.md')}-{today}.md"
+    if len(text.encode()) > ARCHIVE_BYTES and look(aside) is None:
+        return {aside: text, ARCHIVE: archived("", today, moved)}
+    return {ARCHIVE: archived(text, today, moved)}
+
+
+def _refused(message: str, advice: str, kind: type[Refused] = TextRefused) -> Refused:
+    error = kind(message)
+    error.hint = advice
+    return error
+
+
+def _with_section(text: str, title: str) -> tuple[str, Section]:
+    """The text with this heading in it, at its place if it was not there, and the section that it heads."""
+    for part in sections(text):
+        if meant(part) == title:
+            return text, part
+    later = HEADINGS[HEADINGS.index(title) + 1 :]
+    end = "\r" if "\r\n" in text else ""
+    lines = [line.removesuffix("\r") + end for line in trimmed(text.split("\n"))]
+    at = next((part.start for part in sections(text) if meant(part) in later), len(lines))
+    before = [end] if at and lines[at - 1].strip() else []
+    after = [end] if at < len(lines) else []
+    made = "\n".join([*lines[:at], *before, f"## {title}{end}", *after, *lines[at:], ""])
+    for part in sections(made):
+        if meant(part) == title:
+            return made, part
+    raise _refused(f"a block of code in {NOTES} does not end", PRUNE)
+
+
+def _lines_of(part: Section) -> range:
+    """The numbers of the lines of a section, its heading and the blank ones at its end among them."""
+    return range(part.start, part.start + bool(part.level) + len(part.lines))
+
+
+def _room(part: Section) -> list[str]:
+    """The blank line that a person left below a heading."""
+    return [] if not part.text or part.lines[0].strip() else [""]
+
+
+def _said(text: str) -> str:
+    """An entry as it is compared: without its day, by its words."""
+    said = re.sub(rf"^{DAY.pattern}:\s*", "", text)
+    return folded(said) or said

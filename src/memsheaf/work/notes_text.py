@@ -1,0 +1,303 @@
+"""What notes say, whether they are in order, and what in them is over: NOTES.md as a text, nothing is opened here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from memsheaf.frontmatter import BOM, split
+from memsheaf.text.headings import fence_after
+from memsheaf.text.sections import Section, bullet, folded, sections
+from memsheaf.values import NamedTuple
+
+LINES = 20
+BULLETS = 3  # in a row
+STALE_DAYS = 14
+REVIEW = "[MANUAL REVIEW NEEDED]"
+EMPTY = "# Notes\n"
+PRUNE = "`memsheaf notes prune --apply` moves what is over to the archive."
+DAY = re.compile(r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+
+OBJECTIVE, PHASE, BLOCKERS, PENDING = HEADINGS = ("Active objective", "Phase", "Blockers and risks", "Pending")
+_ALSO = {
+    "objective": OBJECTIVE,
+    "current objective": OBJECTIVE,
+    "current phase": PHASE,
+    "blockers": BLOCKERS,
+    "risks": BLOCKERS,
+    "unresolved blockers and risks": BLOCKERS,
+    "pending decision": PENDING,
+}
+_MEANT = {folded(title): title for title in HEADINGS} | _ALSO
+_CLOSED = re.compile(r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])")
+_HISTORY = re.compile(r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-")
+_BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
+_FENCES = ("```", "~~~")
+
+
+class Problem(NamedTuple):
+    """What is not as it should be: the number of the line, 0 for the whole file; which rule, and what to do."""
+
+    line: int
+    rule: str
+    what: str
+    advice: str
+
+
+class Moved(NamedTuple):
+    """What goes to the archive, and the heading that it stood under."""
+
+    heading: str
+    text: str
+
+
+class Pruned(NamedTuple):
+    """The notes without what is over: what was moved, and what a person has to decide."""
+
+    text: str
+    moved: tuple[Moved, ...]
+    review: tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """A bullet, a paragraph or a block of code, without the mark before it; its lines are `first` up to `end`."""
+
+    first: int
+    end: int
+    text: str
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is a block of code."""
+        return self.text.startswith(_FENCES)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is marked DONE, SUPERSEDED or DEFERRED."""
+        return bool(_CLOSED.search(self.text))
+
+    @property
+    def day(self) -> date | None:
+        """The last day that it names."""
+        return max(_days(self.text), default=None)
+
+    def is_stale(self, today: str, days: int) -> bool:
+        """Whether it was closed more than so many days ago."""
+        return self.is_closed and self.day is not None and (date.fromisoformat(today) - self.day).days > days
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it is closed, and nobody can tell since when."""
+        return self.is_closed and self.day is None
+
+
+def objective_of(text: str) -> str:
+    """What the work is for now; "" when the notes do not say."""
+    return "\n".join(one.text for one in below(text, OBJECTIVE))
+
+
+def phase_of(text: str) -> str:
+    """The phase that the work is in; "" when the notes do not say.
+
+    >>> phase_of("# Notes\\n\\n## Phase\\n2 of 6: the parser\\n")
+    '2 of 6: the parser'
+    """
+    return "\n".join(one.text for one in below(text, PHASE))
+
+
+def blockers_of(text: str) -> list[str]:
+    """What stands in the way or may go wrong; not what is marked as over."""
+    return [one.text for one in below(text, BLOCKERS) if not one.is_closed]
+
+
+def pending_of(text: str) -> list[str]:
+    """What waits to be decided; there should be one at most."""
+    return [one.text for one in below(text, PENDING)]
+
+
+# judging
+
+
+def problems(text: str, today: str, *, days: int = STALE_DAYS) -> list[Problem]:
+    """What keeps notes from being short and present, in the order of the lines; [] for good ones."""
+    return sorted([*_problems_of_lines(text), *_problems_of_entries(text, today, days)], key=lambda one: one.line)
+
+
+def _problems_of_lines(text: str) -> Iterator[Problem]:
+    if (count := length(text)) > LINES:
+        yield Problem(0, "length", f"there are {count} lines; {LINES} are the most", PRUNE)
+    fence = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := _HISTORY.search(line):
+            what = f"{found[0]!r} tells the history of the work"
+            yield Problem(number, "history", what, "Say where the work stands; how it went belongs to its task.")
+        before, fence = fence, fence_after(line, fence)
+        if fence and not before:
+            yield Problem(number, "code", "there is a block of code", "Name the file that the code is in.")
+
+
+def _problems_of_entries(text: str, today: str, days: int) -> Iterator[Problem]:
+    pending = 0
+    for part in sections(text):
+        for number in _bullets_too_many(part):
+            what = f"more than {BULLETS} bullets in a row below {part.title!r}"
+            yield Problem(number, "bullets", what, "Keep the most important ones; `memsheaf notes done` ends one.")
+        for one in _entries(part):
+            pending += meant(part) == PENDING
+            if meant(part) == PENDING and pending > 1:
+                what = "more than one thing is pending"
+                yield Problem(one.first + 1, "pending", what, "`memsheaf notes done` ends one.")
+            if one.is_ambiguous:
+                what = f"it is {_word(one)}, and does not say since when"
+                yield Problem(one.first + 1, "ambiguous", what, "Put the day beside it, or take it out.")
+            elif one.is_stale(today, days):
+                what = f"it is {_word(one)} for more than {days} days"
+                yield Problem(one.first + 1, "stale", what, PRUNE)
+
+
+def _bullets_too_many(part: Section) -> Iterator[int]:
+    """The numbers of the lines that hold one bullet in a row too many."""
+    row = 0
+    for number, line in enumerate(part.lines, part.start + bool(part.level) + 1):
+        if _BULLET.match(line):
+            row += 1
+            if row > BULLETS:
+                yield number
+        elif line.strip() and not line[0].isspace():
+            row = 0
+
+
+# pruning
+
+
+def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
+    """The notes with what is active: objective, phase, blockers that are not stale, one thing pending.
+
+    All else is moved. What is closed without a day stays, and is marked once for a person to look at. To do it
+    twice changes nothing more.
+    """
+    page = split(text.removeprefix(BOM))  # a header is not ours to move
+    lines = page.body.split("\n")
+    moved: list[Moved] = []
+    review: list[str] = []
+    gone: set[int] = set()
+    pending, is_titled = 0, False
+    for part in sections("\n".join(lines)):
+        if not meant(part):
+            is_title = part.level == 1 and not is_titled
+            is_titled |= is_title
+            if part.text or (part.level and not is_title):
+                moved.append(Moved(part.title, part.text))
+                gone.update(_lines_of(part)[is_title:])
+            continue
+        for one in _entries(part):
+            is_pending = meant(part) == PENDING
+            if one.is_code or (is_pending and pending) or one.is_stale(today, days):
+                moved.append(Moved(part.title, one.text))
+                gone.update(range(one.first, one.end))
+                continue
+            pending += is_pending
+            if one.is_ambiguous:
+                review.append(one.text)
+                if REVIEW not in one.text:
+                    at = next(at for at in range(one.first, one.end) if _CLOSED.search(lines[at]))
+                    lines[at] = _marked(lines[at])
+    if not gone and lines == page.body.split("\n") and length(text) <= LINES:
+        return Pruned(text, (), tuple(review))
+    kept = _squeezed([line for number, line in enumerate(lines) if number not in gone])
+    return Pruned(page.head + (kept if kept or not moved else EMPTY), tuple(moved), tuple(review))
+
+
+def _lines_of(part: Section) -> Sequence[int]:
+    """The numbers of a section's lines, without the blank ones at its end."""
+    return range(part.start, part.start + bool(part.level) + len(trimmed(part.lines)))
+
+
+def _marked(line: str) -> str:
+    bare = line.rstrip()
+    return f"{bare} {REVIEW}{line[len(bare) :].lstrip(' ')}"
+
+
+def _squeezed(lines: Sequence[str]) -> str:
+    """The lines with one blank line where several were, and none at the end."""
+    kept: list[str] = []
+    for line in lines:
+        if line.strip() or (kept and kept[-1].strip()):
+            kept.append(line)
+    return "\n".join([*trimmed(kept), ""]) if kept else ""
+
+
+def trimmed(lines: Sequence[str]) -> Sequence[str]:
+    """The lines without the blank ones at the end."""
+    end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+    return lines[:end]
+
+
+def archived(text: str, today: str, moved: Sequence[Moved]) -> str:
+    """The archive with more at its end, under the heading of the day."""
+    text = (text or "# Notes, archived\n").rstrip() + "\n"
+    last = re.findall(r"(?m)^## ([0-9-]+)\r?$", text)[-1:]
+    lines = [] if last == [today] else ["", f"## {today}", ""]
+    for one in moved:
+        between = "\n" if "\n" in one.text or _BULLET.match(one.text) else ": "
+        lines += bullet(f"{one.heading}{between}{one.text}" if one.heading else one.text)
+    return text + "\n".join([*lines, ""])
+
+
+# entries
+
+
+def meant(part: Section) -> str:
+    """Which of our headings a section's is; "" for another."""
+    return _MEANT.get(folded(part.title), "") if part.level else ""
+
+
+def headed(text: str, title: str) -> list[tuple[Section, Entry]]:
+    """The entries below one of our headings, each with the section it stands in."""
+    return [(part, one) for part in sections(text) if meant(part) == title for one in _entries(part)]
+
+
+def below(text: str, title: str) -> list[Entry]:
+    """The entries below one of our headings."""
+    return [one for _, one in headed(text, title)]
+
+
+def _entries(part: Section) -> list[Entry]:
+    """What stands below a heading: bullets with the lines that belong to them, paragraphs, blocks of code."""
+    found: list[list[int]] = []
+    fence, is_apart = "", True
+    for at, line in enumerate(part.lines):
+        before, fence = fence, fence_after(line, fence)
+        begins = is_apart or bool(fence) or bool(_BULLET.match(line))
+        if before or (line.strip() and found and (line[0].isspace() or not begins)):
+            found[-1][1] = at + 1
+        elif line.strip():
+            found.append([at, at + 1])
+        is_apart = not line.strip() or bool(before and not fence)
+    begin = part.start + bool(part.level)
+    return [Entry(begin + first, begin + end, _text_of(part.lines[first:end])) for first, end in found]
+
+
+def _text_of(lines: Sequence[str]) -> str:
+    first, *more = (line.rstrip() for line in lines)
+    mark = _BULLET.match(first)
+    return "\n".join([first[mark.end() if mark else 0 :].strip(), *more])
+
+
+def _days(text: str) -> Iterator[date]:
+    for found in DAY.findall(text):
+        try:
+            yield date.fromisoformat(found)
+        except ValueError:
+            continue
+
+
+def _word(one: Entry) -> str:
+    found = _CLOSED.search(one.text)
+    return found[0] if found else ""
+
+
+def length(text: str) -> int:
+    """How many lines there are, without the blank ones at the end."""
+    return len(text.rstrip().split("\n"))

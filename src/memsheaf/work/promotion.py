@@ -1,0 +1,304 @@
+"""Promotion: what a session or a task found that is of use beyond it, and the checklist before it moves up.
+
+    session  ›  task  ›  project        an ordinary memory in the task, a fact in the project
+    session, task  ›  user              an ordinary memory
+    session, task  ›  team/NAME         only by a person, who says so
+
+What is promoted is written first where it goes, then marked where it was noted. A crash between the two offers it
+again, and the checklist finds it there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+from memsheaf.editing import refuse_secrets
+from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
+from memsheaf.frontmatter import edited
+from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
+from memsheaf.memory import DESCRIPTION_LIMIT, Memory
+from memsheaf.scope import Scope
+from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import cut_bytes, one_line
+from memsheaf.text.outline import guide
+from memsheaf.text.sections import Section, folded, sections
+from memsheaf.values import NamedTuple, sha256
+from memsheaf.work import commits, sessions, task_file, tasks
+from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, classified, examine, fact_of
+from memsheaf.work.classify import LONGEST, PLACE
+from memsheaf.work.facts import Facts
+from memsheaf.work.layers import Layers
+from memsheaf.work.task import DELIVERABLES, PHASES
+
+NOTED = {sessions.FILE: frozenset(map(folded, sessions.PROMOTABLE)), task_file.PATH: frozenset({"notes"})}
+"""Under which headings of a layer's own files the notes stand that may be of use beyond it."""
+
+_PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
+_DATE = re.compile(r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+")
+_LEAD = re.compile(r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)")
+_WHY = re.compile(r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$")
+_NAMED = re.compile(PLACE)
+
+# what there is
+
+
+def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
+    """The scopes whose notes are meant: the session or the task that is named, else all that are open.
+
+    Raises:
+        NotFound, ScopeRefused: there is none of that name.
+    """
+    if not (session or task):
+        session, task = layers.settings.session, layers.settings.task
+    if session or task:
+        named = [
+            str(Scope.parse(f"{layer}/{name}")) for layer, name in (("session", session), ("task", task)) if name
+        ]
+        for scope in named:
+            layer, _, name = scope.partition("/")
+            if name not in layers.names(layer):
+                raise NotFound(scope)
+        return named
+    still_open, active = sessions.open_sessions(layers), tasks.active_tasks(layers)
+    return [*(f"session/{name}" for name in still_open), *(f"task/{name}" for name in active)]
+
+
+def items(sheaf: Sheaf) -> list[Item]:
+    """What was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
+    found: dict[str, Item] = {}
+    memories: dict[str, Item] = {}
+    for row in sheaf.list():
+        name = row.path.removeprefix(sessions.ARCHIVE)
+        if row.state not in ("ok", "free") or name.startswith((PHASES, DELIVERABLES)):
+            continue
+        with suppress(NotFound):  # somebody was faster
+            memory = sheaf.read(row.path)
+            if name in NOTED:
+                for entry in _entries(memory.text, NOTED[name]):
+                    if not _PROMOTED.search(entry.text.partition("\n")[0]):
+                        item = _from_entry(str(sheaf.scope), row.path, entry)
+                        if memory.trust == "shared":
+                            item = item._replace(doubt="it came with the repository, and nobody here wrote it")
+                        found.setdefault(item.id, item)
+            elif memory.known and not memory.page.get("promoted"):
+                item = _from_memory(str(sheaf.scope), memory)
+                memories.setdefault(item.id, item)
+    return [*found.values(), *memories.values()]
+
+
+def promising(layers: Layers, source: Sheaf) -> list[Item]:
+    """What a session or a task has to offer: the items that no step of the checklist stops."""
+    with layers.looking() as seen:
+        names = task_names(seen)
+        found = [(item, examine(item, seen.sheaf(usual_target(item)), names=names)) for item in items(source)]
+    return [item for item, walked in found if walked.recommend != "no"]
+
+
+def task_names(layers: Layers) -> list[str]:
+    """What the tasks of a project are called: their slugs and titles."""
+    return [
+        name for one in tasks.every_task(layers) for name in (one.slug, one.card.title if one.card else "") if name
+    ]
+
+
+def usual_target(item: Item) -> str:
+    """Where an item goes when nobody says: what is about the person to `user`, all else to `project`."""
+    return "user" if classified(item)[0] == "user" else "project"
+
+
+class _Entry(NamedTuple):
+    """A bullet below a heading, or all the prose of a section without bullets; and the number of its first line."""
+
+    section: str
+    line: int
+    text: str
+
+
+def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
+    for section in sections(text):
+        if folded(section.title) not in titles:
+            continue
+        lines = [line.removesuffix("\r") for line in section.lines]
+        first = section.start + bool(section.level)
+        starts = [number for number, line in enumerate(lines) if Section("", 0, 0, (line,)).bullets]
+        for start, end in pairwise([*starts, len(lines)]):
+            (bullet,) = Section("", 0, 0, tuple(lines[start:end])).bullets
+            yield _Entry(section.title, first + start, bullet)
+        begin = len(guide(section))
+        if not starts and (prose := "\n".join(lines[begin:]).strip()):
+            begin += next(number for number, line in enumerate(lines[begin:]) if line.strip())
+            yield _Entry(section.title, first + begin, prose)
+
+
+def _from_entry(scope: str, path: str, entry: _Entry) -> Item:
+    """The item that an entry makes: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
+    dated = _DATE.match(entry.text)
+    text = entry.text[dated.end() :] if dated else entry.text
+    why = _WHY.search(text)
+    text = _WHY.sub("", text).strip() or text
+    lead = _LEAD.match(text)
+    return Item(
+        _id(entry.text),
+        scope,
+        path,
+        entry.section,
+        text=text[lead.end() :] if lead else text,
+        subject=lead["subject"].strip() if lead else "",
+        citations=_places(text),
+        reason=why[1].strip() if why else "",
+    )
+
+
+def _from_memory(scope: str, memory: Memory) -> Item:
+    doubt = ""
+    if memory.trust != "confirmed":
+        doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
+    elif memory.expires:
+        doubt = f"it holds until {memory.expires} only"
+    why = _WHY.search(memory.body)
+    return Item(
+        _id(f"{memory.path}\n{memory.name}\n{memory.body}"),
+        scope,
+        memory.path,
+        "",
+        text=memory.body.strip(),
+        subject=memory.name,
+        kind=memory.kind,
+        citations=memory.citations or _places(memory.body),
+        reason=memory.reason or (why[1].strip() if why else ""),
+        own=memory.kind,
+        doubt=doubt,
+    )
+
+
+def _places(text: str) -> tuple[str, ...]:
+    """The places that a text names with a line or a symbol, each once."""
+    found = []
+    for word in _NAMED.findall(text[:LONGEST]):
+        whole = _exact(parse(code := word.strip("`"), typed=" " in code))
+        if whole and (" " not in code or has_suffix(whole.path)):
+            found.append(str(whole))
+        elif " " in code:
+            found += [str(place) for place in map(_exact, map(parse, _NAMED.findall(code))) if place]
+    return tuple(dict.fromkeys(found))
+
+
+def _exact(place: Citation | None) -> Citation | None:
+    """A place, if it has a line or a symbol; `db.internal:5432` is an address."""
+    if place is None or not (place.first or place.symbol):
+        return None
+    is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
+    return place if is_code else None
+
+
+def _id(content: str) -> str:
+    return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+# the way up
+
+
+def promote(
+    item: Item,
+    source: Sheaf,
+    target: Sheaf,
+    *,
+    choice: Choice = UNDECIDED,
+    names: Sequence[str] = (),
+    tree: Tree | None = None,
+) -> Memory:
+    """Write an item where it goes, and mark it where it was noted; only if no step of the checklist stops it.
+
+    Raises:
+        Blocked: a step does; nothing was written.
+        ScopeRefused: nothing is promoted from there to there.
+        NotFound: there is no such task.
+        SecretFound, Duplicate, Exists, TextRefused, CitationRefused: it cannot be stored there.
+    """
+    _require_way(source, target)
+    found = examine(item, target, choice=choice, names=names, tree=tree)
+    if found.recommend != "yes":
+        if found.is_there and item.id in [one.id for one in items(source)]:
+            there = target.read(found.supersedes)
+            _mark(item, source, target, there)  # something kept somebody from marking it
+            return there
+        raise _blocked(found)
+    if target.scope.layer == "team" and not item.section:
+        refuse_secrets(source.read(item.path), None)  # anywhere in the file: then nothing of it goes to a team
+    memory = _written(found.item, target, choice, tree)
+    _mark(item, source, target, memory)
+    return memory
+
+
+def _mark(item: Item, source: Sheaf, target: Sheaf, memory: Memory) -> None:
+    where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
+    try:
+        commits.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
+    except MemsheafError as error:
+        error.add_note(f"It was promoted to {where}, and could not be marked in {item.origin}.")
+        raise
+
+
+def _require_way(source: Sheaf, target: Sheaf) -> None:
+    ways = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
+    if target.scope.layer not in ways.get(source.scope.layer, ()):
+        raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
+    if target.scope.layer == "task":
+        _require_task(target)
+    if source.read_only:
+        raise ReadOnly(f"the scope {source.scope} was opened for reading only")
+
+
+def _require_task(target: Sheaf) -> None:
+    try:
+        target.read(task_file.PATH)
+    except NotFound as error:
+        error.args = (f"there is no task {target.scope.name!r}",)
+        error.hint = "`memsheaf task list` shows which there are."
+        raise
+
+
+def _blocked(found: Examination) -> Blocked:
+    from memsheaf.guard.secrets import without_secrets
+
+    open_steps = [f"{step.name}: {step.said}" for step in found.steps if step.verdict != "pass"]
+    title = without_secrets(found.item.title)
+    error = Blocked(f"{title!r} was not promoted to {found.target}; " + "; ".join(open_steps))
+    error.hint = "`memsheaf promote` shows each step and what to type next."
+    return error
+
+
+def _written(item: Item, target: Sheaf, choice: Choice, tree: Tree | None) -> Memory:
+    if choice.anyway:
+        item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())
+    insists = bool(choice.anyway)
+    if target.scope.layer == "project":
+        return Facts(target).add(fact_of(item), supersedes=choice.supersedes, tree=tree, anyway=insists)
+    return target.remember(
+        item.title,
+        cut_bytes(one_line(item.text, DESCRIPTION_LIMIT), DESCRIPTION_LIMIT),
+        item.kind,
+        item.text,
+        path=choice.supersedes,
+        replace=bool(choice.supersedes),
+        citations=item.citations,
+        reason=item.reason or f"noted in {item.origin}",
+        anyway=insists,
+    )
+
+
+def _marked(item: Item, text: str | None, where: str) -> dict[str, str | None]:
+    """The source with the note of where an item went, not a byte of the rest changed; nothing when it is gone."""
+    if text is None:
+        return {}
+    if not item.section:
+        return {item.path: edited(text, fields={"promoted": where})}
+    lines = text.split("\n")
+    for entry in _entries(text, {folded(item.section)}):
+        if _id(entry.text) == item.id:
+            line = lines[entry.line]
+            lines[entry.line] = f"{line.rstrip()} (promoted: {where})" + "\r" * line.endswith("\r")
+    return {item.path: "\n".join(lines)}

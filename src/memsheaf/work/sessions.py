@@ -1,0 +1,393 @@
+"""Sessions: scratch notes of one conversation, in sections, which outlive its compaction because they are a file.
+
+A session is the file `session.md` in the scope `session/ID`. Its headings come from a template and stay as they are;
+what is noted stands below one of them. When it ends, all files of the scope move to `archive/`, as one commit. It is
+open as long as `session.md` is there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+
+from memsheaf.config import Settings
+from memsheaf.editing import dated
+from memsheaf.errors import (
+    Blocked,
+    Busy,
+    Changed,
+    Exists,
+    MemsheafError,
+    NotFound,
+    PathRefused,
+    ScopeRefused,
+    SecretFound,
+    StoreFailed,
+    TextRefused,
+    hinted,
+)
+from memsheaf.frontmatter import edited, split
+from memsheaf.guard.paths import check_path, is_fact
+from memsheaf.memory import Memory, compose, parse
+from memsheaf.prompts import read_prompt
+from memsheaf.scope import check_label
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change
+from memsheaf.text import outline, session_text
+from memsheaf.text.sections import folded
+from memsheaf.values import NamedTuple
+from memsheaf.work.commits import ROUNDS, Look, commit
+from memsheaf.work.layers import Layers
+from memsheaf.work.task import refuse_secrets_in
+
+FILE = session_text.FILE
+"""The notes of a session. In the folder where memories live, the user's own template."""
+
+ARCHIVE = "archive/"
+LOG = "Worklog"
+"""Where a note goes that names no section; there it gets the time."""
+
+LARGEST = outline.TOTAL_TOKENS * outline.TOKEN
+"""How many bytes a template may have."""
+
+PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")
+"""The sections whose items may matter beyond the session."""
+
+
+class SessionState(NamedTuple):
+    """How a session stands. `started` and `changed` are times in UTC, `tokens` is the size of its notes."""
+
+    id: str
+    title: str
+    started: str
+    changed: str
+    tokens: int
+    is_blank: bool
+    is_open: bool
+
+
+class Noted(NamedTuple):
+    """Under which heading something was noted, and by which commit; "" when it stood there already."""
+
+    section: str
+    commit: str
+
+
+class Ended(NamedTuple):
+    """What the end of a session did: its commit, the files that it archived, and those it could not move."""
+
+    commit: str
+    archived: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+class SessionNotes:
+    """The notes of one session, open or ended."""
+
+    def __init__(self, sheaf: Sheaf, *, clock: Callable[[], float] = time.time) -> None:
+        self.sheaf = sheaf
+        self.id = sheaf.scope.name
+        self._clock = clock
+
+    @property
+    def memory(self) -> Memory:
+        """The file as it is now; the one in the archive when the session has ended.
+
+        Raises:
+            NotFound: there is no such session.
+            Blocked: it ended before anything was noted.
+        """
+        for path in (FILE, ARCHIVE + FILE):
+            with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
+                return parse(path, self.sheaf.store.read(path).data)
+        raise self._gone()
+
+    @property
+    def text(self) -> str:
+        """The whole file, with its header."""
+        return self.memory.text
+
+    @property
+    def body(self) -> str:
+        """The notes."""
+        return self.memory.body
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was noted yet: the text is still that of the template."""
+        return session_text.is_blank(self.memory)
+
+    def state(self) -> SessionState:
+        """How it stands."""
+        memory = self.memory
+        stamp = self.sheaf.store.stamps([memory.path])[memory.path]
+        return SessionState(
+            id=self.id,
+            title=memory.name,
+            started=memory.page.get("started") or memory.created,
+            changed=_iso(stamp[0] / 1e9) if stamp else "",
+            tokens=outline.tokens(memory.body),
+            is_blank=session_text.is_blank(memory),
+            is_open=memory.path == FILE,
+        )
+
+    def note(self, text: str, *, section: str = "", replace: bool = False) -> Noted:
+        """Add a bullet below a heading, or `replace` what stands there.
+
+        The heading is named by its words, or by how it begins. Without a name it is the worklog, where a bullet
+        begins with the time. Days such as "tomorrow" get their date beside them.
+
+        Raises:
+            TextRefused: there is no such heading, no room is left, or the text would change the headings.
+            SecretFound: a password, a key or a token is in it.
+            Blocked, NotFound: the session has ended, or never began.
+        """
+        text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+        if not text:
+            raise outline.refused("there is nothing to note", "Say it in one line.")
+        text = dated(text, self.sheaf.today, piece=True)
+        heading = ""
+
+        def plan(look: Look) -> dict[str, str | None]:
+            nonlocal heading
+            was = look(FILE)
+            if was is None:
+                raise self._gone()
+            page = split(was)
+            found = outline.meant(page.body, section or LOG)
+            heading = found.title
+            is_logged = folded(heading) == folded(LOG) and not replace
+            entry = self._at_its_time(text, page.get("created")) if is_logged else text
+            body = outline.noted(page.body, found, entry, replace=replace)
+            return {FILE: edited(was, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
+
+        try:
+            done = commit(self.sheaf, plan, "replace a section" if replace else "note")
+        except SecretFound as error:  # the rest of the file was there before
+            raise SecretFound(error.kind, "the note") from None
+        return Noted(heading, done.id if done else "")
+
+    def end(self) -> Ended:
+        """Move all files to `archive/`, as one commit that `undo` takes back.
+
+        Notes that are still blank are dropped. A fact, and a file that cannot be read or would be too deep there,
+        stays where it is.
+
+        Raises:
+            Blocked, NotFound: it has ended already, or never began.
+            Busy: others are always faster.
+        """
+        for _ in range(ROUNDS):
+            with suppress(Changed):
+                return self._ended()
+        raise Busy(f"the files of {self.sheaf.scope} change faster than they can be read")
+
+    def _ended(self) -> Ended:
+        notes = self._moved(FILE)
+        others = [row.path for row in self.sheaf.list() if row.path != FILE and not row.path.startswith(ARCHIVE)]
+        moves = {path: self._moved_if_possible(path) for path in others}
+        changes = [*notes, *(change for moved in moves.values() for change in moved)]
+        # as they are, whatever is in them: it was here before
+        done = self.sheaf.change_many(changes, "end the session", by=self.sheaf.by, allow_secret=True, anyway=True)
+        return Ended(
+            done.id,
+            tuple(change.path for change in changes if change.data is not None),
+            tuple(path for path, moved in moves.items() if not moved),
+        )
+
+    def _moved(self, path: str) -> list[Change]:
+        """The changes that move a file to the archive. Raises Blocked, NotFound when the notes are not there."""
+        target = self._free(check_path(ARCHIVE + path))
+        try:
+            memory = self.sheaf.read(path)
+        except NotFound:
+            raise self._gone() if path == FILE else Changed(path) from None
+        gone = Change(path, None, memory.version)
+        if path == FILE and session_text.is_blank(memory):
+            return [gone]
+        return [Change(target, memory.data, self._version(target)), gone]  # at no moment neither of them is there
+
+    def _moved_if_possible(self, path: str) -> list[Change]:
+        with suppress(PathRefused, StoreFailed):
+            return [] if is_fact(path) else self._moved(path)
+        return []
+
+    def _free(self, path: str) -> str:
+        """The path, or with a number the next that nothing has."""
+        for number in count(1):
+            free = path if number == 1 else f"{path.removesuffix('.md')}-{number}.md"
+            if self._version(free) == ABSENT:
+                return check_path(free)
+        raise AssertionError("counting does not end")
+
+    def _version(self, path: str) -> str:
+        try:
+            return self.sheaf.read(path).version
+        except NotFound:
+            return ABSENT
+
+    def _at_its_time(self, text: str, created: str) -> str:
+        """A note with the time before it, and the day when it is not the first."""
+        form = "%H:%M" if created == self.sheaf.today else "%Y-%m-%d %H:%M"
+        said = time.strftime(form, time.localtime(self._clock()))
+        return f"{said}\n{text}" if text.startswith(("```", "~~~")) else f"{said} {text}"
+
+    def _gone(self) -> MemsheafError:
+        """Why there are no notes: the session has ended, or it never began."""
+        error = _missing(
+            f"there is no session {self.id!r}",
+            "`memsheaf session list --all` shows which there are; `memsheaf session start` begins one.",
+            str(self.sheaf.scope),
+        )
+        if self._version(ARCHIVE + FILE) != ABSENT or any(self.sheaf.store.history(FILE)):
+            return hinted(
+                Blocked(f"the session {self.id!r} has ended"),
+                f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one.",
+            )
+        return error
+
+
+def start(
+    layers: Layers,
+    title: str = "",
+    *,
+    id: str = "",
+    template: str = "",
+    random: Callable[[int], bytes] = os.urandom,
+) -> SessionNotes:
+    """Begin a session. Its id is the day and a random number unless one is given; `template` is a text.
+
+    Raises:
+        Exists: there is, or was, a session of this id.
+        ScopeRefused: the id is not allowed.
+        TextRefused, SecretFound: the title or the template is not.
+    """
+    body = outline.template(template or template_of(layers.settings))
+    if id:
+        try:
+            id = check_label(id, "session")
+        except ScopeRefused as error:
+            raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
+        refuse_secrets_in(id, "the id")
+        return _begun(layers, id, title, body)
+    taken = layers.names("session")  # also by one that ended and left no notes
+    for _ in range(ROUNDS):
+        made = f"{layers.project.today}-{random(2).hex()}"
+        with suppress(Exists):
+            if made not in taken:
+                return _begun(layers, made, title, body)
+    raise Busy("no free id was found for a session")
+
+
+def of(layers: Layers, id: str = "") -> SessionNotes:
+    """The session that is meant: the one named, the one chosen at the start, or the only one that is open.
+
+    Raises:
+        NotFound: there is none.
+        Blocked: it ended before anything was noted.
+        ScopeRefused: several are open, or the name is not allowed.
+    """
+    try:
+        chosen = layers.chosen("session", id, among=lambda: open_sessions(layers))
+    except NotFound as error:
+        raise _missing("no session is open", "`memsheaf session start` begins one.", error.path) from None
+    except ScopeRefused as error:
+        hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
+        raise hinted(error, hint) from None
+    notes = _notes(layers, chosen)
+    _ = notes.memory  # raises when there are none
+    return notes
+
+
+def open_sessions(layers: Layers) -> list[str]:
+    """The ids of the sessions that have begun and not ended, in order."""
+    return _having(layers, FILE)
+
+
+def ended_sessions(layers: Layers) -> list[str]:
+    """The ids of the sessions that have ended and left notes, in order."""
+    still_open = set(open_sessions(layers))
+    return [id for id in _having(layers, ARCHIVE + FILE) if id not in still_open]
+
+
+def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
+    """The template in a file; without one our `long` form, or else the user's own, or our short one.
+
+    Raises:
+        TextRefused: the file cannot be read, or is no template.
+    """
+    if long and not path:
+        return read_prompt("session-long")
+    place = path or os.path.join(settings.home, FILE)
+    try:
+        with open(place, "rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) <= LARGEST:
+            return outline.template(data.decode("utf-8-sig"))
+        why = f"it is larger than {LARGEST:,} bytes"
+    except FileNotFoundError:
+        if not path:
+            return read_prompt("session")
+        why = "there is no such file"
+    except UnicodeDecodeError:
+        why = "it is not UTF-8"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", "") or "it cannot be read"
+    except TextRefused as error:
+        raise outline.refused(f"{place!r}: {error}", error.hint) from None
+    raise outline.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.")
+
+
+def _notes(layers: Layers, id: str) -> SessionNotes:
+    return SessionNotes(layers.sheaf(f"session/{id}"), clock=layers.clock)
+
+
+def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
+    notes = _notes(layers, id)
+    today = notes.sheaf.today
+    about = title.strip() or session_text.untitled(today)
+    memory = compose(
+        name=about,
+        description=about,
+        kind="project",
+        body=body,
+        created=today,
+        updated=today,
+        source=notes.sheaf.by,
+        pinned=True,
+    )
+    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": session_text.digest(memory.body)})
+
+    def plan(look: Look) -> dict[str, str | None]:
+        scope = notes.sheaf.scope
+        for path, why, instead in (
+            (FILE, "it is open", f"`memsheaf session show --session {id}` shows it"),
+            (ARCHIVE + FILE, "it has ended", f"`memsheaf undo --scope {scope}` brings it back"),
+        ):
+            if look(path) is not None:
+                raise hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
+        return {FILE: text}
+
+    commit(notes.sheaf, plan, "begin a session")
+    return notes
+
+
+def _having(layers: Layers, file: str) -> list[str]:
+    """The sessions that have this file."""
+    places = {f"sessions/{name}/{file}": name for name in layers.names("session")}
+    stamps = layers.project.store.stamps(places) if places else {}
+    return [name for place, name in places.items() if stamps[place] is not None]
+
+
+def _missing(why: str, hint: str, path: str) -> MemsheafError:
+    """That there is no session, in words that say so."""
+    error = NotFound(path)
+    error.args = (why,)
+    return hinted(error, hint)
+
+
+def _iso(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
