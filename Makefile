@@ -51,8 +51,8 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
-	$(BIN)/python -m memsheaf.adapters.mcp.listed
-	$(BIN)/python -m memsheaf.adapters.mcp.clients > docs/mcp-clients.md
+	$(BIN)/python -m memsheaf.mcp.listing
+	$(BIN)/python -m memsheaf.mcp.clients > docs/mcp-clients.md
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

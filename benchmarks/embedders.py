@@ -14,7 +14,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed import Embedder, Usual, find
-from memsheaf.embed.both import Both
+from memsheaf.embed.concat import Both
 from memsheaf.embed.minilm import MiniLM
 from memsheaf.embed.static import Static
 from memsheaf.embed.weights import installed

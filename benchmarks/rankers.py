@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.embedders import embedder, usual_of
 from memsheaf.embed import Embedder
 from memsheaf.index import lexical
-from memsheaf.index.slots import small
+from memsheaf.index.vector_file import small
 from memsheaf.index.vectors import DIGITS, NEAR_ENOUGH, NEAREST, drawn, fused, passages
 from memsheaf.memory import Memory
 

@@ -30,6 +30,7 @@ ROWS = [
     {"work"},
     {"tools", "doctor"},
     {"adapters"},
+    {"mcp"},
     {"chat"},
     {"cli"},
     {"__main__"},

@@ -56,7 +56,7 @@ _HOME = {
     "Proof": "erasure",
     "Recall": "recall.recall",
     "Revision": "store",
-    "Row": "index.table",
+    "Row": "index.database",
     "Scope": "scope",
     "Session": "recall.session",
     "Settings": "config",
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from memsheaf.errors import MemsheafError
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
-    from memsheaf.index.table import Row
+    from memsheaf.index.database import Row
     from memsheaf.learn.learner import Distilled
     from memsheaf.llm import load_model
     from memsheaf.memory import Memory

@@ -11,7 +11,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import abandoned
-from memsheaf.index.table import Row
+from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf

@@ -29,8 +29,8 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
+from memsheaf.index.database import Row
 from memsheaf.index.search import Index, Match, database_for
-from memsheaf.index.table import Row
 from memsheaf.memory import Memory, check, compose, parse
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.scope import Scope, checkout_of, resolve

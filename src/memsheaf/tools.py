@@ -28,8 +28,8 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG, fold
-from memsheaf.index.table import Row
-from memsheaf.llm.talk import Touched
+from memsheaf.index.database import Row
+from memsheaf.llm.talker import Touched
 from memsheaf.memory import KINDS, LIMIT, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
@@ -460,7 +460,7 @@ def _property(annotation: str) -> dict[str, Any]:
 
 def from_json(text: str) -> object:
     """The object that a model wrote as JSON, {} when it wrote nothing; None for all else."""
-    from memsheaf.llm.reading import ANSWER_BYTES, read
+    from memsheaf.llm.json_answer import ANSWER_BYTES, read
 
     if len(text) > ANSWER_BYTES:
         return None

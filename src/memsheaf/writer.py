@@ -42,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from memsheaf.index.table import Row
+    from memsheaf.index.database import Row
     from memsheaf.recall.turns import Proposal
     from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone

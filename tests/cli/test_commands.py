@@ -14,7 +14,7 @@ import pytest
 from memsheaf.cli.command import Command, help_text
 from memsheaf.cli.parser import parse, split_command
 from memsheaf.cli.reference import reference
-from memsheaf.cli.table import COMMANDS, THEMES, load
+from memsheaf.cli.registry import COMMANDS, THEMES, load
 
 Run = Callable[..., tuple[int, str, str]]
 STREAMING = ("chat",)
@@ -189,7 +189,7 @@ def test_a_list_starts_without_what_only_other_commands_need(
 
     assert tabs in done.stdout
     imported = set(done.stdout.splitlines()[-1].split())
-    assert "memsheaf.cli.reading" in imported
+    assert "memsheaf.cli.read" in imported
     heavy = {"dataclasses", "difflib", "subprocess", "tempfile", "shutil", "zipfile", "tarfile", "pathlib"}
     assert not imported & heavy
-    assert not imported & {"memsheaf.cli.writing", "memsheaf.cli.past", "memsheaf.tools", "memsheaf.doctor"}
+    assert not imported & {"memsheaf.cli.write", "memsheaf.cli.history", "memsheaf.tools", "memsheaf.doctor"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.cli.completion import SCRIPTS, candidates
-from memsheaf.cli.table import COMMANDS
+from memsheaf.cli.registry import COMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -12,7 +12,7 @@ import pytest
 
 from memsheaf import config
 from memsheaf.chat.conversations import Conversations
-from memsheaf.llm.talk import Call, Said
+from memsheaf.llm.talker import Call, Said
 from memsheaf.scope import Scope, resolve
 from memsheaf.store.state import State
 

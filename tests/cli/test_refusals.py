@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.cli.table import COMMANDS
+from memsheaf.cli.registry import COMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]

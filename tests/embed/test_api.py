@@ -19,7 +19,7 @@ import numpy
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.embed import Embedder, exchange, find
+from memsheaf.embed import Embedder, find, http
 from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, Served
 from memsheaf.errors import EmbedderFailed
 from memsheaf.index import embedding
@@ -395,7 +395,7 @@ def test_a_refused_key_names_the_variable(server: Server, embedder: Served) -> N
 def test_a_busy_server_is_asked_once_more(server: Server, embedder: Served, pauses: list[float], status: int) -> None:
     server.play(saying(status, "{}"), good)
     assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
-    assert pauses == [exchange.PAUSE]
+    assert pauses == [http.PAUSE]
 
 
 @pytest.mark.parametrize(("said", "pause"), [("2", 2.0), ("0.25", 0.25), ("0", 0.0), ("5", 5.0)])
@@ -413,7 +413,7 @@ def test_a_pause_that_is_no_number_is_a_short_one(
 ) -> None:
     server.play(saying(503, "{}", Retry_After=said), good)
     embedder.encode(["one"])
-    assert pauses == [exchange.PAUSE]
+    assert pauses == [http.PAUSE]
 
 
 def test_a_long_pause_is_not_waited_for(server: Server, embedder: Served, pauses: list[float]) -> None:
@@ -429,7 +429,7 @@ def test_there_is_one_more_try_and_no_third(
     server.play(reply)
     said = failure(embedder)
     assert "answered 429: busy" in said or "closed the connection before its answer was whole" in said
-    assert (len(server.asked), pauses) == (2, [exchange.PAUSE])
+    assert (len(server.asked), pauses) == (2, [http.PAUSE])
 
 
 @pytest.mark.parametrize("reply", [reset, half, half_of_the_chunks])
@@ -523,14 +523,14 @@ def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: 
         length = b"Content-Length: 9000000000\r\n" if is_told else b""
         handler.wfile.write(HEAD + length + b"\r\n[")
         try:
-            while sent < 3 * exchange.ANSWER_BYTES:
+            while sent < 3 * http.ANSWER_BYTES:
                 sent += handler.connection.send(b"0," * (1 << 19))
         except OSError:
             pass
 
     server.play(flood)
     assert "its answer is larger than 50 MB" in failure(embedder)
-    assert sent < 2 * exchange.ANSWER_BYTES
+    assert sent < 2 * http.ANSWER_BYTES
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from memsheaf.embed import Usual
-from memsheaf.embed.both import Both
+from memsheaf.embed.concat import Both
 from memsheaf.embed.static import FILE, Static
 from memsheaf.embed.tensors import Tensors, dump, parse
 from memsheaf.errors import EmbedderFailed

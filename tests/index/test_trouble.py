@@ -23,9 +23,9 @@ from memsheaf.config import Settings
 from memsheaf.embed.threads import one_thread
 from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
+from memsheaf.index.database import base_of, connect, delete, is_free, locked
 from memsheaf.index.search import ALONE, database_for
-from memsheaf.index.slots import Mapped, SlotFile
-from memsheaf.index.table import base_of, connect, delete, is_free, locked
+from memsheaf.index.vector_file import Mapped, SlotFile
 from memsheaf.sheaf import Sheaf
 
 DIMENSIONS = 64

@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
-from memsheaf.index import places
+from memsheaf.index import vector_rows
+from memsheaf.index.database import base_of, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.search import database_for
-from memsheaf.index.slots import SlotFile
-from memsheaf.index.table import base_of, locked
+from memsheaf.index.vector_file import SlotFile
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
@@ -732,7 +732,7 @@ def test_a_process_killed_between_its_writes_and_its_commit_leaves_nothing_unown
         sheaf.list()
     code = """
 import os, signal
-from memsheaf.index.slots import SlotFile
+from memsheaf.index.vector_file import SlotFile
 write = SlotFile.write
 def dying(self, slot, key, vector):
     write(self, slot, key, vector)
@@ -870,7 +870,7 @@ def owned(sheaf: Sheaf, settings: Settings, identity: str) -> list[bytes]:
     db.close()
     keys = []
     if rows:
-        with SlotFile(places.file_of(base_of(database), number)) as file:
+        with SlotFile(vector_rows.file_of(base_of(database), number)) as file:
             for slot, path in rows:
                 assert file.key(slot) in map(key_of, passages(sheaf.read(path)))
                 keys.append(file.key(slot))

@@ -14,7 +14,7 @@ from memsheaf.errors import CapReached, ModelFailed
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted, ScriptedTalker, TalkerLine
 from memsheaf.llm.spend import Ledger, Metered, MeteredTalker, Spent, Talked
-from memsheaf.llm.talk import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
 from memsheaf.store.state import State
 
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.beside import Distiller, going_on
+from memsheaf.adapters.background import Distiller, going_on
 from memsheaf.config import Settings
 from memsheaf.recall import turns
 from memsheaf.recall.session import Session

@@ -18,7 +18,7 @@ from itertools import islice
 
 from memsheaf import config
 from memsheaf.adapters import missing
-from memsheaf.adapters.beside import distil
+from memsheaf.adapters.background import distil
 from memsheaf.errors import Duplicate, Exists, NotFound
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.recall.inject import Shown

@@ -35,7 +35,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact
-from memsheaf.index.table import UNUSABLE, Row
+from memsheaf.index.database import UNUSABLE, Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.recall.recall import LAYER_FILES

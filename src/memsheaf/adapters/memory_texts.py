@@ -30,7 +30,7 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import CATALOG, is_reserved
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.index.table import Row
+from memsheaf.index.database import Row
 from memsheaf.tools import shortened
 
 ROOT = "/memories"

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.beside import Distiller, going_on
+from memsheaf.adapters.background import Distiller, going_on
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.recall.session import Session

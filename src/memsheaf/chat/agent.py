@@ -23,7 +23,7 @@ from memsheaf.chat.steps import Bill
 from memsheaf.chat.tools import Workshop
 from memsheaf.chat.turn import Exchange
 from memsheaf.errors import CapReached, ModelFailed, Refused, hinted
-from memsheaf.llm.talk import MOST_TOKENS, Call, Request, Said, Talker
+from memsheaf.llm.talker import MOST_TOKENS, Call, Request, Said, Talker
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tools import READING, Answer

@@ -16,7 +16,7 @@ from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.errors import Refused
 from memsheaf.llm import Model, load_model
-from memsheaf.llm.talk import Talker
+from memsheaf.llm.talker import Talker
 
 OFFLINE = ("", "none", "offline")
 """How one says that there is to be no model."""
@@ -83,7 +83,7 @@ def open_agent(
 
 def _spoken(model: str) -> str:
     """The model of the settings, if one can talk to it: the commands `claude` and `codex` only answer questions."""
-    from memsheaf.llm.command import TOOLS
+    from memsheaf.llm.subprocess_model import TOOLS
 
     return "offline" if model.partition(":")[0] in TOOLS else model
 
@@ -94,8 +94,8 @@ def _talker(name: str, settings: Settings, environment: Mapping[str, str], undo:
 
         return Offline(undo=undo)
     from memsheaf.caps import ChatCaps
+    from memsheaf.llm.served_talker import load_talker
     from memsheaf.llm.spend import Ledger, MeteredTalker
-    from memsheaf.llm.talking import load_talker
 
     own = name == settings.model  # address and key in the settings are for it and for no other
     url, key = (settings.model_url, settings.model_key) if own else ("", "")

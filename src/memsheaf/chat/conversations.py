@@ -16,7 +16,7 @@ from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
 from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, Line
-from memsheaf.llm.talk import Said
+from memsheaf.llm.talker import Said
 from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line

@@ -9,7 +9,7 @@ from memsheaf.chat.fitting import size
 from memsheaf.chat.memory import reading
 from memsheaf.chat.steps import Bill, Steps
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.talk import Call, Request, Said
+from memsheaf.llm.talker import Call, Request, Said
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, Answer
 

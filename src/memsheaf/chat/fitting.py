@@ -1,4 +1,4 @@
-"""A conversation of the agent made to fit: as `flow/compact` sees it, and back."""
+"""A conversation of the agent made to fit: as `work/compaction` sees it, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from memsheaf.chat.memory import Mind
 from memsheaf.learn.conversation_file import UNRECORDED
-from memsheaf.llm.talk import Said
+from memsheaf.llm.talker import Said
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.turns import TranscriptEntry

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
-from memsheaf.adapters.beside import Distiller
+from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.learner import AT_IT, Distilled

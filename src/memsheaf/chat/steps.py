@@ -9,7 +9,7 @@ from contextlib import closing
 
 from memsheaf.chat.events import Called, Calling, Event, Noted, Text
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.llm.talk import Call, Request, Said, Spoken, Step, Talker
+from memsheaf.llm.talker import Call, Request, Said, Spoken, Step, Talker
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Answer
 from memsheaf.values import NamedTuple, Protocol

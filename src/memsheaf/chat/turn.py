@@ -8,7 +8,7 @@ from memsheaf.chat.events import Ended, Event, Noted, Recalled
 from memsheaf.chat.fitting import size
 from memsheaf.chat.steps import Bill, Steps
 from memsheaf.errors import MemsheafError, Refused, StoreFailed
-from memsheaf.llm.talk import Said, Touched
+from memsheaf.llm.talker import Said, Touched
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import Message, Turn

@@ -61,7 +61,7 @@ def _answered(words: list[str], console: Console, environment: Mapping[str, str]
 
 def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
     from memsheaf.cli.parser import parse, split_command
-    from memsheaf.cli.table import load
+    from memsheaf.cli.registry import load
 
     name, rest = split_command(words)
     before_end = rest[: rest.index("--") if "--" in rest else None]
@@ -105,7 +105,7 @@ def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[
 def _usage_hint(words: list[str]) -> str:
     from memsheaf.cli.command import usage
     from memsheaf.cli.parser import split_command
-    from memsheaf.cli.table import COMMANDS, load
+    from memsheaf.cli.registry import COMMANDS, load
 
     name, _ = split_command(words)
     if name not in COMMANDS:

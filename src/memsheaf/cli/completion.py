@@ -8,7 +8,7 @@ from itertools import pairwise
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import EVERYWHERE, Argument, Usage, takes
 from memsheaf.cli.parser import Options, split_command
-from memsheaf.cli.table import COMMANDS, load
+from memsheaf.cli.registry import COMMANDS, load
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -175,7 +175,7 @@ def _options(words: Sequence[str]) -> Options:
 def _ask(call: Call, what: str, options: Options) -> Iterable[str]:
     asked = Call(options, call.console, call.environment)
     if what == "scopes":
-        from memsheaf.cli.places import known
+        from memsheaf.cli.admin import known
 
         return [place.scope for place in known(asked.settings(), here()) if place.scope]
     if what in ("tasks", "sessions"):

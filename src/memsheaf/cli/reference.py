@@ -6,8 +6,8 @@ import sys
 
 from memsheaf import config
 from memsheaf.cli.command import EVERYWHERE, help_text
-from memsheaf.cli.overview import EXIT_CODES
-from memsheaf.cli.table import THEMES, load
+from memsheaf.cli.help import EXIT_CODES
+from memsheaf.cli.registry import THEMES, load
 
 _START = """\
 # The command line

@@ -104,7 +104,7 @@ def _installed(name: str, cache: str) -> Embedder:
     from memsheaf.embed.static import Static
 
     if name == "minilm":
-        from memsheaf.embed.both import Both
+        from memsheaf.embed.concat import Both
         from memsheaf.embed.minilm import MiniLM
         from memsheaf.embed.weights import installed
 

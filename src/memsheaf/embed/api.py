@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memsheaf.embed.exchange import PAUSE, Answer, exchange, placed
+from memsheaf.embed.http import PAUSE, Answer, exchange, placed
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.values import NamedTuple

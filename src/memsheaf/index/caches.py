@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 
 from memsheaf.errors import Busy
-from memsheaf.index.table import SCHEMA, base_of, locked
+from memsheaf.index.database import SCHEMA, base_of, locked
 from memsheaf.values import NamedTuple
 
 AT_REST = 86_400.0  # seconds without a write, after which an index of another version is not in use

@@ -20,7 +20,7 @@ from memsheaf.values import NamedTuple
 # Known to type checkers under this name: the table is made with lines of the catalog.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.index.table import Row
+    from memsheaf.index.database import Row
 
 MAX_LINES = 200
 MAX_BYTES = 25_000

@@ -16,10 +16,10 @@ from math import inf
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
-from memsheaf.index import places
-from memsheaf.index.places import Claims, Kind, Lost, Made, State
-from memsheaf.index.slots import EMPTY, LONGEST, Mapped, Small, small
-from memsheaf.index.table import Stale, base_of, connect, is_kept, locked
+from memsheaf.index import vector_rows
+from memsheaf.index.database import Stale, base_of, connect, is_kept, locked
+from memsheaf.index.vector_file import EMPTY, LONGEST, Mapped, Small, small
+from memsheaf.index.vector_rows import Claims, Kind, Lost, Made, State
 from memsheaf.index.vectors import DIGITS, MOST, NEAREST, USUAL, drawn, enough, key_of, passages
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
@@ -146,9 +146,9 @@ class Vectors:
                 return
             kind = self._kind(embedder)
             with closing(connect(self._database)) as db:
-                state = places.known(db, kind)
-                behind = places.count_waiting(db, kind, state.last if state else 0, FEW + 1)
-                if behind > FEW and not (state and places.has_half(db, kind)):
+                state = vector_rows.known(db, kind)
+                behind = vector_rows.count_waiting(db, kind, state.last if state else 0, FEW + 1)
+                if behind > FEW and not (state and vector_rows.has_half(db, kind)):
                     return
                 self._vector_of(embedder, question)  # first: one that hangs is not asked for more
                 if behind <= FEW:
@@ -165,19 +165,19 @@ class Vectors:
                 return None
             embedder = self._ready()
             if embedder is None:
-                places.wipe(db, self._base)
+                vector_rows.wipe(db, self._base)
                 return None
             kind = self._kind(embedder)
-            state = places.known(db, kind)
-            behind = places.count_waiting(db, kind, state.last if state else 0, FEW + 1)
+            state = vector_rows.known(db, kind)
+            behind = vector_rows.count_waiting(db, kind, state.last if state else 0, FEW + 1)
             if behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
                 # so that even commands, which end before the thread gets far, have it done after some
                 state = self._catch_up(db, embedder, kind, most=QUICK)
-                behind = places.count_waiting(db, kind, state.last, FEW + 1)
+                behind = vector_rows.count_waiting(db, kind, state.last, FEW + 1)
             if behind > FEW:
-                places.wipe(db, self._base)
+                vector_rows.wipe(db, self._base)
                 self._start()
-                if state is None or not places.has_half(db, kind):
+                if state is None or not vector_rows.has_half(db, kind):
                     return None
             if getattr(embedder, "remote", False):
                 vector = self._asked.get(question)
@@ -190,15 +190,15 @@ class Vectors:
 
     def status(self, db: sqlite3.Connection) -> Embedding:
         """How far the vectors are."""
-        total, done, name = places.count(db), 0, ""
+        total, done, name = vector_rows.count(db), 0, ""
         with suppress(Stale, Busy), self._tolerant():
             if not is_kept(db):
                 return Embedding("", 0, total, running=False, problem="there is no place to keep vectors")
             if embedder := self._ready() or self._embedder:
                 kind = self._kind(embedder)
                 name = embedder.identity
-                state = places.known(db, kind)
-                done = total - places.count_waiting(db, kind, state.last) if state else 0
+                state = vector_rows.known(db, kind)
+                done = total - vector_rows.count_waiting(db, kind, state.last) if state else 0
         return Embedding(name, done, total, self._is_running(), self._problem)
 
     def embed_all(self, progress: Progress | None = None, *, seconds: float = inf) -> None:
@@ -305,29 +305,29 @@ class Vectors:
         """Make the vectors that are missing, batch by batch and so many at most, and wipe those that nobody needs."""
         state = self._adopted(db, kind)
         claims: Claims | None = None
-        while most and (behind := places.waiting(db, kind, state.last, BATCH)):
+        while most and (behind := vector_rows.waiting(db, kind, state.last, BATCH)):
             most -= 1
             if claims is None:
-                claims = places.claims(db, kind)
+                claims = vector_rows.claims(db, kind)
             if stop and stop.is_set():
                 return state
             state = self._batch(db, embedder, kind, state, behind, claims, stop)
             if progress:
-                total = places.count(db)
-                progress(total - places.count_waiting(db, kind, state.last), total)
-        places.advance(db, kind, state)
-        places.wipe(db, self._base, unclaimed=kind)
+                total = vector_rows.count(db)
+                progress(total - vector_rows.count_waiting(db, kind, state.last), total)
+        vector_rows.advance(db, kind, state)
+        vector_rows.wipe(db, self._base, unclaimed=kind)
         return state
 
     def _adopted(self, db: sqlite3.Connection, kind: Kind) -> State:
-        state = places.known(db, kind)
-        if state is not None and not self._inspected and not places.inspect(db, kind):
+        state = vector_rows.known(db, kind)
+        if state is not None and not self._inspected and not vector_rows.inspect(db, kind):
             state = None
         if state is None:
-            state = places.adopt(db, kind)
+            state = vector_rows.adopt(db, kind)
         if not self._inspected:
             now = self._clock()
-            places.remove_others(db, kind, older_than=now - UNUSED)
+            vector_rows.remove_others(db, kind, older_than=now - UNUSED)
             if os.stat(kind.path).st_mtime < now - _DAY:
                 os.utime(kind.path, (now, now))
         self._inspected = True
@@ -368,7 +368,7 @@ class Vectors:
             made.append(Made(entry, keys))
             last = entry
         try:
-            return places.settle(db, kind, state, made, vectors, claims, last)
+            return vector_rows.settle(db, kind, state, made, vectors, claims, last)
         except Lost:  # it is embedded in the next round
             return state
 

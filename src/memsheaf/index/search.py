@@ -19,8 +19,7 @@ from types import MappingProxyType
 from memsheaf.errors import Busy, Changed, MemsheafError, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG, fold, listable
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Page, Ranking, Sheet, section_of
-from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
-from memsheaf.index.table import (
+from memsheaf.index.database import (
     LISTED,
     RANK,
     ROW,
@@ -53,6 +52,7 @@ from memsheaf.index.table import (
     wipe_rows,
     writing,
 )
+from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import ABSENT, Commit, Entry, Stamp, Version
 from memsheaf.store.folder import FolderStore
@@ -351,12 +351,12 @@ class Index:
 
     def delete(self) -> None:
         """Throw everything away, vectors included; the next question builds it again. Raises StoreFailed, Busy."""
-        from memsheaf.index import places
+        from memsheaf.index import vector_rows
 
         with self._guard:
             try:
                 self._discard()
-                places.remove_all(base_of(self._database))
+                vector_rows.remove_all(base_of(self._database))
             except OSError as error:
                 raise StoreFailed(f"the index cannot be removed: {error}") from error
 
@@ -371,11 +371,11 @@ class Index:
         `before` are the stamps of the folders from just before they were erased: if the index knows these, nothing
         else has changed. A database in which it cannot be done is thrown away.
         """
-        from memsheaf.index import caches, places
+        from memsheaf.index import caches, vector_rows
         from memsheaf.index.vectors import key_of, passages
 
         base = base_of(self._database)
-        told = [parse(name, text) for name in names for text in texts] if places.files(base) else []
+        told = [parse(name, text) for name in names for text in texts] if vector_rows.files(base) else []
         keys = {key_of(one) for memory in told for one in passages(memory)}
         with self._guard:
             caches.remove(caches.of_other_versions(self._database))
@@ -388,22 +388,22 @@ class Index:
                     quiet = [path for path, stamp in known.marks.items() if before.get(path) == stamp]
                     facts = {"journal": int(self._store.last_id() or "0", 16)} if quiet else {}
                     self._publish(db, known.tally, unspoilt=False, folders=quiet, facts=facts)
-                places.wipe(db, base)
-                places.forget(db, base, keys)
+                vector_rows.wipe(db, base)
+                vector_rows.forget(db, base, keys)
                 shrink(db)
             except (sqlite3.DatabaseError, OSError, Busy):
                 with suppress(OSError, Busy):
                     self._discard()
-                    places.forget(None, base, keys)
+                    vector_rows.forget(None, base, keys)
             self._ranking = self._watched = None
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
-        from memsheaf.index import caches, places
+        from memsheaf.index import caches, vector_rows
 
         database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
         others = [path for one in caches.of_other_versions(self._database) for path in one.files]
-        return [*database, *places.files(base_of(self._database)).values(), *others]
+        return [*database, *vector_rows.files(base_of(self._database)).values(), *others]
 
     def _discard(self) -> None:
         """Throw the database away. The vectors stay: their texts need not be embedded again."""

@@ -9,7 +9,7 @@ from math import log
 
 from memsheaf.embed import Usual
 from memsheaf.index.lexical import TEXT_WEIGHT
-from memsheaf.index.slots import KEY
+from memsheaf.index.vector_file import KEY
 from memsheaf.memory import Memory
 from memsheaf.text.session_text import sayings
 from memsheaf.values import sha256

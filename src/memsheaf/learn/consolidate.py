@@ -28,8 +28,8 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG
+from memsheaf.index.database import Row
 from memsheaf.index.search import Match
-from memsheaf.index.table import Row
 from memsheaf.learn import merge_plan, rehearsal, schedule
 from memsheaf.learn.duplicate_groups import BY, Group, duplicates, expired, is_untouchable, is_usable, redated
 from memsheaf.llm import Model

@@ -24,7 +24,7 @@ from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
 from memsheaf.learn.forgetting import keeping
-from memsheaf.llm.talk import Call, Said, Touched
+from memsheaf.llm.talker import Call, Said, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State

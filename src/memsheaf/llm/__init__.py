@@ -73,7 +73,7 @@ def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[
         BadSettings: there is no such provider, or name, address and key do not go together.
         ModelFailed: a package, a key or a command is missing.
     """
-    from memsheaf.llm.command import TOOLS, Command
+    from memsheaf.llm.subprocess_model import TOOLS, Command
 
     tool, _, model = name.partition(":")
     if tool in TOOLS:

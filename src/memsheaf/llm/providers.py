@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from memsheaf.embed.exchange import Place, placed
+from memsheaf.embed.http import Place, placed
 from memsheaf.errors import BadSettings
 from memsheaf.llm import failed
 from memsheaf.values import NamedTuple

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Answer, Question
-from memsheaf.llm.talk import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
 
 Line = object | Exception | Callable[[Question], object]
 Piece = str | Spoken | Call | Step | Exception

@@ -14,13 +14,13 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from memsheaf.embed.exchange import placed
+from memsheaf.embed.http import placed
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm import Answer, Question, failed
+from memsheaf.llm.http_client import Wire
+from memsheaf.llm.json_answer import read
+from memsheaf.llm.message_format import sendable
 from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, require
-from memsheaf.llm.reading import read
-from memsheaf.llm.sending import sendable
-from memsheaf.llm.wire import Wire
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
 

@@ -15,7 +15,7 @@ from memsheaf.editing import dated, placed
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
-from memsheaf.index.table import Row
+from memsheaf.index.database import Row
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, Memory, compose
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change

@@ -18,7 +18,7 @@ from memsheaf.chat.offline.requests import CHANGES, LONGEST, Wanted, chosen, req
 from memsheaf.chat.offline.tool_answers import Known, known, recalled, rows
 from memsheaf.chat.offline.turns import OURS, Heard, Outcome, Pending, Talk, heard, resumed
 from memsheaf.errors import MemsheafError
-from memsheaf.llm.talk import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256

@@ -13,7 +13,7 @@ from memsheaf.chat.offline.tool_answers import Known, fit, known
 from memsheaf.chat.offline.turns import Heard, Outcome, Pending, Talk, touched
 from memsheaf.errors import SecretFound
 from memsheaf.guard.paths import file_name
-from memsheaf.llm.talk import Said
+from memsheaf.llm.talker import Said
 from memsheaf.text.neutralize import one_line
 
 

@@ -9,7 +9,7 @@ from memsheaf.chat.offline.phrases import says, turned
 from memsheaf.chat.offline.requests import TYPES, Wanted
 from memsheaf.chat.offline.tool_answers import Known, fit, known, rows
 from memsheaf.chat.offline.turns import Ask, Outcome, Talk
-from memsheaf.llm.talk import Said
+from memsheaf.llm.talker import Said
 from memsheaf.text.neutralize import one_line
 
 READ = 5

@@ -10,7 +10,7 @@ import json
 from collections.abc import Generator, Sequence
 
 from memsheaf.chat.offline.requests import Wanted
-from memsheaf.llm.talk import Said
+from memsheaf.llm.talker import Said
 from memsheaf.values import NamedTuple
 
 OURS = "offline-"

@@ -86,7 +86,7 @@ def _is_key(name: str) -> bool:
 
 
 def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, kept: Kept) -> int | None:
-    from memsheaf.llm.leash import listen
+    from memsheaf.llm.process_group import listen
 
     try:
         return listen(("/bin/sh", "-c", command), kept.hear, folder=folder, environment=environment, deadline=seconds)

@@ -1,0 +1,213 @@
+"""The command that serves memories to other programs over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from memsheaf.cli.call import Call, here
+from memsheaf.cli.command import Argument, Usage, filled, place, takes, whole
+
+# Known to type checkers under this name: a server that has just started imports as little as it can.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memsheaf.mcp.http_bind import Site
+    from memsheaf.mcp.offer import Offer
+    from memsheaf.mcp.token import Token
+
+PORT = 8377
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy", "new_token")
+
+
+@takes(
+    Argument("--read-only", "offer only the tools that read"),
+    Argument("--http", "serve over HTTP instead of stdin and stdout"),
+    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST", convert=filled),
+    Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
+    Argument("--allow-host", "another name that clients reach it under, such as a proxy's", "NAME", repeated=True),
+    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH", convert=place, complete="paths"),
+    Argument("--tls-key", "the key of the certificate, in PEM", "PATH", convert=place, complete="paths"),
+    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
+    Argument("--new-token", "make a new token, print it, and take no other"),
+    Argument(
+        "--print-config",
+        "print what to tell a client, such as cursor; a wrong name lists them all",
+        "CLIENT",
+        convert=filled,
+    ),
+)
+def mcp(call: Call) -> int:
+    """Serve this memory to agents over the Model Context Protocol.
+
+    Over stdin and stdout by default: the client starts it. With --http, which takes pip install 'memsheaf[mcp]', it
+    listens on loopback, and every request needs the token that is printed once and kept in a file that only you can
+    read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
+    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. --print-config serves
+    nothing: it tells how to add the server to a client, with the scope and the other options of the line.
+
+    examples:
+      memsheaf mcp
+      memsheaf mcp --scope user --read-only
+      memsheaf mcp --http --port 8377
+      memsheaf mcp --print-config claude-code
+      memsheaf mcp --print-config cursor --scope user
+      memsheaf mcp --print-config codex --http --json
+    """
+    options = call.options
+    given = [name for name in _HTTP_ONLY if getattr(options, name) or (name == "port" and options.port == 0)]
+    if given and not options.http:
+        raise Usage(f"--{given[0].replace('_', '-')} goes with --http")
+    if options.print_config:
+        return _print_config(call)
+    settings, scopes = call.settings(), call.scopes()
+    if options.http:
+        return _serve_http(call)
+    import gc
+
+    from memsheaf import __version__
+    from memsheaf.mcp.stdio import serve
+    from memsheaf.scope import Scope
+
+    for scope in scopes:
+        Scope.parse(scope)  # what is no scope is told now, and not in every answer
+    if call.console.stdin is not None and call.console.stdin.isatty():
+        call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
+        call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
+    gc.disable()  # what a start makes stays, and need not be looked through; `_opening` enables it again
+    serve(_opening(call), version=__version__, reading=options.read_only, tools=settings.tools)
+    return 0
+
+
+def _opening(call: Call) -> Callable[[], Offer]:
+    """What opens the memories, once somebody asks for them."""
+
+    def opened() -> Offer:
+        import gc
+
+        from memsheaf.mcp.offer import Offer
+        from memsheaf.scope import around
+
+        gc.freeze()
+        gc.enable()
+        return Offer(call.memory(by="agent", read_only=call.options.read_only), tree=around(here()))
+
+    return opened
+
+
+def _serve_http(call: Call) -> int:
+    options, settings = call.options, call.settings()
+    site = _site(call)
+    from signal import SIGINT
+
+    from memsheaf import __version__
+    from memsheaf.errors import Refused
+
+    try:
+        from memsheaf.mcp.http import serve
+    except ImportError as error:
+        raise Refused(str(error)) from None
+    from memsheaf.mcp.offer import Offer
+    from memsheaf.mcp.token import token
+    from memsheaf.scope import around
+
+    site.check()
+    tree = around(here())
+    with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
+        shown = token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
+        ended = serve(
+            lambda alone: Offer(memory, tree=tree, remember=alone),
+            site,
+            listener,
+            shown.text,
+            version=__version__,
+            reading=options.read_only,
+            tools=settings.tools,
+            ready=lambda url: _listens(call, url, shown),
+        )
+    if ended == SIGINT:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _site(call: Call) -> Site:
+    """Where the line says to listen."""
+    from memsheaf.mcp.http_bind import Site
+
+    options = call.options
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise Usage("--tls-cert and --tls-key go together")
+    port = PORT if options.port is None else options.port
+    if port > 65_535:
+        raise Usage("--port takes a number up to 65535")
+    names = tuple(options.allow_host or ())
+    return Site(options.host or "127.0.0.1", port, names, options.tls_cert, options.tls_key, options.behind_proxy)
+
+
+def _listens(call: Call, url: str, token: Token) -> None:
+    """Tell where the server is and what opens it: the token itself only when it was just made."""
+    if call.console.json:
+        import json
+
+        told = {"url": url, "token_file": token.file} | ({"token": token.text} if token.is_new else {})
+        call.console.say(json.dumps(told))
+        call.console.flush()
+        return
+    where = f"in {token.file}" if token.file else "the one from the environment"
+    lines = [f"token: {token.text}  (shown this once, and kept {where})"] if token.is_new else [f"token: {where}"]
+    call.console.note("\n".join([*lines, f"memsheaf listens at {url}"]))
+
+
+def _print_config(call: Call) -> int:
+    from memsheaf.mcp.clients import described, printed
+    from memsheaf.scope import Scope
+
+    client = call.options.print_config
+    for scope in call.scopes():
+        Scope.parse(scope)  # a server would start with any, and fail in the first call
+    url = _url(call) if call.options.http else ""
+    words = [*_ourselves(), "mcp", *_chosen(call)]
+    if call.console.json:
+        return call.console.answer(described(client, words=words, url=url))
+    call.console.exact(("\n".join(printed(client, words=words, url=url)) + "\n").encode())
+    return 0
+
+
+def _url(call: Call) -> str:
+    """Where clients find the server that this line starts; under another name there is a proxy, which has TLS."""
+    site = _site(call)
+    if not site.port:
+        raise Usage("--print-config needs the port that clients will find: another than 0")
+    site.check()
+    given = site.names[0] if site.names else site.hosts(site.port)[0]
+    name, _, port = given.rpartition(":") if given[-1:].isdigit() and ":" in given else (given, "", "")
+    proxied = site.names and not site.certificate and name not in _LOOPBACK
+    scheme = "https" if proxied or site.certificate else "http"
+    port = port or ("" if proxied else str(site.port))
+    return f"{scheme}://{name}:{port}/mcp" if port else f"{scheme}://{name}/mcp"
+
+
+def _ourselves() -> list[str]:
+    """How a client starts this program: by its name where every shell finds that, else by its place."""
+    import os
+    import sys
+    from shutil import which
+
+    found, folder = which("memsheaf"), os.path.dirname(sys.executable)
+    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
+    if found and not active:
+        return ["memsheaf"]
+    beside = which("memsheaf", path=folder)
+    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
+
+
+def _chosen(call: Call) -> list[str]:
+    """Which memory is meant, as words for another line: a client need not hand on the environment."""
+    import os
+
+    options = call.options
+    words = [word for scope in options.scope or () for word in ("--scope", scope)]
+    words += [word for name in options.agent or () for word in ("--agent", name)]
+    for name in ("home", "project"):
+        if value := getattr(options, name) or call.environment.get(f"MEMSHEAF_{name.upper()}"):
+            words += [f"--{name}", os.path.abspath(value)]
+    return [*words, "--read-only"] if options.read_only else words

@@ -1,0 +1,233 @@
+"""The user's own command as a model: `claude` or `codex`, with the account it is signed in to and no key of ours.
+
+It gets the question on its standard input, in an empty folder, without tools, hooks or a session that is kept. The
+variable MEMSHEAF_INSIDE tells whatever of us it may start that it was us who started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from memsheaf.errors import BadSettings
+from memsheaf.llm import Answer, Question, failed
+from memsheaf.llm.json_answer import ANSWER_BYTES, read
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple
+
+INSIDE = "MEMSHEAF_INSIDE"
+_MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)
+_MESSAGE = 200
+_CODEX_WITHOUT = (
+    *("shell_tool", "unified_exec", "multi_agent", "view_image", "image_generation", "goals", "hooks"),
+    *("apps", "plugins", "memories", "browser_use", "computer_use"),
+)
+"""What could act, read or reach further, if a conversation talked it into that. Unknown names do no harm."""
+_SCHEMA_BYTES = 100_000
+"""A command line has room for 128 KiB in one word."""
+
+
+class Tool(NamedTuple):
+    """How a command is asked: its words, given the files beside it, and how its answer is read.
+
+    `variables` go into its environment. `install` says how to get it.
+    """
+
+    line: Callable[[Question, str, str], list[str]]
+    answer: Callable[[bytes, Question], Answer]
+    variables: Callable[[Question], Mapping[str, str]]
+    install: str
+
+
+class Command:
+    """The command of that name on the user's PATH, asked once a question."""
+
+    def __init__(
+        self, tool: str, model: str = "", *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ
+    ) -> None:
+        if url or key:
+            raise BadSettings(
+                f"the command {tool} has its own address and key: model.url and model.key are not for it"
+            )
+        if model and not _MODEL.fullmatch(model):
+            raise BadSettings(f"the command {tool} knows no model {model!r}")
+        self.name = f"{tool}:{model}" if model else tool
+        self._tool = tool
+        self._model = model
+        self._environment = environment
+        if os.name != "posix":
+            raise failed(f"the command {tool} can be a model on Linux and macOS only, so far")
+        self._program()
+
+    def ask(self, question: Question, *, deadline: float) -> Answer:
+        """Give the answer, in at most `deadline` seconds.
+
+        Raises:
+            ModelFailed: there is none, in time and in its shape.
+        """
+        from tempfile import TemporaryDirectory
+
+        from memsheaf.llm.process_group import TooMuch, run
+
+        if self._environment.get(INSIDE):
+            raise failed(f"{self.name} is not asked from within itself")
+        tool, end = TOOLS[self._tool], time.monotonic() + deadline
+        with TemporaryDirectory(prefix="memsheaf-") as place:
+            os.mkdir(os.path.join(place, "empty"))
+            line = [self._program(), *tool.line(question, place, self._model)]
+            try:
+                ran = run(
+                    line,
+                    _prompt(self._tool, question).encode("utf-8", "replace"),
+                    folder=os.path.join(place, "empty"),
+                    environment=_environment(self._environment, tool.variables(question)),
+                    deadline=max(end - time.monotonic(), 0),
+                    limit=ANSWER_BYTES,
+                )
+            except TimeoutError:
+                raise failed(f"{self.name} gave no answer within {deadline:g} seconds") from None
+            except TooMuch:
+                raise failed(f"{self.name} printed more than {ANSWER_BYTES // 1_000_000} MB") from None
+            except OSError as error:
+                raise failed(f"{self.name} cannot be run: {error.strerror}") from None
+        try:
+            return tool.answer(ran.out, question)
+        except ValueError as error:
+            said = one_line(ran.err.decode("utf-8", "replace").strip().rpartition("\n")[2], _MESSAGE)
+            why = f"ended with {ran.code}{': ' + said if said else ''}" if ran.code else f"gave no answer: {error}"
+            raise failed(
+                f"{self.name} {why}", f"Try it by hand: does `{self._tool}` work, and is it signed in?"
+            ) from None
+
+    def _program(self) -> str:
+        from shutil import which
+
+        found = which(self._tool, path=self._environment.get("PATH"))
+        if not found:
+            raise failed(f"the command {self._tool} is not on the PATH", TOOLS[self._tool].install)
+        return os.path.abspath(found)
+
+
+def _environment(given: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    """The user's environment, less what would make the command think that it runs inside of itself."""
+    kept = {name: value for name, value in given.items() if name not in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")}
+    return {**kept, **variables, INSIDE: "1"}
+
+
+def _prompt(tool: str, question: Question) -> str:
+    return question.text if tool == "claude" else f"{question.system}\n\n{question.text}"
+
+
+def _claude_line(question: Question, place: str, model: str) -> list[str]:
+    schema = json.dumps(question.schema)
+    if len(schema) > _SCHEMA_BYTES:
+        raise failed("the shape of the answer is too long for a command line")
+    system = os.path.join(place, "system.md")
+    with open(system, "w", encoding="utf-8", errors="replace") as file:
+        file.write(question.system or "Answer the question.")
+    line = ["-p", "--safe-mode", "--tools", "", "--no-session-persistence", "--output-format", "json"]
+    line += ["--system-prompt-file", system, "--json-schema", schema]
+    return [*line, *(["--model", model] if model else [])]
+
+
+def _claude_variables(question: Question) -> dict[str, str]:
+    return {
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(question.max_tokens),
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "MAX_STRUCTURED_OUTPUT_RETRIES": "1",
+        "MAX_THINKING_TOKENS": "0",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def _claude_answer(out: bytes, question: Question) -> Answer:
+    """Read the one JSON object that `claude -p --output-format json` prints."""
+    try:
+        found = json.loads(out)
+    except (ValueError, RecursionError):
+        raise ValueError("what it printed is no JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("what it printed is not a result")
+    text = found.get("result")
+    if found.get("is_error") or found.get("subtype") not in (None, "success"):
+        said = text if isinstance(text, str) and text else str(found.get("subtype"))
+        raise ValueError(f"it says {one_line(said, _MESSAGE)!r}")
+    usage = found.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    tokens = sum(_number(counts.get(kind)) for kind in kinds), _number(counts.get("output_tokens"))
+    if found.get("structured_output") is not None:
+        text = json.dumps(found["structured_output"])
+    return Answer(read(text if isinstance(text, str) else "", question.schema), *tokens)
+
+
+def _codex_line(question: Question, place: str, model: str) -> list[str]:
+    schema = os.path.join(place, "schema.json")
+    with open(schema, "w", encoding="utf-8") as file:
+        json.dump(_strict(question.schema), file)
+    line = ["exec", "--ephemeral", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules"]
+    line += ["--sandbox", "read-only", "--config", 'web_search="disabled"']
+    for feature in _CODEX_WITHOUT:
+        line += ["--config", f"features.{feature}=false"]
+    line += ["--color", "never", "--json", "--output-schema", schema]
+    return [*line, *(["--model", model] if model else []), "-"]
+
+
+def _codex_answer(out: bytes, question: Question) -> Answer:
+    """Read the events that `codex exec --json` prints: the last message, and what it took."""
+    text, tokens, trouble = "", (0, 0), ""
+    for event in _events(out):
+        item, usage, error = event.get("item"), event.get("usage"), event.get("error")
+        if isinstance(item, dict) and item.get("type") == "agent_message" and isinstance(item.get("text"), str):
+            text = item["text"]
+        if isinstance(usage, dict):
+            tokens = _number(usage.get("input_tokens")), _number(usage.get("output_tokens"))
+        said = error.get("message") if isinstance(error, dict) else event.get("message")
+        if isinstance(said, str) and event.get("type") in ("error", "turn.failed"):
+            trouble = said
+    if not text:
+        raise ValueError(f"it says {one_line(trouble, _MESSAGE)!r}" if trouble else "it printed no message")
+    return Answer(read(text, question.schema), *tokens)
+
+
+def _events(out: bytes) -> Iterator[dict[str, object]]:
+    for line in out.splitlines():
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _strict(schema: object) -> object:
+    """A schema as OpenAI insists on it: each object has all of its keys, and no others."""
+    if isinstance(schema, list | tuple):
+        return [_strict(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made = {name: _strict(value) for name, value in schema.items()}
+    properties = made.get("properties")
+    if made.get("type") == "object" and isinstance(properties, dict):
+        made |= {"required": list(properties), "additionalProperties": False}
+    return made
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+TOOLS: Mapping[str, Tool] = {
+    "claude": Tool(
+        _claude_line,
+        _claude_answer,
+        _claude_variables,
+        "`npm install -g @anthropic-ai/claude-code` brings it; `claude` signs you in.",
+    ),
+    "codex": Tool(
+        _codex_line, _codex_answer, lambda _: {}, "`npm install -g @openai/codex` brings it; `codex` signs you in."
+    ),
+}

@@ -1,0 +1,176 @@
+"""Who may come in over HTTP: the exact host, no page of another site, the token, JSON only.
+
+A page in a browser on this machine reaches 127.0.0.1 as well as any program does; this is what keeps it out.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable
+
+from memsheaf.adapters import missing
+
+try:
+    import anyio
+    from starlette.responses import Response
+except ImportError as error:
+    raise missing("mcp", error) from None
+
+from memsheaf.mcp.protocol import MESSAGE_BYTES
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from memsheaf.mcp.http_fast_path import Quick
+
+PATH, HEALTH = "/mcp", "/health"
+BODY_SECONDS = 30.0
+TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
+
+
+class Door:
+    """Checks every request, in this order: Host, Origin, method, token, type and size of its body.
+
+    `know` is told the address of whoever may come in; plain calls are answered by `quick`. When the server ends,
+    streams that would stay open for ever are closed here, and nobody else is let in.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str],
+        token: str,
+        version: str,
+        know: Callable[[tuple[str, int]], None],
+        quick: Quick,
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._token = token.encode()
+        self._health = json.dumps({"status": "ok", "version": version})
+        self._know = know
+        self._quick = quick.answer
+        self._ending = anyio.Event()
+
+    def close(self) -> None:
+        """Let nobody in any more, and end the streams on which a client waits for news."""
+        self._ending.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or let it in."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        answer = self._answered(scope)
+        if answer is not None:
+            return await answer(scope, receive, send)
+        if scope.get("client"):
+            self._know(scope["client"])
+        if scope["method"] == "GET":
+            return await self._streaming(scope, receive, send)
+        if scope["method"] == "POST":
+            body = await _body(scope, receive)
+            if isinstance(body, Response):
+                return await body(scope, receive, send)
+            if scope["path"] == PATH and (result := await self._quick(scope["headers"], body, receive)) is not None:
+                return await Response(result, media_type="application/json")(scope, receive, send)
+            return await self._app(scope, _again(body, receive), send)
+        return await self._app(scope, receive, send)
+
+    def _answered(self, scope: Scope) -> Response | None:
+        """What is said at the door; None for a request that may come in."""
+        method, named = scope["method"], _values(scope, "host")
+        if len(named) != 1 or named[0].lower() not in self._hosts:
+            return _said(421, "this server is not known under that host; --allow-host NAME adds one")
+        if not self._is_ours(_values(scope, "origin"), _values(scope, "sec-fetch-site")):
+            return _said(403, "pages of other sites may not ask")
+        if self._ending.is_set():
+            return _said(503, "the server is ending", {"connection": "close"})
+        if method not in ("GET", "HEAD", "POST", "DELETE"):
+            return _said(405, "GET, POST and DELETE only", {"allow": "GET, POST, DELETE"})
+        if scope["path"] == HEALTH and method in ("GET", "HEAD"):
+            return Response(self._health, media_type="application/json")
+        if not self._is_known(_values(scope, "authorization")):
+            return _said(401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
+        if method == "POST" and not _is_json(_values(scope, "content-type")):
+            return _said(415, "Content-Type: application/json only")
+        return None
+
+    def _is_ours(self, origins: list[str], sites: list[str]) -> bool:
+        """Whether this comes from a program, or from a page of this very host."""
+        if not all(site in ("none", "same-origin") for site in sites):
+            return False
+        parts = [origin.lower().partition("://") for origin in origins]
+        return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
+
+    def _is_known(self, given: list[str]) -> bool:
+        scheme, _, shown = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        return scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self._token)
+
+    async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream of news until the client hangs up, or the server ends."""
+        state = ""
+
+        async def received() -> Message:
+            message: Message = {"type": "http.disconnect"}
+            async with anyio.create_task_group() as group:
+
+                async def watch() -> None:
+                    await self._ending.wait()
+                    group.cancel_scope.cancel()
+
+                group.start_soon(watch)
+                message = await receive()
+                group.cancel_scope.cancel()
+            return message
+
+        async def sent(message: Message) -> None:
+            nonlocal state
+            is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+            state = "done" if is_last else "begun"
+            await send(message)
+
+        await self._app(scope, received, sent)
+        if state == "begun":  # ended in the middle: the client sees a whole answer, and asks elsewhere
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | Response:
+    """Read the whole body; an error response when it is too large or too slow."""
+    if int((_values(scope, "content-length") or ["0"])[0]) > MESSAGE_BYTES:
+        return _said(413, TOO_LARGE)
+    body = bytearray()
+    with anyio.move_on_after(BODY_SECONDS):
+        while (message := await receive())["type"] == "http.request":
+            body += message.get("body", b"")
+            if len(body) > MESSAGE_BYTES:
+                return _said(413, TOO_LARGE)
+            if not message.get("more_body", False):
+                return bytes(body)
+    return _said(408, "the body did not come in time", {"connection": "close"})
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that replays a body which was read already."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return received
+
+
+def _values(scope: Scope, name: str) -> list[str]:
+    wanted = name.encode()
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
+
+
+def _is_json(types: list[str]) -> bool:
+    return len(types) == 1 and types[0].partition(";")[0].strip().lower() == "application/json"
+
+
+def _said(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(f"{why}\n", status, headers, media_type="text/plain")

@@ -1,0 +1,110 @@
+"""A fast path for tool calls over HTTP that bypasses the official SDK, whose overhead is more than most tools take.
+
+It takes plain calls of the modern era only: those with the required headers and fields and no others. Anything
+unusual or invalid is left to the SDK, so that there is one place that refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+
+import anyio
+
+from memsheaf.mcp.answers import called
+from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MODERN, VERSION_KEY, modern
+from memsheaf.mcp.subscriptions import unheard
+from memsheaf.tools import READING
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from starlette.types import Receive
+
+    from memsheaf.mcp.subscriptions import Audience
+
+    Message = dict[str, Any]
+
+CALL = "tools/call"
+_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"accept")
+
+
+class Quick:
+    """Answers plain calls for an audience; `info` is the server's name and version."""
+
+    def __init__(self, audience: Audience, info: Message) -> None:
+        self._audience = audience
+        self._info = info
+
+    async def answer(self, headers: list[tuple[bytes, bytes]], body: bytes, receive: Receive) -> bytes | None:
+        """The answer to a plain call; None for any other request, of which nothing was done."""
+        message = _plain(headers, body)
+        if message is None:
+            return None
+        try:
+            offer = await self._audience.shared_offer()
+        except Exception:  # noqa: BLE001 - the SDK's way opens it again, and reports the error
+            return None
+        params = message["params"]
+        writes = params["name"] not in READING
+        answer: Message = {}
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()  # what has not begun is not done
+
+            group.start_soon(watch)
+            try:
+                result = await self._audience.turns.run(called, offer, params, None, unheard, writes=writes)
+                answer = {"result": modern(result, CALL, self._info)}
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the server
+                traceback.print_exc()
+                answer = {"error": {"code": INTERNAL, "message": f"Internal error: {type(error).__name__}"}}
+            finally:
+                if writes:
+                    self._audience.wake()
+            group.cancel_scope.cancel()
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answer, separators=(",", ":")).encode()
+
+
+def _plain(headers: list[tuple[bytes, bytes]], body: bytes) -> Message | None:
+    """Parse a call with the required headers and fields and no others; None for any other request."""
+    given = [(key, value) for key, value in headers if key in _HEADERS or key.startswith(b"mcp-")]
+    said = dict(given)
+    accepted = {kind.strip() for kind in said.get(b"accept", b"").split(b",")}
+    if len(given) != len(_HEADERS) or said.get(b"mcp-protocol-version") != MODERN.encode():
+        return None
+    if said.get(b"mcp-method") != CALL.encode() or not accepted >= {b"application/json", b"text/event-stream"}:
+        return None
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    name = said.get(b"mcp-name", b"").decode("latin-1")
+    return message if name.isascii() and name.isidentifier() and _is_plain(message, name) else None
+
+
+def _is_plain(message: object, name: str) -> bool:
+    if not isinstance(message, dict) or message.keys() != {"jsonrpc", "id", "method", "params"}:
+        return False
+    params = message["params"]
+    if (message["jsonrpc"], message["method"]) != ("2.0", CALL) or type(message["id"]) not in (int, str):
+        return False
+    if not isinstance(params, dict) or params.keys() - {"arguments"} != {"name", "_meta"} or params["name"] != name:
+        return False
+    meta = params["_meta"]
+    if not isinstance(meta, dict) or not isinstance(params.get("arguments", {}), dict):
+        return False
+    client = meta.get(CLIENT_KEY, {"name": "", "version": ""})
+    return (
+        meta.keys() <= {VERSION_KEY, CAN_KEY, CLIENT_KEY}
+        and meta.get(VERSION_KEY) == MODERN
+        and meta.get(CAN_KEY) == {}  # what may ask the user goes through the SDK
+        and isinstance(client, dict)
+        and client.keys() == {"name", "version"}
+        and all(isinstance(value, str) for value in client.values())
+    )

@@ -1,0 +1,343 @@
+"""What the server offers, whoever carries it: tools, resources, prompts and completion over layers.
+
+Nothing here knows a transport or an era of the protocol. What goes wrong in a tool is an answer; for a resource or a
+prompt it is a MemsheafError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+
+from memsheaf.errors import MemsheafError, NotFound, Refused
+from memsheaf.index.database import Row
+from memsheaf.memory import KINDS, Memory
+from memsheaf.prompts import read_prompt
+from memsheaf.sheaf import Sheaf
+from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.tools import RENAMED, Answer, Tools, memory_read
+from memsheaf.values import NamedTuple
+from memsheaf.work.layers import Layers
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
+MARKDOWN = "text/markdown"
+PAGE = 100  # memories on one page of resources, and most that a completion names
+SHOWN = 50  # findings of an audit in a prompt
+LONGEST = 1_000  # characters of a path that is completed
+
+Progress = Callable[[int, int, str], None]
+"""Told how far a long call is, of how much (0 when nobody knows), and what it does; what it raises ends the call."""
+
+
+class Resource(NamedTuple):
+    """One thing to read."""
+
+    uri: str
+    name: str
+    description: str
+
+
+class Question(NamedTuple):
+    """What a person is asked before a tool goes on. `about` names the very version that the answer is about."""
+
+    message: str
+    about: str
+
+
+class Reply(NamedTuple):
+    """What a person said: `accept`, `decline` or `cancel`, and about what."""
+
+    action: str
+    about: str
+
+
+class Change(NamedTuple):
+    """What changed: resources that have another text now, and whether memories came or went."""
+
+    uris: tuple[str, ...]
+    listed: bool
+
+
+class Offer:
+    """What one client is offered. Clients that cannot be told apart share one that does not `remember`.
+
+    Whoever serves it calls `changes` now and then: large scopes are looked through there, while nobody waits.
+
+    With `tree`, the folder of the work, what is read comes with the verdict on its citations.
+    """
+
+    def __init__(self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True) -> None:
+        self.memory = memory if isinstance(memory, Layers) else Layers.of(memory)
+        self._tree = tree
+        self._tools = Tools(self.memory, tree=tree, remember=remember)
+        self._asked: set[str] = set()
+
+    def _sheaves(self) -> list[Sheaf]:
+        """The scopes that are served now."""
+        sheaves = self.memory.sheaves()
+        for sheaf in sheaves:
+            sheaf.index.swept_by_others = True
+        return sheaves
+
+    # tools
+
+    def question(self, name: str, arguments: object) -> Question | None:
+        """What to ask a person, where the client can, before this call is made."""
+        name = RENAMED.get(name, name)
+        if name not in self._tools.names or name not in ("memory_delete", "memory_read"):
+            return None
+        try:
+            memory = self._named(arguments)
+        except MemsheafError:
+            return None  # the call itself says what is wrong
+        about = f"{memory.path}@{memory.version}"
+        said = f"'{one_line(for_prompt(memory.name), 80)}' ({memory.path})"
+        if name == "memory_delete":
+            scope = memory.path.rpartition(":")[0]
+            undo = f"memsheaf undo --scope {scope}" if scope else "memsheaf undo"
+            return Question(f"Delete the memory {said}? `{undo}` brings it back.", about)
+        if memory.trust != "unconfirmed" or self.memory.read_only or about in self._asked:
+            return None
+        about_it = one_line(for_prompt(memory.description), 200)
+        return Question(
+            f"No person has confirmed the memory {said}: {about_it}. Is it true, as far as you know?", about
+        )
+
+    def call(
+        self, name: str, arguments: object, *, reply: Reply | None = None, progress: Progress | None = None
+    ) -> Answer:
+        """Run a tool. With `reply`, what the person said to the question about this call counts."""
+        name = RENAMED.get(name, name)
+        given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
+        if reply and (refused := self._settled(name, given, reply)):
+            return refused
+        with ExitStack() as stack:
+            if progress:
+                with suppress(MemsheafError):  # the tool says what is wrong
+                    for sheaf in self._sheaves():
+                        stack.enter_context(sheaf.index.reporting(_reporting(progress)))
+            return self._tools.answer(name, given)
+
+    def _settled(self, name: str, arguments: object, reply: Reply) -> Answer | None:
+        """Do what the person decided; the answer when that ends the call."""
+        asked = self.question(name, arguments)
+        if asked is None:
+            return None  # gone, or settled meanwhile: the call says so
+        if reply.about != asked.about:
+            return Answer("Error: the memory changed while the user was asked. Read it and call again.", failed=True)
+        if name == "memory_delete":
+            said = "said no" if reply.action == "decline" else "did not answer"
+            return None if reply.action == "accept" else Answer(f"Not deleted: the user {said}.")
+        self._asked.add(asked.about)
+        if reply.action == "accept":
+            try:
+                self.memory.confirm(asked.about.rpartition("@")[0])
+            except MemsheafError as error:
+                return Answer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
+        return None
+
+    def _named(self, arguments: object) -> Memory:
+        filename = arguments.get("filename") if isinstance(arguments, Mapping) else None
+        if not isinstance(filename, str):
+            raise Refused("there is no file name")
+        return self.memory.read(filename)
+
+    # resources
+
+    def resources(self, cursor: str = "") -> tuple[list[Resource], str]:
+        """A page of what can be read, and the cursor of the next. The catalog and the context stand first."""
+        if cursor and not (cursor.isascii() and cursor.isdigit() and 1 < int(cursor[:9]) < 1_000_000):
+            raise Refused(f"there is no page {one_line(cursor, 20)!r}")
+        number = int(cursor or 1)
+        rows = self.memory.ranked(PAGE + 1, (number - 1) * PAGE)
+        found = [] if number > 1 else list(STANDING)
+        found += [Resource(uri_of(row.path), row.path, one_line(row.description, 160)) for row in rows[:PAGE]]
+        return found, str(number + 1) if len(rows) > PAGE else ""
+
+    def read(self, uri: str) -> str:
+        """The text of a resource. Raises NotFound, Refused."""
+        if uri == CATALOG:
+            return self.memory.catalog().text
+        if uri == CONTEXT:
+            return self.memory.prompt()
+        path = path_of(uri)
+        if not path:
+            raise NotFound(one_line(uri, 200))
+        return memory_read(self._tools.desk, path)
+
+    def complete(self, name: str, argument: str, value: str) -> tuple[list[str], int]:
+        """What may stand in an argument, given how it begins: of a prompt, or with `path` of a file's address."""
+        if (name, argument) == ("remember", "type"):
+            kinds: list[str] = [kind for kind in KINDS if kind.startswith(value)]
+            return kinds, len(kinds)
+        if (name, argument) != (FILE, "path"):
+            return [], 0
+        if not value:
+            rows, total = self.memory.part(limit=PAGE)
+            return [row.path for row in rows], total
+        if len(value) > LONGEST or any("\ud800" <= char <= "\udfff" for char in value):
+            return [], 0  # no path is so long, or holds half a character
+        found = []
+        for sheaf in self._sheaves():
+            sheaf.index.look()
+            part = value.removeprefix(self.memory.name(sheaf, ""))
+            escaped = part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+            rows = sheaf.index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")
+            found += [self.memory.name(sheaf, row.path) for row in rows]
+        found.sort(key=lambda path: not path.startswith(value))  # what begins so stands first
+        return found[:PAGE], len(found)
+
+    # prompts
+
+    def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
+        """What a prompt says, for the user's side of the conversation. Raises Refused."""
+        if name not in PROMPTS:
+            raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
+        wanted = PROMPTS[name][1]
+        for argument, (_, required) in wanted.items():
+            if required and not arguments.get(argument, "").strip():
+                raise Refused(f"the prompt {name!r} needs {argument!r}")
+        if name == "recall":
+            return self._recalled(arguments["query"])
+        if name == "remember":
+            kind = arguments.get("type", "").strip()
+            fact = for_prompt(arguments["fact"]) + (f"\n\n(as type {one_line(kind, 20)})" if kind else "")
+            return read_prompt("ask-remember").replace("{fact}", fact)
+        if name == "audit":
+            return self._audited(progress)
+        return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
+
+    def _recalled(self, query: str) -> str:
+        found = self.memory.recall(query, tree=self._tree)
+        before, _, after = read_prompt("ask-recall").partition("{recalled}")
+        recalled = found.text or f"({self._near(query)})"
+        return before.replace("{query}", for_prompt(query)) + recalled + after
+
+    def _near(self, query: str) -> str:
+        """What comes nearest, for a person who asked: recall alone is silent where it is not sure."""
+        rows = [row for row in self.memory.search(query, limit=5) if row.trust == "confirmed"]
+        if not rows:
+            return "Nothing that is remembered has to do with it."
+        near = "\n".join(f"- {row.path}: {one_line(for_prompt(row.description), 160)}" for row in rows)
+        return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
+
+    def _audited(self, progress: Progress | None) -> str:
+        from memsheaf.guard.secrets import without_secrets
+        from memsheaf.work.audit import audit
+
+        found, files = [], 0
+        for sheaf in self._sheaves():
+            report = audit(sheaf, today=sheaf.today, progress=_counting(progress))
+            files += report.files
+            found += [
+                f"- {self.memory.name(sheaf, one.path)}: {one.kind}: {one_line(for_prompt(one.said), 200)}"
+                for one in report.findings()
+            ]
+        lines = found[:SHOWN]
+        if len(found) > SHOWN:
+            lines.append(f"- and {len(found) - SHOWN} more; `memsheaf audit` shows all")
+        shown = (
+            read_prompt("ask-audit")
+            .replace("{files}", f"{files:,}")
+            .replace("{scope}", ", ".join(self.memory.scopes()))
+        )
+        return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
+
+    # changes
+
+    def last(self) -> str:
+        """Where the journals are now, for `changes` later."""
+        return " ".join(f"{sheaf.scope}={sheaf.store.last_id() or ''}" for sheaf in self._sheaves())
+
+    def changes(self, since: str | None, *, look: bool = True) -> tuple[Change | None, str]:
+        """What changed since `last` was asked, whoever did it, and what it would say now.
+
+        Without a `look`, what was done with an editor is not noticed.
+        """
+        if look:
+            for sheaf in self._sheaves():
+                sheaf.index.look(sweep=True)
+        last = self.last()
+        if since is None or last == since:
+            return None, last
+        known = dict(one.partition("=")[::2] for one in since.split())
+        paths: dict[str, None] = {}
+        listed = False
+        for sheaf in self._sheaves():
+            for commit in sheaf.store.history():
+                if commit.id == known.get(str(sheaf.scope), ""):
+                    break
+                for revision in commit.revisions:
+                    paths[self.memory.name(sheaf, revision.path)] = None
+                    listed |= not (revision.before and revision.after)
+        uris = (CATALOG, CONTEXT, *map(uri_of, list(paths)[: 10 * PAGE]))
+        return Change(uris, listed), last
+
+
+STANDING = (
+    Resource(CATALOG, "catalog", "One line for each memory, the most important first"),
+    Resource(
+        CONTEXT, "context", "How to use memory, the catalog, CONTEXT.md and NOTES.md: what a conversation begins with"
+    ),
+)
+
+PROMPTS: Mapping[str, tuple[str, Mapping[str, tuple[str, bool]]]] = {
+    "recall": ("What is remembered about something", {"query": ("What it is about", True)}),
+    "remember": (
+        "Save something for later conversations",
+        {"fact": ("What to remember", True), "type": (", ".join(KINDS), False)},
+    ),
+    "reflect": ("Look back over this conversation and save what will matter later", {}),
+    "audit": ("Go through what is remembered: duplicates, stale citations, what waits", {}),
+    "ignore_memory": ("Do without memory in this turn", {}),
+}
+"""The prompts: what each is for, and its arguments with what they mean and whether they must be given."""
+
+
+def uri_of(path: str) -> str:
+    """The address of a memory.
+
+    >>> uri_of("facts/project_caf\\u00e9 au lait.md")
+    'memory://file/facts/project_caf%C3%A9%20au%20lait.md'
+    """
+    from urllib.parse import quote
+
+    return FILE + quote(path, safe="/,()'+&@")  # as a client fills in the template
+
+
+def path_of(uri: str) -> str:
+    """The memory that an address names, "" when it names none.
+
+    >>> path_of("memory://file/facts%2Fa.md"), path_of("memory://catalog"), path_of("memory://file/%ff.md")
+    ('facts/a.md', '', '')
+    """
+    from urllib.parse import unquote
+
+    try:
+        return unquote(uri.removeprefix(FILE), errors="strict") if uri.startswith(FILE) else ""
+    except UnicodeDecodeError:
+        return ""
+
+
+def structured(rows: tuple[Row, ...]) -> dict[str, Any]:
+    """Rows as a program reads them."""
+    return {"memories": list(map(_fields, rows))}
+
+
+def _fields(row: Row) -> dict[str, str]:
+    fields = {"file": row.path, "type": row.kind, "name": row.name, "description": row.description}
+    fields |= {"updated": row.updated} | ({"problem": row.problem} if row.problem else {})
+    return fields | ({"trust": row.trust} if row.trust != "confirmed" else {})
+
+
+def _reporting(progress: Progress) -> Callable[[int], None]:
+    return lambda done: progress(done, 0, "reading memories")
+
+
+def _counting(progress: Progress | None) -> Callable[[int, int], None] | None:
+    return (lambda done, total: progress(done, total, "looking at memories")) if progress else None

@@ -1,0 +1,239 @@
+"""The same server on the official SDK: what HTTP is served with, and what the small loop of stdio is compared with.
+
+Calls go to threads, so that the event loop never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+from memsheaf.adapters import missing
+
+try:
+    import anyio
+    import anyio.from_thread
+    import anyio.to_thread
+    import mcp_types as types
+    from mcp.server.lowlevel.server import NotificationOptions, Server
+    from mcp.server.models import InitializationOptions
+    from mcp.shared.exceptions import MCPError
+    from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+    from pydantic import ValidationError
+except ImportError as error:
+    raise missing("mcp", error) from None
+
+from memsheaf.errors import MemsheafError
+from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
+from memsheaf.mcp.listing import listed
+from memsheaf.mcp.offer import Offer, Progress, Question, Reply
+from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, refusal, text
+from memsheaf.mcp.subscriptions import WATCH_SECONDS, Audience, Context, Opened, is_modern, unheard
+from memsheaf.tools import READING
+
+TOLD = 1_000  # reports of progress that may wait for a client; more are left out
+
+Work = Callable[[Offer, Params, Progress], Result]
+Handler = Callable[[Context, Any], Any]
+
+
+def official(
+    opened: Opened, *, version: str, reading: bool = False, tools: bool = True, watch: float = WATCH_SECONDS
+) -> OfficialServer:
+    """The SDK's server over what `opened` gives, with the same answers as the one on stdio."""
+    return OfficialServer(Audience(opened, watch=watch), version, listed(reading=reading, tools=tools))
+
+
+class OfficialServer(Server[None]):
+    """The SDK's server with our handlers, one for each method."""
+
+    def __init__(self, audience: Audience, version: str, told: Mapping[str, Any]) -> None:
+        schemas = {tool["name"]: tool["inputSchema"] for tool in told["tools"]}
+        super().__init__(
+            "memsheaf",
+            title="memsheaf",
+            version=version,
+            instructions=told["instructions"],
+            lifespan=_watching,
+            get_tool_input_schema=schemas.get,
+            on_subscriptions_listen=audience.listen,
+        )
+        self.audience = audience
+        self.middleware.clear()  # a tracer would be told of every call, and nobody asked for one
+        for method, (key, made) in LISTS.items():
+            found = made.model_validate({key: told[key]})
+            self.add_request_handler(method, types.PaginatedRequestParams, _listing(found))
+        for method, (params, made) in WORKED.items():
+            self.add_request_handler(method, params, _working(audience, made, ANSWERED[method]))
+        for method, change in SUBSCRIBED.items():
+            self.add_request_handler(method, types.SubscribeRequestParams, _subscribing(audience, change))
+        self.add_request_handler("tools/call", types.CallToolRequestParams, _calling(audience))
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, _greeting(audience))
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """As the SDK has it; but resources come and go, and clients are told."""
+        options = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+@asynccontextmanager
+async def _watching(server: Server[None]) -> AsyncIterator[None]:
+    """Watch for changes as long as the server runs."""
+    assert isinstance(server, OfficialServer)
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.audience.watch)
+        yield
+        group.cancel_scope.cancel()
+
+
+# handlers: each is made for one method
+
+
+def _listing(found: types.Result) -> Handler:
+    async def handle(context: Context, params: object) -> types.Result:
+        return found
+
+    return handle
+
+
+def _working(audience: Audience, made: type[types.Result], work: Work) -> Handler:
+    async def handle(context: Context, params: object) -> types.Result:
+        with _told(context):
+            return made.model_validate(await _worked(audience, context, work))
+
+    return handle
+
+
+def _subscribing(audience: Audience, change: Callable[[set[str], str], None]) -> Handler:
+    async def handle(context: Context, params: types.SubscribeRequestParams) -> types.Result:
+        with _told(context):
+            change((await audience.conversation(context)).subscribed, params.uri)
+            return types.EmptyResult()
+
+    return handle
+
+
+def _calling(audience: Audience) -> Handler:
+    async def handle(context: Context, params: object) -> types.Result:
+        with _told(context):
+            return await _called(audience, context, context.params or {})
+
+    return handle
+
+
+def _greeting(audience: Audience) -> Handler:
+    async def handle(context: Context, params: object) -> None:
+        if not is_modern(context):
+            with suppress(MemsheafError):  # the first call says what is wrong
+                await audience.conversation(context)
+
+    return handle
+
+
+@contextmanager
+def _told(context: Context) -> Iterator[None]:
+    """Tell what goes wrong as the protocol wants it, and no more of a mistake of ours than its name."""
+    try:
+        yield
+    except MemsheafError as error:
+        told = refusal(error, "modern" if is_modern(context) else "handshake", dict(context.params or {}))
+        raise MCPError(told.code, str(told), told.data) from None
+    except MCPError:
+        raise
+    except Exception as error:  # noqa: BLE001  it must not end the session
+        traceback.print_exc()
+        raise MCPError(INTERNAL, f"Internal error: {type(error).__name__}") from None
+
+
+# what needs the memories
+
+
+async def _worked(audience: Audience, context: Context, work: Work, *, writes: bool = False) -> Result:
+    """Run the work in a worker thread, and report progress if the client asked for it.
+
+    A thread that has begun is waited for, even when the client has gone: a write is made, or not made. One that
+    reports its progress learns there that nobody waits any more.
+    """
+    offer, params = await audience.offer_for(context), context.params or {}
+    if progress_token_from_params(params) is None:
+        return await audience.turns.run(work, offer, params, unheard, writes=writes)
+    sent, received = anyio.create_memory_object_stream[tuple[int, int, str]](TOLD)
+
+    def progress(done: int, total: int, doing: str) -> None:
+        anyio.from_thread.check_cancelled()
+        with suppress(anyio.WouldBlock):
+            anyio.from_thread.run_sync(sent.send_nowait, (done, total, doing))
+
+    async def forward() -> None:
+        async for done, total, doing in received:
+            await context.session.report_progress(done, total or None, doing)
+
+    failure: Exception | None = None
+    # Not from the thread itself, which holds a lock while it reports: a client may be slow to read.
+    async with received, anyio.create_task_group() as group:
+        group.start_soon(forward)
+        try:
+            with sent:
+                return await audience.turns.run(work, offer, params, progress, writes=writes)
+        except Exception as error:  # noqa: BLE001  raised below, where no group wraps it
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+async def _called(audience: Audience, context: Context, params: Params) -> types.Result:
+    """Run a tool, after a person was asked, where that is right and the client can."""
+    name, arguments = params["name"], params.get("arguments")
+    try:
+        offer = await audience.offer_for(context)
+    except MemsheafError as error:
+        return types.CallToolResult.model_validate(text(f"Error: {error}. {error.hint}", failed=True))
+    reply, can = replied(params), context.session.client_capabilities
+    if reply is None and can is not None and can_ask(can.model_dump(by_alias=True, exclude_none=True)):
+        question = await anyio.to_thread.run_sync(offer.question, name, arguments)
+        if question and is_modern(context):
+            return types.InputRequiredResult.model_validate(asking(question))
+        reply = await _asked(context, question) if question else None
+
+    def call(offer: Offer, params: Params, progress: Progress) -> Result:
+        return called(offer, params, reply, progress)
+
+    writes = bool(reply) or name not in READING
+    try:
+        return types.CallToolResult.model_validate(await _worked(audience, context, call, writes=writes))
+    finally:
+        if writes:
+            audience.wake()
+
+
+async def _asked(context: Context, question: Question) -> Reply:
+    """Have a client of the handshake ask its user, and wait for what is said."""
+    try:
+        said = await context.session.elicit_form(question.message, FORM, related_request_id=context.request_id)
+    except (MCPError, ValidationError):
+        return Reply("cancel", question.about)
+    return Reply(said.action, question.about)
+
+
+LISTS: dict[str, tuple[str, type[types.Result]]] = {
+    "tools/list": ("tools", types.ListToolsResult),
+    "prompts/list": ("prompts", types.ListPromptsResult),
+    "resources/templates/list": ("resourceTemplates", types.ListResourceTemplatesResult),
+}
+WORKED: dict[str, tuple[type[types.RequestParams], type[types.Result]]] = {
+    "resources/list": (types.PaginatedRequestParams, types.ListResourcesResult),
+    "resources/read": (types.ReadResourceRequestParams, types.ReadResourceResult),
+    "prompts/get": (types.GetPromptRequestParams, types.GetPromptResult),
+    "completion/complete": (types.CompleteRequestParams, types.CompleteResult),
+}
+SUBSCRIBED: dict[str, Callable[[set[str], str], None]] = {
+    "resources/subscribe": set.add,
+    "resources/unsubscribe": set.discard,
+}

@@ -1,0 +1,552 @@
+"""The server over stdin and stdout: a small loop, so that a host which has just started it has its tools at once.
+
+It speaks both eras of the protocol: the handshake (`initialize`, until 2025-11-25), and requests that each carry who
+asks and what the client can (2026-07-28). The first request decides. What needs the memories is done by one thread,
+in the order in which it was asked, and the memories are opened behind the first answers. A client that asks faster
+than it is answered is not read from until some of what waits is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from memsheaf.mcp.listing import listed
+from memsheaf.mcp.protocol import (
+    CAN_KEY,
+    HANDSHAKES,
+    INTERNAL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN_KEY,
+    LISTENED,
+    MESSAGE_BYTES,
+    MODERN,
+    NO_METHOD,
+    PARSE_ERROR,
+    UNSUPPORTED,
+    VERSION_KEY,
+    Refused,
+    can_ask,
+    capabilities,
+    check_params,
+    is_id,
+    meta_of,
+    modern,
+    no_constant,
+    refusal,
+    text,
+)
+
+# Known to type checkers under this name: what answers calls is imported when there is one.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    from memsheaf.mcp.offer import Change, Offer, Question, Reply
+
+    Message = dict[str, Any]
+
+WAITING = 100  # requests; with so many, no more are read
+WATCH_SECONDS = 2.0
+
+
+class Cancelled(Exception):
+    """The client does not want the answer any more."""
+
+
+class Request:
+    """One request that is being answered. `reply` is what a person said when asked about it."""
+
+    def __init__(self, number: object, method: str, params: Message, can: Message) -> None:
+        self.id = number
+        self.method = method
+        self.params = params
+        self.can = can
+        self.reply: Reply | None = None
+        self.cancelled = False
+
+    @property
+    def token(self) -> object:
+        """What the client wants progress to be told under, None when it does not."""
+        token = meta_of(self.params).get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+class Server:
+    """One client over two streams. `opened` gives what is offered, once somebody asks for it."""
+
+    def __init__(
+        self,
+        opened: Callable[[], Offer],
+        source: BinaryIO,
+        sink: BinaryIO,
+        *,
+        version: str,
+        reading: bool = False,
+        tools: bool = True,
+        watch: float = WATCH_SECONDS,
+    ) -> None:
+        self._opened = opened
+        self._source = source
+        self._sink = sink
+        self._info = {"name": "memsheaf", "title": "memsheaf", "version": version}
+        self._listed = listed(reading=reading, tools=tools)
+        self._watch_seconds = watch
+        self._era = ""
+        self._version = ""
+        self._can: Message = {}  # what a client of the handshake said that it can
+        self._greeted = False
+        self._writing = threading.Lock()
+        self._work = _Work()
+        self._running: dict[object, Request] = {}
+        self._asked: dict[str, tuple[Request, Question]] = {}
+        self._subscribed: set[str] = set()
+        self._listening: dict[object, Message] = {}
+        self._offer: Offer | None = None
+        self._seen: str | None = None  # the last commit that the client was told about
+        self._looking = threading.Lock()
+        self._closing = threading.Event()
+        self._unheard = False  # the client closed its end: nobody reads our answers
+
+    # the loop
+
+    def run(self) -> None:
+        """Answer until the client hangs up; then finish what waits, if anybody still reads the answers."""
+        worker = threading.Thread(target=self._serve, name="memsheaf-mcp", daemon=True)
+        watcher = threading.Thread(target=self._watch, name="memsheaf-watch", daemon=True)
+        worker.start()
+        watcher.start()
+        try:
+            while line := self._source.readline(MESSAGE_BYTES + 1):
+                if self._unheard or (self._work.is_full and _is_closed(self._source)):
+                    break
+                if len(line) > MESSAGE_BYTES:
+                    while line and not line.endswith(b"\n"):
+                        line = self._source.readline(MESSAGE_BYTES)
+                    self._fail(None, INVALID_REQUEST, f"a message is longer than {MESSAGE_BYTES:,} bytes")
+                elif line.strip():
+                    self._take(line)
+        finally:
+            self._closing.set()
+            self._work.end()
+            worker.join()
+            watcher.join()
+            for number in list(self._listening):
+                self._answer(number, {"_meta": {LISTEN_KEY: number}})
+            if self._offer is not None:
+                self._offer.memory.close()
+
+    def _take(self, line: bytes) -> None:
+        """Take one message: answer it, or hand it to the thread that works."""
+        try:
+            message = json.loads(line.decode("utf-8", "replace"), parse_constant=no_constant)
+        except (ValueError, RecursionError):
+            return self._fail(None, PARSE_ERROR, "Parse error")
+        number = message.get("id") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not is_id(number):
+            return self._fail(None, INVALID_REQUEST, "Invalid request")
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(method, str):
+            return self._told(number, message)
+        if params is not None and not isinstance(params, dict):
+            return self._fail(number, INVALID_REQUEST, "Invalid request")
+        if number is None:
+            return self._noticed(method, params or {})
+        try:
+            self._begin(number, method, params or {})
+        except Refused as error:
+            self._fail(number, error.code, str(error), error.data)
+        return None
+
+    def _begin(self, number: object, method: str, params: Message) -> None:
+        """Answer what needs no memory now, in order; queue the rest."""
+        is_modern = method != "initialize" and VERSION_KEY in meta_of(params)
+        self._era = self._era or ("modern" if is_modern else "handshake")
+        if self._era == "modern":
+            can = self._checked_envelope(method, params)
+        elif is_modern:
+            raise Refused(INVALID_REQUEST, "this connection began with a handshake; it goes on without the envelope")
+        else:
+            can = self._can
+            if method == "initialize":
+                return self._answer(number, self._greeting(params))
+        known = HANDLED if self._era == "handshake" else HANDLED_MODERN
+        if method not in known:
+            raise Refused(NO_METHOD, "Method not found", method)
+        if self._era == "handshake" and not self._greeted and method != "ping":
+            raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+        check_params(method, params)
+        if method in AT_ONCE:
+            self._answer(number, AT_ONCE[method](self, params), method)
+            if method == "tools/list":
+                self._work.put(None)  # opens the memories behind this answer
+            return None
+        request = Request(number, method, params, can)
+        if number in self._running:
+            raise Refused(INVALID_REQUEST, "a request with this id is being answered")
+        self._running[number] = request
+        self._work.put(request)
+        return None
+
+    # one thread that works
+
+    def _serve(self) -> None:
+        """Do what needs the memories, one thing after the other."""
+        while (task := self._work.get()) is not END:
+            if self._unheard:
+                continue
+            if isinstance(task, Request):
+                self._do(task)
+                self._tell(look=False)
+            else:
+                with _contained():
+                    self._ready()
+
+    def _do(self, request: Request) -> None:
+        """Answer one request, whatever happens."""
+        from memsheaf.errors import MemsheafError
+
+        try:
+            if request.cancelled:
+                raise Cancelled
+            answer = WORKED[request.method](self, request)
+        except Cancelled:
+            self._running.pop(request.id, None)
+        except Refused as error:
+            self._finish(request, error)
+        except MemsheafError as error:
+            self._finish(request, refusal(error, self._era, request.params))
+        except Exception as error:  # noqa: BLE001  a mistake of ours must not end the session
+            import traceback
+
+            traceback.print_exc()
+            self._finish(request, Refused(INTERNAL, f"Internal error: {type(error).__name__}"))
+        else:
+            if answer is not None:
+                self._finish(request, answer)
+
+    def _finish(self, request: Request, answer: Message | Refused) -> None:
+        if self._running.pop(request.id, None) is None or request.cancelled:
+            return
+        if isinstance(answer, Refused):
+            self._fail(request.id, answer.code, str(answer), answer.data)
+        else:
+            self._answer(request.id, answer, request.method)
+
+    def _ready(self) -> Offer:
+        """What is offered, opened at the first use. Raises MemsheafError."""
+        if self._offer is None:
+            offer = self._opened()
+            self._seen = offer.last()
+            self._offer = offer
+        return self._offer
+
+    def _progress(self, request: Request) -> Callable[[int, int, str], None]:
+        """What tells the client how far a call is, and ends the call once the client has cancelled it."""
+
+        def report(done: int, total: int, doing: str) -> None:
+            if request.cancelled:
+                raise Cancelled
+            if request.token is not None:
+                said = {"progressToken": request.token, "progress": done, "message": doing}
+                self._notify("notifications/progress", said | ({"total": total} if total else {}))
+
+        return report
+
+    def _call_tool(self, request: Request) -> Message | None:
+        from memsheaf.errors import MemsheafError
+        from memsheaf.mcp.answers import called, replied
+
+        try:
+            offer = self._ready()
+        except MemsheafError as error:
+            return text(f"Error: {error}. {error.hint}", failed=True)
+        reply, params = request.reply or replied(request.params), request.params
+        if (
+            reply is None
+            and can_ask(request.can)
+            and (question := offer.question(params["name"], params.get("arguments")))
+        ):
+            return self._ask(request, question)
+        return called(offer, params, reply, self._progress(request))
+
+    def _ask(self, request: Request, question: Question) -> Message | None:
+        """Have the client ask its user: in an answer that it answers, or in a request of ours."""
+        from memsheaf.mcp.answers import asking, form
+
+        if self._era == "modern":
+            return asking(question)
+        wanted = form(question)
+        if self._version < "2025-11-25":
+            del wanted["mode"]
+        number = f"ask-{os.urandom(8).hex()}"
+        self._asked[number] = request, question
+        self._send({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": wanted})
+        return None
+
+    def _told(self, number: object, message: Message) -> None:
+        """Take the answer to a question of ours."""
+        from memsheaf.mcp.offer import Reply
+
+        request, question = self._asked.pop(number, (None, None)) if isinstance(number, str) else (None, None)
+        if request is None or question is None:
+            return
+        result = message.get("result")
+        action = result.get("action") if isinstance(result, dict) else "cancel"
+        request.reply = Reply(str(action), question.about)
+        self._work.put(request)
+
+    def _answered(self, request: Request) -> Message:
+        from memsheaf.mcp.answers import ANSWERED
+
+        return ANSWERED[request.method](self._ready(), request.params, self._progress(request))
+
+    def _subscribe(self, request: Request) -> Message:
+        self._ready()  # what changes from now on is told
+        self._subscribed.add(request.params["uri"])
+        return {}
+
+    def _unsubscribe(self, request: Request) -> Message:
+        self._subscribed.discard(request.params["uri"])
+        return {}
+
+    # what is answered at once
+
+    def _greeting(self, params: Message) -> Message:
+        """Agree on a version, and tell what there is."""
+        check_params("initialize", params)
+        version = params["protocolVersion"]
+        self._version = version if version in HANDSHAKES else HANDSHAKES[-1]
+        self._can, self._greeted = params["capabilities"], True
+        return {
+            "protocolVersion": self._version,
+            "capabilities": capabilities(listening=False),
+            "serverInfo": self._info,
+            "instructions": self._listed["instructions"],
+        }
+
+    def _discovered(self, params: Message) -> Message:
+        told = {"supportedVersions": [MODERN], "capabilities": capabilities(listening=True)}
+        return told | {"instructions": self._listed["instructions"]}
+
+    def _ping(self, params: Message) -> Message:
+        return {}
+
+    def _tools(self, params: Message) -> Message:
+        return {"tools": self._listed["tools"]}
+
+    def _prompts(self, params: Message) -> Message:
+        return {"prompts": self._listed["prompts"]}
+
+    def _templates(self, params: Message) -> Message:
+        return {"resourceTemplates": self._listed["resourceTemplates"]}
+
+    def _checked_envelope(self, method: str, params: Message) -> Message:
+        """What the client can, from a request that says all the protocol wants to know."""
+        if method == "initialize":
+            asked = params.get("protocolVersion")
+            data = {"supported": [MODERN]} | ({"requested": asked} if isinstance(asked, str) else {})
+            raise Refused(UNSUPPORTED, f"this connection speaks {MODERN}, which has no initialize", data)
+        meta = meta_of(params)
+        missing = [key for key in (VERSION_KEY, CAN_KEY) if key not in meta]
+        if missing:
+            raise Refused(
+                INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {', '.join(missing)}"
+            )
+        version, can = meta[VERSION_KEY], meta[CAN_KEY]
+        if not isinstance(version, str):
+            raise Refused(INVALID_PARAMS, "the protocol-version envelope value must be a string")
+        if version != MODERN:
+            raise Refused(UNSUPPORTED, "Unsupported protocol version", {"supported": [MODERN], "requested": version})
+        return can if isinstance(can, dict) else {}
+
+    # notifications
+
+    def _noticed(self, method: str, params: Message) -> None:
+        """Take a notification; those that mean nothing to us are passed over."""
+        if method != "notifications/cancelled":
+            return
+        number = params.get("requestId")
+        if not is_id(number) or number is None:
+            return
+        if request := self._running.get(number):
+            request.cancelled = True
+            for key in [key for key, (asked, _) in self._asked.items() if asked is request]:
+                del self._asked[key]
+                self._running.pop(number, None)
+        self._listening.pop(number, None)
+
+    def _listen(self, request: Request) -> None:
+        """Begin to tell a client of this era what changes, until it cancels or hangs up."""
+        self._ready()  # what changes from now on is told
+        number, wanted = request.id, request.params["notifications"]
+        uris = wanted.get("resourceSubscriptions")
+        honoured: Message = {key: True for key in LISTENED if wanted.get(key) is True}
+        if isinstance(uris, list) and uris:
+            honoured["resourceSubscriptions"] = [uri for uri in uris if isinstance(uri, str)]
+        self._notify(
+            "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": {LISTEN_KEY: number}}
+        )
+        self._listening[number] = honoured
+        del self._running[number]
+        if request.cancelled:  # meanwhile, by the thread that reads
+            self._listening.pop(number, None)
+
+    def _watch(self) -> None:
+        """Look now and then whether somebody else changed something."""
+        while not self._closing.wait(self._watch_seconds):
+            self._tell(look=True)
+
+    def _tell(self, *, look: bool) -> None:
+        """Tell the client what changed; without a `look`, what we did ourselves."""
+        if self._offer is None:
+            return
+        with self._looking, _contained():
+            change, self._seen = self._offer.changes(self._seen, look=look)
+            if change:
+                self._announce(change)
+
+    def _announce(self, change: Change) -> None:
+        if self._era == "handshake":
+            for uri in self._subscribed.intersection(change.uris):
+                self._notify("notifications/resources/updated", {"uri": uri})
+            if change.listed:
+                self._notify("notifications/resources/list_changed", {})
+            return
+        for number, wanted in list(self._listening.items()):
+            meta = {"_meta": {LISTEN_KEY: number}}
+            for uri in set(change.uris).intersection(wanted.get("resourceSubscriptions", ())):
+                self._notify("notifications/resources/updated", {"uri": uri} | meta)
+            if change.listed and wanted.get("resourcesListChanged"):
+                self._notify("notifications/resources/list_changed", meta)
+
+    # writing
+
+    def _answer(self, number: object, result: Message, method: str = "") -> None:
+        if self._era == "modern":
+            result = modern(result, method, self._info)
+        self._send({"jsonrpc": "2.0", "id": number, "result": result})
+
+    def _fail(self, number: object, code: int, message: str, data: object = None) -> None:
+        error: Message = {"code": code, "message": message} | ({} if data is None else {"data": data})
+        self._send({"jsonrpc": "2.0", "id": number, "error": error})
+
+    def _notify(self, method: str, params: Message) -> None:
+        self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
+
+    def _send(self, message: Message) -> None:
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        with self._writing:
+            try:
+                self._sink.write(line)
+                self._sink.flush()
+            except (BrokenPipeError, ValueError):
+                self._unheard = True  # what was begun is finished, and nothing else is begun
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Let nothing that goes wrong beside the answers end the thread: the next call says what is wrong."""
+    from memsheaf.errors import MemsheafError
+
+    try:
+        yield
+    except MemsheafError:
+        pass
+    except Exception:  # noqa: BLE001  a mistake of ours must not end the session
+        import traceback
+
+        traceback.print_exc()
+
+
+def _is_closed(source: BinaryIO) -> bool:
+    """Whether the other end was closed, though there may be more to read; False where that cannot be known."""
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    closed = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+    asked = select.poll()
+    asked.register(source, closed)
+    return any(event & closed for _, event in asked.poll(0))
+
+
+class _Work:
+    """What waits to be done, in order."""
+
+    def __init__(self) -> None:
+        from collections import deque
+
+        self._tasks: deque[object] = deque()
+        self._some = threading.Semaphore(0)
+        self._room = threading.Semaphore(WAITING)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue is full."""
+        return len(self._tasks) >= WAITING
+
+    def put(self, task: object) -> None:
+        """Queue this for the worker thread, once there is room; None asks it to look for changes."""
+        self._room.acquire()
+        self._tasks.append(task)
+        self._some.release()
+
+    def end(self) -> None:
+        """Let the working thread end once it is through."""
+        self._tasks.append(END)
+        self._some.release()
+
+    def get(self) -> object:
+        """Wait for the next thing to do."""
+        self._some.acquire()
+        self._room.release()
+        return self._tasks.popleft()
+
+
+END = object()
+AT_ONCE: dict[str, Callable[[Server, Message], Message]] = {
+    "ping": Server._ping,
+    "server/discover": Server._discovered,
+    "tools/list": Server._tools,
+    "prompts/list": Server._prompts,
+    "resources/templates/list": Server._templates,
+}
+WORKED: dict[str, Callable[[Server, Request], Message | None]] = {
+    "tools/call": Server._call_tool,
+    "resources/list": Server._answered,
+    "resources/read": Server._answered,
+    "resources/subscribe": Server._subscribe,
+    "resources/unsubscribe": Server._unsubscribe,
+    "prompts/get": Server._answered,
+    "completion/complete": Server._answered,
+    "subscriptions/listen": Server._listen,
+}
+HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}
+HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resources/unsubscribe"}
+
+
+def serve(opened: Callable[[], Offer], *, version: str, reading: bool = False, tools: bool = True) -> None:
+    """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        from memsheaf.errors import Refused as NotAllowed
+        from memsheaf.errors import hinted
+
+        hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
+        raise hinted(NotAllowed("there is no stdin or no stdout to talk over"), hint)
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        Server(opened, source, sink, version=version, reading=reading, tools=tools).run()
+    finally:
+        source.close()
+        with suppress(OSError):  # what nobody reads any more
+            sink.close()

@@ -1,0 +1,101 @@
+"""Beside somebody else's agent: what fails is told in the log, and what was said is learned in a thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Settings, Sheaf, Turn
+from memsheaf.adapters.background import Distiller, distil, going_on
+from memsheaf.recall.turns import Message
+
+
+def told(sheaf: Sheaf, what: str) -> None:
+    assert sheaf.learn(Turn("c", (Message("user", f"Remember that {what}."),)))
+
+
+def test_what_fails_is_told_and_not_raised(caplog: pytest.LogCaptureFixture) -> None:
+    with going_on("nothing is learned"):
+        raise RuntimeError("no room")
+    assert caplog.messages == ["nothing is learned: no room"]
+
+
+def test_that_another_process_is_at_it_is_no_warning(sheaf: Sheaf, caplog: pytest.LogCaptureFixture) -> None:
+    told(sheaf, "the heron eats fish")
+    with sheaf.state.lock("distil"):
+        other = threading.Thread(target=distil, args=(sheaf,))
+        other.start()
+        other.join()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert sheaf.learning.inbox.left() == 1
+
+
+def test_a_model_that_cannot_be_had_is_a_warning_and_nothing_is_lost(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Sheaf.open("user", settings=settings._replace(model="no-such-provider:x")) as sheaf:
+        told(sheaf, "the heron eats fish")
+        distiller = Distiller(sheaf)
+        distiller.start()
+        distiller.wait()
+        assert "what was said waits, and is learned later: there is no provider" in caplog.text
+        assert sheaf.learning.inbox.left() == 1
+
+
+def test_it_may_be_started_often_and_waited_for_twice(sheaf: Sheaf) -> None:
+    distiller = Distiller(sheaf)
+    distiller.wait()
+    for number in range(5):
+        told(sheaf, f"the heron number {number} eats {number + 2} fish on each day of the year")
+        distiller.start()
+    distiller.wait()
+    distiller.wait()
+    assert sheaf.learning.inbox.left() == 0
+
+
+FORK = """
+import os, sys, threading
+from memsheaf import Settings, Sheaf, Turn
+from memsheaf.adapters.background import Distiller
+from memsheaf.recall.turns import Message
+
+home = sys.argv[1]
+settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
+sheaf = Sheaf.open("user", settings=settings)
+busy, ended = threading.Event(), threading.Event()
+
+class Slow:  # the sheaf of a parent that is at it while it forks
+    metered = staticmethod(lambda purpose: None)
+    def distil(self):
+        if os.getpid() == parent:
+            busy.set()
+            ended.wait()
+        return sheaf.distil()
+
+parent = os.getpid()
+distiller = Distiller(Slow())
+distiller.start()
+busy.wait()
+child = os.fork()
+if child == 0:
+    sheaf.learn(Turn("d", (Message("user", "Remember that the stork eats frogs."),)))
+    distiller.start()
+    distiller.wait()
+    os._exit(sheaf.learning.inbox.left())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+ended.set()
+distiller.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_was_forked_meanwhile_learns_too(tmp_path: Path) -> None:
+    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "0\n"

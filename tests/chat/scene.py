@@ -1,0 +1,92 @@
+"""A chat put together for a test: real files, real tools, and a talker that says what it was told to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.conversations import Conversations
+from memsheaf.chat.events import Ended, Event
+from memsheaf.chat.memory import Mind
+from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.tools import Workshop
+from memsheaf.config import Settings
+from memsheaf.llm import Model
+from memsheaf.llm.scripted import ScriptedTalker
+from memsheaf.llm.talker import Call, Said, Talker
+from memsheaf.sheaf import Sheaf
+
+Script = Iterable[Any]
+
+
+def settings_in(folder: Path, **more: Any) -> Settings:
+    """Settings that touch nothing outside of a folder."""
+    return Settings(
+        home=str(folder / "home"),
+        cache=str(folder / "cache"),
+        state=str(folder / "state"),
+        embedder="none",
+        **more,
+    )
+
+
+class Scene:
+    """A working directory, a memory beside it, and one chat after the other in them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir(exist_ok=True)
+        self.settings = settings_in(folder)
+        self.wishes: list[Wish] = []
+
+    @contextmanager
+    def memory(self, scope: str = "project") -> Iterator[Sheaf]:
+        with Sheaf.open(scope, settings=self.settings, cwd=str(self.work), by="user") as sheaf:
+            yield sheaf
+
+    @contextmanager
+    def chat(
+        self,
+        script: Script,
+        *,
+        talker: Talker | None = None,
+        answer: str | Callable[[Wish], str] = "no",
+        planning: bool = False,
+        selector: Model | None = None,
+        scopes: tuple[str, ...] = (),
+        keep: bool = True,
+        **more: Any,
+    ) -> Iterator[Agent]:
+        """An agent with that script, or `talker`; `answer` is what the user says to every question."""
+
+        def ask(wish: Wish) -> str:
+            self.wishes.append(wish)
+            return answer(wish) if callable(answer) else answer
+
+        talker = talker or ScriptedTalker(script)
+        permission = Permission(ask, planning=planning)
+        mind = Mind.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
+        workshop = Workshop(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.sheaves])
+        chats = Conversations(mind.home.state) if keep else None
+        agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)
+        try:
+            yield agent
+        finally:
+            agent.close(wait=60.0)
+
+
+def calling(tool: str, arguments: str = "{}", *, id: str = "c1", text: str = "") -> Said:
+    """A message of a model that calls one tool."""
+    return Said("assistant", text, (Call(id, tool, arguments),))
+
+
+def run(agent: Agent, message: str, **more: Any) -> tuple[list[Event], Ended]:
+    """One turn to its end: all events, and how it ended."""
+    events = list(agent.turn(message, **more))
+    last = events[-1]
+    assert isinstance(last, Ended)
+    return events, last

@@ -1,0 +1,773 @@
+"""Conversations that are kept: what is written of them, how they are found again, and what an erasure takes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, Lines
+from memsheaf.config import Settings
+from memsheaf.errors import NotFound, Refused, StoreFailed
+from memsheaf.learn.conversation_file import LONGEST, forget
+from memsheaf.llm.talker import Call, Said
+from memsheaf.sheaf import Sheaf
+from memsheaf.store.state import State
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions and limits of POSIX")
+BEGAN = 1_794_744_000.0  # 2026-11-15, noon in UTC
+TALK = (
+    Said("user", "Which port does the proxy use?", beside="<memory>The proxy listens on 8080.</memory>"),
+    Said("assistant", "I look.", (Call("c1", "grep", '{"pattern": "listen"}'),)),
+    Said("tool", "proxy.conf:3: listen 8080", answers="c1", tool="grep"),
+    Said("assistant", "It uses 8080."),
+)
+
+
+class Clock:
+    """A clock that goes on by a second whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.now = BEGAN
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(str(tmp_path / "state" / ("0" * 24)))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def kept(state: State, clock: Clock) -> Conversations:
+    return Conversations(state, clock=clock)
+
+
+def bare(*said: Said) -> list[Said]:
+    return [one._replace(beside="") for one in said]
+
+
+def files(state: State) -> dict[str, bytes]:
+    return {name: Path(state.folder, name).read_bytes() for name in state.names(drafts=True)}
+
+
+def spoken(kept: Conversations, *texts: str) -> Conversation:
+    """A conversation in which the user said this, closed."""
+    with kept.begin() as conversation:
+        for text in texts:
+            conversation.add(Said("user", text), Said("assistant", "Yes."))
+    return conversation
+
+
+# keeping
+
+
+def test_what_was_said_is_there_again_without_what_stood_beside_it(kept: Conversations, state: State) -> None:
+    with kept.begin() as begun:
+        begun.add(*TALK[:2])
+        begun.add(*TALK[2:])
+
+    with kept.open(begun.id) as conversation:
+        assert conversation.said() == bare(*TALK)
+    assert b"<memory>" not in b"".join(files(state).values())
+
+
+def test_nothing_is_written_before_the_first_message(kept: Conversations, state: State) -> None:
+    with kept.begin(model="openai:x", scope="user", cwd="/somewhere") as conversation:
+        conversation.mark(state={"spent": 3})
+        conversation.add()
+        assert not os.path.exists(state.folder)
+
+        conversation.add(Said("user", "Hello."))
+
+        assert conversation.facts() == {
+            "model": "openai:x",
+            "scope": "user",
+            "cwd": "/somewhere",
+            "state": {"spent": 3},
+        }
+    (one,) = kept.list()
+    assert (one.model, one.scope, one.title, one.turns) == ("openai:x", "user", "Hello.", 1)
+
+
+def test_each_message_is_a_line_of_json_for_this_user_alone(kept: Conversations, state: State) -> None:
+    conversation = spoken(kept, "Tabs or spaces? 日本語")
+
+    place = Path(state.folder, f"conversation-{conversation.id}.jsonl")
+    records = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+
+    assert [record["role"] for record in records] == ["user", "assistant"]
+    assert records[0] == {
+        "role": "user", "text": "Tabs or spaces? 日本語", "calls": [], "answers": "", "tool": "",
+        "at": records[0]["at"],
+    }  # fmt: skip
+    assert records[0]["at"].startswith("2026-11-15T12:00:")
+    if os.name == "posix":
+        assert place.stat().st_mode & 0o777 == 0o600
+
+
+def test_ids_are_short_sortable_and_different(kept: Conversations) -> None:
+    ids = {spoken(kept, "x").id for _ in range(20)}
+
+    assert len(ids) == 20
+    assert all(len(id) == 18 and id.startswith("20261115-12") for id in ids)
+
+
+def test_the_last_of_each_fact_counts_and_is_written_once(kept: Conversations, state: State) -> None:
+    with kept.begin(model="one") as conversation:
+        conversation.add(Said("user", "x"))
+        conversation.mark(model="two", cost=1)
+        before = files(state)
+        conversation.mark(model="two", cost=1)
+        assert files(state) == before
+    with kept.open() as conversation:
+        conversation.mark(model="three")
+        assert conversation.facts() == {"model": "three", "cost": 1}
+        assert [one.text for one in conversation.said()] == ["x"]
+
+
+def test_half_characters_come_back_as_they_were(kept: Conversations) -> None:
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "half \ud83d of it"))
+        assert [one.text for one in conversation.said()] == ["half \ud83d of it"]
+
+
+def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
+    call = Call("c", "write", json.dumps({"content": "x" * LONGEST}))
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "a " * LONGEST), Said("assistant", "", (call,)))
+        said = conversation.said()
+
+    assert said[0].text.endswith(f"({LONGEST:,} characters more were not kept)")
+    assert len(said[0].text) < LONGEST + 100
+    assert json.loads(said[1].calls[0].arguments) == {"not kept": "it was too long"}
+
+
+# secrets, and what is off the record
+
+
+def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, state: State) -> None:
+    secret = "Corr3ct-H0rse-Fake"
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    call = Call(
+        "c", "shell", json.dumps({"command": f"curl -H 'Authorization: token {token}' x", "password": secret})
+    )
+    with kept.begin(model="m") as conversation:
+        conversation.add(
+            Said("user", f"the password is {secret}"),
+            Said("assistant", f"I use {token}.", (call,)),
+            Said("tool", f"password: {secret}", answers="c", tool="shell"),
+        )
+        conversation.mark(state={"seen": [f"token {token}"]})
+        conversation.compacted([Said("user", f"the password is {secret}")])
+        assert isinstance(json.loads(list(conversation.lines())[2].said.calls[0].arguments), dict)  # type: ignore[union-attr]
+        Lines(state).add(f"the password is {secret}")
+
+    written = b"".join(files(state).values())
+    assert secret.encode() not in written
+    assert token.encode() not in written
+    assert "[removed: " in kept.list()[0].title
+
+
+def test_a_turn_off_the_record_is_kept_without_a_word_of_it(kept: Conversations, state: State) -> None:
+    call = Call("c", "shell", '{"command": "echo Quentin"}')
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "Off the record: Quentin leaves."))
+        conversation.add(Said("assistant", "Quentin?", (call,)))
+        conversation.add(Said("tool", "Quentin", answers="c", tool="shell"), Said("assistant", "Quentin, indeed."))
+        conversation.add(Said("user", "And now?"), Said("assistant", "Lunch."))
+        conversation.compacted(
+            [Said("user", "Off the record: Quentin leaves."), Said("assistant", "Quentin?"), Said("user", "Now.")]
+        )
+        Lines(state).add("Off the record: Quentin leaves.")
+    with kept.open() as again:
+        assert [one.text for one in again.said()] == ["(off the record)", "(off the record)", "Now."]
+
+    assert b"Quentin" not in b"".join(files(state).values())
+    assert kept.search("lunch")
+
+
+def test_a_turn_off_the_record_stays_so_when_another_process_goes_on_with_it(
+    kept: Conversations, state: State
+) -> None:
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "Off the record: Quentin leaves."))
+
+    with kept.open() as conversation:
+        conversation.add(Said("assistant", "Quentin?"))
+
+    assert b"Quentin" not in b"".join(files(state).values())
+
+
+# going on
+
+
+def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stays_findable(
+    kept: Conversations,
+) -> None:
+    with kept.begin() as conversation:
+        conversation.add(*TALK)
+        conversation.compacted([Said("user", "(summary) the proxy uses 8080")])
+        conversation.add(Said("user", "Thanks."), Said("assistant", "Gladly."))
+
+        assert [one.text for one in conversation.said()] == ["(summary) the proxy uses 8080", "Thanks.", "Gladly."]
+
+    (one,) = kept.list()
+    assert (one.title, one.turns) == ("Which port does the proxy use?", 2)
+    assert [found.id for found, _ in kept.search("which port")] == [conversation.id]
+
+
+def test_a_call_whose_answer_was_lost_is_answered_in_words(kept: Conversations) -> None:
+    two = Said("assistant", "", (Call("c1", "read", "{}"), Call("c2", "grep", "{}")))
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "a"), two, Said("tool", "found", answers="c2", tool="grep"))
+        conversation.add(Said("tool", "to nothing", answers="c9", tool="grep"))
+        conversation.add(Said("user", "b"), Said("assistant", "", (Call("c3", "read", "{}"),)))
+        said = conversation.said()
+
+    assert [(one.role, one.answers, one.text) for one in said] == [
+        ("user", "", "a"),
+        ("assistant", "", ""),
+        ("tool", "c2", "found"),
+        ("tool", "c1", "(no answer was kept)"),
+        ("user", "", "b"),
+        ("assistant", "", ""),
+        ("tool", "c3", "(no answer was kept)"),
+    ]
+
+
+def test_one_is_opened_by_how_its_id_begins_and_the_last_one_by_nothing(kept: Conversations) -> None:
+    first, second = spoken(kept, "one"), spoken(kept, "two")
+    with kept.open(first.id) as conversation:
+        conversation.add(Said("user", "more"))
+
+    for id in ("", "last", first.id, first.id.upper(), f" {first.id[:16]} "):
+        with kept.open(id) as conversation:
+            assert conversation.id == first.id
+    with pytest.raises(Refused, match="2 conversations begin with '2026'"):
+        kept.open("2026")
+    for id in ("2025", "../x", "*", first.id + "0"):
+        with pytest.raises(NotFound, match="no conversation"):
+            kept.open(id)
+    assert [one.id for one in kept.list()] == [first.id, second.id]
+    assert [one.id for one in kept.list(limit=1)] == [first.id]
+
+
+def test_where_nothing_is_kept_nothing_is_found_or_made(kept: Conversations, state: State) -> None:
+    assert (kept.list(), kept.search("x"), kept.prune(1.0)) == ([], [], 0)
+    with pytest.raises(NotFound, match="no conversation is kept here yet"):
+        kept.open()
+    with pytest.raises(NotFound):
+        kept.remove("2026")
+    assert not os.path.exists(state.folder)
+
+
+# two at once
+
+
+def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
+    kept: Conversations, state: State
+) -> None:
+    program = (
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talker import Said\n"
+        "from memsheaf.store.state import State; from memsheaf.errors import Refused\n"
+        "kept = Conversations(State(sys.argv[1]))\n"
+        "print(kept.open('last', reading=True).said()[0].text)\n"
+        "for attempt in (lambda: kept.open(), lambda: kept.remove('last'),\n"
+        "                lambda: kept.open(reading=True).add(Said('user', 'mine'))):\n"
+        "    try: attempt()\n"
+        "    except Refused as error: print(error)\n"
+        "print(kept.prune(-1.0))\n"
+    )
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "Hello."))
+        before = files(state)
+        command = [sys.executable, "-c", program, state.folder]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert files(state) == before
+
+    refused = f"the conversation {conversation.id} is open already, here or in another process"
+    assert said == ["Hello.", refused, refused, refused, "0"]
+    with kept.open() as again:
+        assert again.id == conversation.id
+
+
+def test_two_conversations_at_once_do_not_meet(kept: Conversations) -> None:
+    with kept.begin() as one, kept.begin() as other:
+        one.add(Said("user", "one"))
+        other.add(Said("user", "other"))
+        one.add(Said("assistant", "to one"))
+
+        assert [said.text for said in one.said()] == ["one", "to one"]
+        assert [said.text for said in other.said()] == ["other"]
+
+
+def test_two_that_got_the_same_id_are_still_two(kept: Conversations, state: State, clock: Clock) -> None:
+    first = spoken(kept, "first")
+    second = Conversation(state, first.id, clock=clock, new=True)
+
+    second.add(Said("user", "second"))
+
+    assert second.id != first.id
+    assert [one.title for one in kept.list()] == ["second", "first"]
+
+
+# what happens to files
+
+
+def test_a_torn_line_and_garbage_cost_only_themselves(kept: Conversations, state: State) -> None:
+    with kept.begin() as conversation:
+        conversation.add(*TALK)
+    place = Path(state.folder, conversation.name)
+    garbage = b'\xff\xfe\n[1]\n{"role": "nobody", "text": ""}\n{"role": "user"}\n"x"\n\n' + b"[" * 100_000 + b"\n"
+    torn = b'{"role": "user", "text": "half of'
+    place.write_bytes(garbage + place.read_bytes() + garbage + torn)
+
+    with kept.open() as conversation:
+        assert conversation.said() == bare(*TALK)
+        conversation.add(Said("user", "And now?"))
+        assert conversation.said() == [*bare(*TALK), Said("user", "And now?")]
+    (one,) = kept.list()
+    assert (one.turns, one.began < one.last) == (2, True)
+
+
+@pytest.mark.parametrize("whole", [b"", b"\0" * 5_000, b"x" * 10_000, b"[]"])
+def test_a_file_that_is_no_conversation_is_listed_and_can_be_removed(
+    whole: bytes, kept: Conversations, state: State
+) -> None:
+    conversation = spoken(kept, "x")
+    Path(state.folder, conversation.name).write_bytes(whole)
+
+    (one,) = kept.list()
+    assert (one.id, one.title, one.turns) == (conversation.id, "", 0)
+    assert one.last == f"2026-11-15T{one.id[9:11]}:{one.id[11:13]}:00.000Z"
+    kept.remove(one.id)
+    assert kept.list() == []
+
+
+def test_a_conversation_longer_than_the_state_reads_of_other_files_is_whole(
+    kept: Conversations, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsheaf.store.state.LIMIT", 10_000)
+    texts = [f"message {number} {'x' * 200}" for number in range(200)]
+    conversation = spoken(kept, *texts)
+    assert os.path.getsize(os.path.join(state.folder, conversation.name)) > 40_000
+
+    with kept.open() as conversation:
+        assert [one.text for one in conversation.said() if one.role == "user"] == texts
+    assert [lines for _, lines in kept.search("message 199")] == [[f"user: {texts[199][:159]}…"]]
+    forget(state, [b"message 199 " + b"x" * 200 + b"\n"])
+    assert kept.search("message 199") == []
+    assert kept.list()[0].turns == 200
+
+
+@POSIX
+def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State) -> None:
+    conversation = spoken(kept, "Hello.")
+    before = files(state)
+    program = (
+        "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, Lines\n"
+        "from memsheaf.llm.talker import Said; from memsheaf.store.state import State\n"
+        "from memsheaf.errors import StoreFailed\n"
+        "with Conversations(State(sys.argv[1])).open() as conversation:\n"
+        "    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (700, allowed[1]))\n"
+        "    for attempt in (lambda: conversation.add(*[Said('user', 'x' * 150)] * 9),\n"
+        "                    lambda: conversation.mark(model='m' * 1000),\n"
+        "                    lambda: conversation.compacted([Said('user', 'x' * 1000)])):\n"
+        "        try: attempt()\n"
+        "        except StoreFailed as error: print(error)\n"
+        "    Lines(State(sys.argv[1])).add('x' * 1000)\n"
+    )
+    command = [sys.executable, "-c", program, state.folder]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert len(said) == 3
+    assert all(line.startswith(f"{conversation.name} cannot be written: ") for line in said)
+    assert {name: data for name, data in files(state).items() if name != "history"} == before
+    with kept.open() as conversation:
+        conversation.add(Said("user", "Again."))
+        assert [one.text for one in conversation.said()] == ["Hello.", "Yes.", "Again."]
+
+
+@POSIX
+def test_a_link_in_the_place_of_a_conversation_is_neither_followed_nor_cut(
+    kept: Conversations, state: State, tmp_path: Path
+) -> None:
+    conversation = spoken(kept, "x")
+    (tmp_path / "victim").write_bytes(b"precious, and longer than a name")
+    place = Path(state.folder, conversation.name)
+    place.unlink()
+    place.symlink_to(tmp_path / "victim")
+
+    with kept.open() as conversation, pytest.raises(StoreFailed):
+        conversation.add(Said("user", "more"))
+
+    assert (tmp_path / "victim").read_bytes() == b"precious, and longer than a name"
+    assert kept.list()[0].turns == 0
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    kept = Conversations(State(str(tmp_path / "file" / "state")))
+
+    with pytest.raises(StoreFailed):
+        kept.begin().add(Said("user", "x"))
+    assert kept.list() == []
+
+
+# finding and removing
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("DATABASE decided", "user: We decide on a database."),
+        ("databases", "user: We decide on a database."),
+        ("what is the database", "user: We decide on a database."),
+        ("strasse", "user: Die Straße heißt Café-Weg."),
+        ("cafe weg straße", "user: Die Straße heißt Café-Weg."),
+        ("設定", "user: 日本語の設定はここです。"),
+        ("語 設定", "user: 日本語の設定はここです。"),
+        ("deploy_prod.sh", "grep: run deploy_prod.sh with care"),
+        ("prod care", "grep: run deploy_prod.sh with care"),
+    ],
+)
+def test_words_are_found_in_any_order_form_case_and_script(query: str, line: str, kept: Conversations) -> None:
+    spoken(kept, "Nothing of interest here.")
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "We decide on a database."))
+        conversation.add(Said("user", "Die Straße heißt Café-Weg.\nUnd sonst nichts."), Said("assistant", ""))
+        conversation.add(Said("user", "日本語の設定はここです。"))
+        conversation.add(Said("tool", "first\nrun deploy_prod.sh with care\nlast", answers="c", tool="grep"))
+
+    assert [(one.id, lines) for one, lines in kept.search(query)] == [(conversation.id, [line])]
+
+
+@pytest.mark.parametrize("query", ["database café", "", "  ", "zebra", "database zebra", "設 zebra"])
+def test_words_that_no_message_has_together_find_nothing(query: str, kept: Conversations) -> None:
+    spoken(kept, "We decide on a database.", "Café 設定")
+
+    assert kept.search(query) == []
+
+
+def test_a_long_line_is_shown_around_what_was_looked_for_and_few_of_many(kept: Conversations) -> None:
+    spoken(kept, f"{'word ' * 500}needle{' word' * 500}", *["needle"] * 9)
+
+    ((one, lines),) = kept.search("needle")
+
+    assert one.turns == 10
+    assert len(lines) == 3
+    assert "needle" in lines[0]
+    assert lines[0].startswith("user: …")
+    assert len(lines[0]) < 200
+
+
+def test_those_gone_on_with_last_come_first_and_no_more_than_wanted(kept: Conversations) -> None:
+    ids = [spoken(kept, f"needle {number}").id for number in range(5)]
+
+    assert [one.id for one, _ in kept.search("needle")] == ids[::-1]
+    assert [one.id for one, _ in kept.search("needle", limit=2)] == ids[:2:-1]
+
+
+def test_one_that_is_removed_is_gone_with_its_lock_and_the_others_stay(kept: Conversations, state: State) -> None:
+    first, second = spoken(kept, "one"), spoken(kept, "two")
+
+    kept.remove(first.id)
+
+    assert [one.id for one in kept.list()] == [second.id]
+    assert not [name for name in os.listdir(state.folder) if first.id in name]
+
+
+def test_old_ones_are_pruned_by_when_somebody_went_on_with_them(kept: Conversations, clock: Clock) -> None:
+    old, continued = spoken(kept, "old"), spoken(kept, "continued")
+    clock.now += 10 * 86_400
+    with kept.open(continued.id) as conversation:
+        conversation.add(Said("user", "still here"))
+    new = spoken(kept, "new")
+
+    assert kept.prune(30.0) == 0
+    assert [one.id for one in kept.older(9.0)] == [old.id]
+    assert kept.prune(9.0) == 1
+    assert {one.id for one in kept.list()} == {continued.id, new.id}
+
+
+# typed lines
+
+
+def test_what_was_typed_is_there_again_the_latest_thousand(state: State) -> None:
+    lines = Lines(state)
+    for number in range(MOST_LINES + ROOM + 5):
+        lines.add(f"line {number}\nand more")
+
+    found = Lines(state).all()
+
+    assert len(found) == MOST_LINES
+    assert found[-1] == f"line {MOST_LINES + ROOM + 4}\nand more"
+    assert len(list(state.lines("history"))) <= MOST_LINES + ROOM
+
+
+def test_an_empty_line_and_the_same_one_again_are_not_kept(state: State) -> None:
+    lines = Lines(state)
+    for text in ("a", "a", "", "  \n", "b", "a"):
+        lines.add(text)
+    with open(os.path.join(state.folder, "history"), "ab") as file:
+        file.write(b'{"x": 1}\n"torn')
+    lines.add("c")
+
+    assert lines.all() == ["a", "b", "a", "c"]
+
+
+# erasing
+
+
+FACT = 'The vault in Zürich opens at "noon", and\tKim has the key.'
+FILE = "user_vault-hours.md"
+
+
+def text_of(body: str, name: str = "V", description: str = "d") -> bytes:
+    return f"---\nname: {name}\ndescription: {description}\ntype: user\n---\n{body}\n".encode()
+
+
+def told(sheaf: Sheaf) -> Conversation:
+    """A conversation in which a fact is said, saved, listed and made short, among other things."""
+    arguments = {"name": "Vault hours", "description": "When the vault can be opened", "content": FACT}
+    conversation = Conversations(sheaf.state).begin(model="scripted")
+    with conversation:
+        conversation.add(
+            Said("user", f"Good morning.\n{FACT}\nRemember that."),
+            Said("assistant", "I save it.", (Call("c1", "memory_write", json.dumps(arguments)),)),
+            Said("tool", f"Memory saved: {FILE}", answers="c1", tool="memory_write"),
+            Said("assistant", f"Saved as `{FILE}`; the catalog has [Vault hours]({FILE}) now."),
+            Said("user", "Which editor do I use?"),
+            Said("assistant", f"Helix.\nAs to the vault: {FACT}"),
+        )
+        version = sheaf.read(FILE).version
+        conversation.mark(state={"surfaced": [["user", FILE, version]], "spent": 12})
+        conversation.compacted([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
+    Lines(sheaf.state).add(FACT)
+    Lines(sheaf.state).add("Which editor do I use?")
+    return conversation
+
+
+def traces(folder: Path, *texts: str) -> list[str]:
+    """The files under a folder that hold one of these, as they are or as JSON spells them, once or twice over."""
+    wanted = set()
+    for text in texts:
+        for ascii in (True, False):
+            once = json.dumps(text, ensure_ascii=ascii)[1:-1]
+            wanted |= {text.encode(), once.encode(), json.dumps(once, ensure_ascii=ascii)[1:-1].encode()}
+    every = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path.relative_to(folder)) for path in every if any(one in path.read_bytes() for one in wanted)]
+
+
+def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    version = sheaf.read(FILE).version
+    conversation = told(sheaf)
+    everything = (FACT, FILE, "Kim has the key", "When the vault can be opened", version)
+    assert len(traces(tmp_path / "state", FACT)) == 2
+
+    proof = sheaf.erase(FILE)
+
+    assert (proof.gone, proof.left) == (True, ())
+    assert traces(tmp_path, *everything) == []
+    with Conversations(sheaf.state).open(conversation.id) as conversation:
+        assert [one.text for one in conversation.said()] == ["(erased)\nWe spoke of editors."]
+        messages = [line.said for line in conversation.lines() if line.said]
+        assert [one.text for one in messages] == [
+            "Good morning.\n(erased)\nRemember that.",
+            "I save it.",
+            "Memory saved: (erased)",
+            "Saved as `(erased)`; the catalog has [Vault hours](erased) now.",
+            "Which editor do I use?",
+            "Helix.\n(erased)",
+        ]
+        assert set(json.loads(messages[1].calls[0].arguments)) == {"name", "description", "content"}
+        assert conversation.facts()["state"] == {"surfaced": [["user", "(erased)", "(erased)"]], "spent": 12}
+    assert Lines(sheaf.state).all() == ["Which editor do I use?"]
+
+
+def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("agent/writer", settings=settings) as other:
+        sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+        with Conversations(other.state).begin() as conversation:
+            conversation.add(Said("user", FACT))
+        assert traces(tmp_path / "state", FACT)
+
+        assert sheaf.erase(FILE).gone
+
+    assert traces(tmp_path / "state", FACT) == []
+
+
+def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    with Conversations(sheaf.state).begin() as conversation:
+        conversation.add(Said("user", FACT))
+
+        assert sheaf.erase(FILE).gone
+
+        conversation.add(Said("assistant", "Yes."))
+        assert [one.text for one in conversation.said()] == ["(erased)", "Yes."]
+
+
+def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path: Path) -> None:
+    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    conversation = told(sheaf)
+    place = Path(sheaf.state.folder, conversation.name)
+    place.write_bytes(place.read_bytes() + json.dumps({"role": "user", "text": FACT}).encode()[:-1])
+    (place.parent / f"draft-{conversation.name}-0123").write_bytes(FACT.encode())
+    (place.parent / "draft-history-0123").write_bytes(FACT.encode())
+
+    assert sheaf.erase(FILE).gone
+
+    assert traces(tmp_path / "state", FACT) == []
+
+
+def test_a_file_with_a_torn_line_alone_is_cleaned_as_well(kept: Conversations, state: State) -> None:
+    conversation = spoken(kept, "Hello.")
+    place = Path(state.folder, conversation.name)
+    place.write_bytes(place.read_bytes() + json.dumps({"role": "user", "text": FACT}).encode()[:-1])
+
+    forget(state, [text_of(FACT)])
+
+    assert b"vault" not in place.read_bytes()
+    assert [one.text for one in conversation.said()] == ["Hello.", "Yes."]
+
+
+def test_the_proof_names_a_conversation_that_still_holds_the_text(sheaf: Sheaf) -> None:
+    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    arguments = json.dumps({"content": FACT}, ensure_ascii=False)
+    record = json.dumps({"calls": [{"arguments": arguments}]}, ensure_ascii=False)
+    os.makedirs(sheaf.state.folder, exist_ok=True)
+    Path(sheaf.state.folder, "elsewhere.jsonl").write_text(record, encoding="utf-8")
+
+    proof = sheaf.erase(FILE)
+
+    assert not proof.gone
+    assert proof.left[0].endswith("elsewhere.jsonl:1")
+
+
+def test_an_erasure_that_finds_no_memory_leaves_conversations_alone(sheaf: Sheaf) -> None:
+    with Conversations(sheaf.state).begin() as conversation:
+        conversation.add(Said("user", f"See {FILE}."))
+
+    with pytest.raises(NotFound):
+        sheaf.erase(FILE)
+
+    assert [one.text for one in conversation.said()] == [f"See {FILE}."]
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        ("We spoke of vaults and of noon.", True),
+        ("See notes.md in the repository.", True),
+        ("Kim has the key.", True),
+        ('one\nTHE VAULT IN ZÜRICH OPENS AT "NOON", AND KIM HAS THE KEY.\nthree', False),
+    ],
+)
+def test_only_what_says_the_same_is_taken_out(text: str, stays: bool, kept: Conversations, state: State) -> None:
+    conversation = spoken(kept, text)
+
+    forget(state, [text_of(FACT)], ["notes.md"])
+
+    said = conversation.said()[0].text
+    assert said == (text if stays else "one\n(erased)\nthree")
+
+
+def test_a_fact_that_is_spread_over_lines_takes_the_message_with_it(kept: Conversations, state: State) -> None:
+    body = "Deploys run on Tuesdays, from the blue runner in Oslo, never before nine, and Maria signs each of them."
+    conversation = spoken(kept, "Deploys run on Tuesdays\nfrom the blue runner in Oslo\nnever before nine\nand Maria"
+                          " signs each of them")  # fmt: skip
+
+    forget(state, [text_of(body)])
+
+    assert conversation.said()[0].text == "(erased)"
+
+
+def test_a_line_of_a_catalog_goes_whatever_the_file_is_called(kept: Conversations, state: State) -> None:
+    line = f"- [Vault hours]({FILE}): the opening times"
+    conversation = spoken(kept, f"# Memory\n{line}\n- [Tabs](user_tabs.md): indentation")
+
+    forget(state, [text_of(FACT, "Vault hours", "The opening times")], [FILE])
+
+    assert conversation.said()[0].text == "# Memory\n(erased)\n- [Tabs](user_tabs.md): indentation"
+
+
+def test_a_fact_that_is_spread_over_the_arguments_of_a_call_takes_them_with_it(
+    kept: Conversations, state: State
+) -> None:
+    body = "Deploys run on Tuesdays, from the blue runner in Oslo, never before nine, and Maria signs each of them."
+    parts = [
+        "Deploys run on Tuesdays",
+        "from the blue runner in Oslo",
+        "never before nine",
+        "Maria signs each of them",
+    ]
+    with kept.begin() as conversation:
+        conversation.add(Said("assistant", "", (Call("c", "write", json.dumps({"lines": parts, "count": 4})),)))
+
+    forget(state, [text_of(body)])
+
+    assert json.loads(conversation.said()[0].calls[0].arguments) == {"lines": ["(erased)"] * 4, "count": 4}
+
+
+def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, state: State) -> None:
+    broken = Call("c", "write", f'{{"content": "{FACT}')
+    nested = Call("d", "write", json.dumps({"files": [{"text": FACT, "size": 3}], "to": "x.md"}))
+    with kept.begin() as conversation:
+        conversation.add(Said("user", "a"), Said("assistant", "", (broken, nested)))
+
+    forget(state, [text_of(FACT)])
+
+    calls = conversation.said()[1].calls
+    assert calls[0].arguments == "(erased)"
+    assert json.loads(calls[1].arguments) == {"files": [{"text": "(erased)", "size": 3}], "to": "x.md"}
+
+
+def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversations, state: State) -> None:
+    program = (
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talker import Said\n"
+        "from memsheaf.store.state import State\n"
+        "with Conversations(State(sys.argv[1])).begin() as conversation:\n"
+        "    for number in range(60):\n"
+        "        conversation.add(Said('user', f'message {number}'), Said('assistant', sys.argv[2]))\n"
+    )
+    spoken(kept, FACT)
+    writers = [subprocess.Popen([sys.executable, "-c", program, state.folder, FACT]) for _ in range(2)]
+    text = text_of(FACT)
+    rounds = 0
+    while any(writer.poll() is None for writer in writers):
+        forget(state, [text])
+        rounds += 1
+    assert [writer.wait() for writer in writers] == [0, 0]
+    forget(state, [text])
+
+    assert rounds
+    expected = [f"message {number}" for number in range(60)]
+    said = [kept.open(one.id, reading=True).said() for one in kept.list() if one.turns == 60]
+    assert [[one.text for one in whole if one.role == "user"] for whole in said] == [expected, expected]
+    assert {one.text for whole in said for one in whole if one.role == "assistant"} == {"(erased)"}
+
+
+@pytest.mark.parametrize("before", ["x\n", "x\t", "x ", '"'])
+def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
+    from memsheaf.learn.conversation_file import recordable
+
+    token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
+    call = Call("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))
+    kept = recordable(Said("assistant", "", (call,))).calls[0].arguments
+    assert token not in kept
+    assert isinstance(json.loads(kept), dict)

@@ -1,0 +1,597 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.index import caches
+from memsheaf.index.database import SCHEMA
+from memsheaf.index.search import Index, asked_at, database_for
+from memsheaf.sheaf import Sheaf
+
+PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
+
+
+@pytest.fixture
+def later(settings: Settings) -> Iterator[Sheaf]:
+    """A sheaf whose clock stands still a little in the future: no sweep falls due, no file is too new to trust."""
+    now = time.time() + 60
+    with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
+        yield sheaf
+
+
+def write(sheaf: Sheaf, path: str, text: str = PLAIN) -> str:
+    place = os.path.join(sheaf.root, path)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    Path(place).write_text(text)
+    return place
+
+
+def fill(sheaf: Sheaf) -> None:
+    for name in ("Alpha", "Beta", "Gamma"):
+        sheaf.remember(name, f"About {name}", "user", f"remarkable {name.lower()} words")
+    sheaf.remember("Delta", "Waiting", "project", "remarkable delta words", trust="unconfirmed")
+    write(sheaf, "sub/free.md", "# Free\n\nremarkable free words\n")
+    write(sheaf, "broken.md", "---\nname: [\n---\nremarkable broken words\n")
+    sheaf.list()
+
+
+def answers(sheaf: Sheaf) -> tuple[object, ...]:
+    """What a sheaf says about itself, but for what the journal gained by looking."""
+    return (
+        sheaf.list(),
+        sheaf.list(kind="user"),
+        sheaf.list(unconfirmed=True),
+        sheaf.search("remarkable"),
+        sheaf.search("delta"),
+        sheaf.catalog(),
+        sheaf.page(1),
+        sheaf.prompt(),
+        [(commit.id, commit.by, commit.why) for commit in sheaf.log()],
+    )
+
+
+def remove(place: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(place + suffix).unlink(missing_ok=True)
+
+
+def truncate(place: str) -> None:
+    os.truncate(place, 0)
+
+
+def halve(place: str) -> None:
+    os.truncate(place, os.path.getsize(place) // 2)
+
+
+def garble(place: str) -> None:
+    with open(place, "r+b") as file:
+        file.write(os.urandom(os.path.getsize(place)))
+
+
+def garble_all(place: str) -> None:
+    for suffix in ("", "-wal"):
+        if os.path.exists(place + suffix):
+            garble(place + suffix)
+
+
+def age(place: str) -> None:
+    with sqlite3.connect(place) as db:
+        db.execute("PRAGMA user_version = 987")
+    db.close()
+
+
+def strip(place: str) -> None:
+    with sqlite3.connect(place) as db:
+        db.execute("DROP TABLE entry")
+    db.close()
+
+
+def replace_by_text(place: str) -> None:
+    remove(place)
+    Path(place).write_text("this is not a database, but it is long enough to look at " * 100)
+
+
+DAMAGES = [remove, truncate, halve, garble, garble_all, age, strip, replace_by_text]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_answers_are_the_same_after_the_closed_index_was_damaged(
+    damage: Callable[[str], None], settings: Settings
+) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        fill(sheaf)
+        before = answers(sheaf)
+
+    damage(database_for(sheaf.root, settings.cache))
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        assert answers(sheaf) == before
+        sheaf.remember("Later", "D", "user", "x")
+        assert "user_later.md" in sheaf.catalog().text
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_answers_are_the_same_after_the_open_index_was_damaged(
+    damage: Callable[[str], None], settings: Settings, sheaf: Sheaf
+) -> None:
+    fill(sheaf)
+    before = answers(sheaf)
+
+    damage(database_for(sheaf.root, settings.cache))
+
+    assert answers(sheaf) == before
+    sheaf.remember("Later", "D", "user", "x")
+    write(sheaf, "outside.md")
+    assert "user_later.md" in sheaf.catalog().text
+    assert "outside.md" in sheaf.catalog().text
+
+
+@pytest.mark.parametrize("damage", [remove, garble_all, age, strip])
+def test_a_second_look_at_a_damaged_index_gives_the_same_answers(
+    damage: Callable[[str], None], settings: Settings, sheaf: Sheaf
+) -> None:
+    fill(sheaf)
+    damage(database_for(sheaf.root, settings.cache))
+    write(sheaf, "outside.md")
+
+    with Sheaf.open("user", settings=settings) as again:
+        assert again.list() == sheaf.list()
+        assert again.catalog() == sheaf.catalog()
+        assert list(again.log()) == list(sheaf.log())
+
+
+@pytest.mark.parametrize("damage", [remove, truncate, garble, strip])
+def test_a_change_is_kept_though_the_index_was_damaged_before_it(
+    damage: Callable[[str], None], settings: Settings, sheaf: Sheaf
+) -> None:
+    fill(sheaf)
+
+    damage(database_for(sheaf.root, settings.cache))
+    sheaf.remember("Later", "D", "user", "x")
+
+    assert [commit.by for commit in sheaf.log("user_later.md")] == ["agent"]
+    assert "user_later.md" in sheaf.catalog().text
+    sheaf.undo()
+    assert {row.path for row in sheaf.list()} >= {"user_alpha.md", "user_beta.md", "sub/free.md"}
+
+
+def test_without_a_place_for_the_index_the_answers_are_the_same(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        fill(sheaf)
+        before = answers(sheaf)
+    (tmp_path / "a file").write_text("")
+    nowhere = Settings(home=settings.home, cache=str(tmp_path / "a file" / "cache"), embedder="none")
+
+    with Sheaf.open("user", settings=nowhere) as sheaf:
+        assert answers(sheaf) == before
+
+
+def test_a_lost_index_makes_no_history_of_its_own(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        for name in ("one", "two", "three"):
+            sheaf.remember(name, "D", "user", name)
+    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
+
+    with Sheaf.open("user", settings=elsewhere) as sheaf:
+        sheaf.remember("four", "D", "user", "x")
+        sheaf.list()
+        assert [commit.by for commit in sheaf.log()] == ["agent"] * 4
+        sheaf.undo()
+        assert [row.name for row in sheaf.list()] == ["one", "three", "two"]
+
+
+def test_the_index_lives_in_the_cache_and_not_beside_the_files(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+
+    assert os.path.dirname(database_for(sheaf.root, settings.cache)) == settings.cache
+    assert not list(Path(sheaf.root).rglob("*.sqlite*"))
+
+
+# noticing
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(thorough: bool, later: Sheaf) -> None:
+    place = write(later, "n.md", PLAIN)
+    os.utime(place, (1e9, 1e9))
+    later.list()
+    before = os.stat(place)
+
+    Path(place).write_text(PLAIN.replace("description: d", "description: e"))
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert (os.stat(place).st_size, os.stat(place).st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert later.index.look(thorough=thorough)
+    assert "— e" in later.catalog().text
+    assert [commit.by for commit in later.log("n.md")] == ["outside", "outside"]
+
+
+def test_edits_in_the_same_instant_as_the_look_are_noticed(sheaf: Sheaf) -> None:
+    write(sheaf, "n.md")
+    for number in range(60):
+        letter = chr(ord("a") + number % 26)
+        Path(sheaf.root, "n.md").write_text(PLAIN.replace("description: d", f"description: {letter}"))
+
+        assert f"— {letter}\n" in sheaf.catalog().text
+
+
+def test_an_edit_right_after_our_own_write_is_noticed_and_journalled(sheaf: Sheaf) -> None:
+    for number in range(20):
+        memory = sheaf.remember(f"N{number}", "D", "user", "ours")
+        Path(sheaf.root, memory.path).write_text(memory.text.replace("ours", "them"))
+
+        assert sheaf.catalog().total == number + 1
+        assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
+
+
+def test_a_look_during_our_own_commit_leaves_the_folders_to_the_next_one(later: Sheaf) -> None:
+    fill(later)
+    with later.index.committing():
+        write(later, "new.md")
+        assert not later.index.look()
+    assert later.index.look()
+    assert later.index.rows("path = 'new.md'")
+
+
+def test_those_who_asked_before_a_look_began_share_it(later: Sheaf) -> None:
+    fill(later)
+    before = time.monotonic()
+    later.index.look()
+    write(later, "new.md")
+    with asked_at(before):
+        assert not later.index.look()
+    with asked_at(time.monotonic()):
+        assert later.index.look()
+    write(later, "newer.md")
+    assert later.index.look()
+
+
+def test_a_file_that_was_only_touched_is_no_change(later: Sheaf) -> None:
+    memory = later.remember("First", "D", "user", "x")
+    later.list()
+    commits = len(list(later.log()))
+
+    os.utime(os.path.join(later.root, memory.path), (1e9, 1e9))
+
+    assert [row.path for row in later.list()] == [memory.path]
+    assert len(list(later.log())) == commits
+
+
+def test_a_file_without_a_date_is_as_old_as_its_file_says_to_old_and_new_indexes_alike(
+    later: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    place = write(later, "free.md", "no header here\n")
+    later.list()
+    os.utime(place, (1e9, 1e9))
+    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
+
+    with Sheaf.open("user", settings=elsewhere, read_only=True) as fresh:
+        assert [row.updated for row in later.list()] == [row.updated for row in fresh.list()] == ["2001-09-09"]
+
+
+@pytest.fixture
+def large(later: Sheaf) -> Sheaf:
+    """More files than a look examines: 300 old ones, dated so that n299.md ranks first."""
+    for number in range(300):
+        os.utime(write(later, f"n{number:03}.md", PLAIN.replace("name: n", f"name: n{number}")), (1e9, 1e9 + number))
+    later.list()
+    later.catalog()
+    return later
+
+
+def test_in_a_large_folder_a_new_file_is_noticed_at_once(large: Sheaf) -> None:
+    write(large, "new.md", PLAIN.replace("name: n", "name: Brand new"))
+
+    assert "Brand new" in large.catalog().text
+    write(large, "deep/er/new.md", PLAIN.replace("name: n", "name: Deep new"))
+    assert "Deep new" in large.catalog().text
+    assert large.catalog().total == 302
+
+
+def test_in_a_large_folder_a_removed_file_is_noticed_at_once(large: Sheaf) -> None:
+    os.unlink(os.path.join(large.root, "n000.md"))
+
+    assert large.catalog().total == 299
+
+
+def test_in_a_large_folder_an_edit_of_a_shown_file_is_noticed_at_once(large: Sheaf) -> None:
+    write(large, "n299.md", PLAIN.replace("name: n", "name: Edited"))
+
+    assert "Edited" in large.catalog().text
+
+
+def test_in_a_large_folder_any_edit_is_noticed_by_a_thorough_look(large: Sheaf) -> None:
+    place = os.path.join(large.root, "n000.md")
+    assert "](n000.md)" not in large.catalog().text
+    with open(place, "r+") as file:
+        file.write(PLAIN.replace("name: n", "name: E"))
+
+    assert large.index.look(thorough=True)
+    assert large.index.rows("path = 'n000.md'")[0].name.startswith("E")
+    assert next(large.log("n000.md")).by == "outside"
+
+
+def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf) -> None:
+    large.remember("Told", "d", "user", "once upon a rare time")
+    assert [row.path for row in large.search("rare")] == ["user_told.md"]
+    place = Path(large.root, "user_told.md")
+    place.write_text(place.read_text().replace("rare", "long"))
+
+    assert large.search("rare") == []
+    assert [row.path for row in large.search("long")] == ["user_told.md"]
+
+
+# several at once
+
+
+def in_another_process(settings: Settings, code: str) -> str:
+    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Chat, Dream\n"
+    start += f"sheaf = Sheaf.open('user', settings={settings!r})\n"
+    command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one index", "two indexes"])
+def test_two_processes_see_each_others_changes_and_journal_each_once(
+    shared: bool, sheaf: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    other = settings if shared else Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
+    sheaf.remember("Mine", "D", "user", "x")
+
+    assert in_another_process(other, "sheaf.remember('Theirs', 'D', 'user', 'x'); print(len(sheaf.list()))") == "2\n"
+    assert [row.name for row in sheaf.list()] == ["Mine", "Theirs"]
+    write(sheaf, "outside.md")
+    assert "outside.md" in sheaf.catalog().text
+    assert in_another_process(other, "print(sheaf.catalog().total)") == "3\n"
+    sheaf.revise("user_theirs.md", "x", "y")
+    assert in_another_process(other, "print(sheaf.search('y')[0].path)") == "user_theirs.md\n"
+    os.unlink(os.path.join(sheaf.root, "outside.md"))
+    assert in_another_process(other, "print(sheaf.catalog().total)") == "2\n"
+
+    assert sheaf.catalog().total == 2
+    steps = [(commit.by, commit.revisions[0].path) for commit in sheaf.log()]
+    assert steps == [
+        ("outside", "outside.md"),
+        ("agent", "user_theirs.md"),
+        ("outside", "outside.md"),
+        ("agent", "user_theirs.md"),
+        ("agent", "user_mine.md"),
+    ]
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one index", "two indexes"])
+def test_many_writers_lose_nothing_and_agree_in_the_end(shared: bool, settings: Settings, tmp_path: Path) -> None:
+    start = (
+        "import sys\nfrom memsheaf import Settings, Sheaf\n"
+        "with Sheaf.open('user', settings=Settings(home=sys.argv[1], cache=sys.argv[2], embedder='none')) as sheaf:\n"
+        "    for n in range(8):\n"
+        "        sheaf.remember(f'{sys.argv[3]} {n}', 'D', 'user', 'x')\n"
+        "        sheaf.prompt()\n"
+    )
+    workers = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                start,
+                settings.home,
+                settings.cache if shared else str(tmp_path / f"c{n}"),
+                f"w{n}",
+            ]
+        )
+        for n in range(3)
+    ]
+    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        page = sheaf.catalog()
+        assert (page.total, len(sheaf.list())) == (24, 24)
+        assert Path(sheaf.root, "MEMORY.md").read_text() == page.text
+        assert [commit.by for commit in sheaf.log()] == ["agent"] * 24
+
+
+def test_threads_may_share_a_sheaf(sheaf: Sheaf) -> None:
+    def work(name: str) -> int:
+        for number in range(6):
+            sheaf.remember(f"{name} {number}", "D", "user", f"words of {name}")
+            sheaf.prompt()
+        return len(sheaf.search(f"words {name}", limit=50))
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, ["one", "two", "three", "four"]))
+
+    assert min(found) >= 6
+    assert sheaf.catalog().total == 24
+    assert [commit.by for commit in sheaf.log()] == ["agent"] * 24
+
+
+def test_a_sheaf_for_reading_journals_nothing_and_a_later_one_does(settings: Settings, sheaf: Sheaf) -> None:
+    memory = sheaf.remember("First", "D", "user", "first")
+    write(sheaf, memory.path, memory.text.replace("first", "second"))
+    write(sheaf, "new.md")
+    commits = len(list(sheaf.store.history()))
+
+    with Sheaf.open("user", settings=settings, read_only=True) as reader:
+        assert [row.path for row in reader.list()] == ["new.md", memory.path]
+        assert reader.search("second")
+        assert "new.md" in reader.catalog().text
+        assert len(list(reader.log())) == commits
+    with Sheaf.open("user", settings=settings) as writer:
+        steps: list[Any] = [(commit.by, sorted(r.path for r in commit.revisions)) for commit in writer.log()]
+
+    assert steps == [("outside", ["new.md", memory.path]), ("agent", [memory.path])]
+
+
+def test_what_a_reader_noticed_first_is_journalled_by_the_next_look_of_a_writer(
+    settings: Settings, later: Sheaf
+) -> None:
+    memory = later.remember("First", "D", "user", "first")
+    later.list()
+    later.catalog()
+    write(later, memory.path, memory.text.replace("first", "other"))
+
+    now = time.time() + 60
+    with Sheaf.open("user", settings=settings, read_only=True, clock=lambda: now) as reader:
+        assert reader.search("other")
+    later.catalog()
+
+    assert [commit.by for commit in later.store.history(memory.path)] == ["outside", "agent"]
+
+
+def test_a_file_that_went_while_nobody_looked_is_journalled_though_the_index_went_too(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        memory = sheaf.remember("First", "D", "user", "first")
+        sheaf.remember("Second", "D", "user", "second")
+    os.unlink(os.path.join(sheaf.root, memory.path))
+    remove(database_for(sheaf.root, settings.cache))
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
+        sheaf.undo(next(sheaf.log(memory.path)).id)
+        assert sheaf.read(memory.path) == memory
+
+
+def spoil_catalog(sheaf: Sheaf, settings: Settings) -> None:
+    """Leave MEMORY.md as a power cut can: another text, and just the stamp that the index remembers."""
+    place = Path(sheaf.root, "MEMORY.md")
+    place.write_bytes(bytes(place.stat().st_size))
+    found = place.stat()
+    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        db.execute("UPDATE note SET a = ?, b = ?, c = ?, d = ? WHERE name = 'mark:MEMORY.md'", stamp)
+    db.close()
+
+
+@pytest.mark.parametrize(("boot", "mended"), [("one", False), ("two", True), ("", True)])
+def test_the_catalog_is_read_again_after_a_reboot(
+    boot: str, mended: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within one boot the stamp is enough; after it a file that was not flushed may hold anything."""
+    now = time.time() + 60
+    monkeypatch.setattr("memsheaf.index.search.SCAN_AT_WILL", 0)  # a small folder is looked at whole
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: "one")
+    with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
+        sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+        sheaf.prompt()
+        text = sheaf.catalog().text
+    spoil_catalog(sheaf, settings)
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: boot)
+
+    with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
+        sheaf.prompt()
+        assert (sheaf.store.published("MEMORY.md") == text.encode()) == mended
+
+
+def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(30):
+        (source / f"n{number:02}.md").write_text(PLAIN)
+    sheaf.take_in(str(source))
+    assert sheaf.catalog().total == 30
+    write(sheaf, "more.md")
+    assert sheaf.catalog().total == 31
+    write(sheaf, "n05.md", PLAIN.replace("name: n", "name: E"))
+
+    assert next(sheaf.log("n05.md")).by == "outside"
+    assert [row.name for row in sheaf.list() if row.path == "n05.md"] == ["E"]
+
+
+def test_many_new_files_are_read_again_a_few_at_each_look(
+    later: Sheaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsheaf.index.search.READ_AGAIN", 3)
+    for number in range(10):
+        later.remember(f"N {number}", "d", "user", "text")
+    left = []
+    for _ in range(6):
+        later.catalog()
+        facts = dict(later.index._connection().execute("SELECT name, a FROM note WHERE name IN ('last', 'verified')"))
+        left.append(facts["last"] - facts["verified"])
+
+    assert left[0] < 10
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0
+
+
+# what the cache directory holds
+
+
+def test_the_name_of_an_index_carries_its_schema_and_another_version_has_its_own(
+    sheaf: Sheaf, settings: Settings
+) -> None:
+    database = database_for(sheaf.root, settings.cache)
+    assert f"-{SCHEMA}.sqlite" in database
+    older = Path(database.replace(f"-{SCHEMA}.sqlite", ".sqlite"))
+    older.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(older)) as db:
+        db.execute("CREATE TABLE entry (text)")
+        db.execute("INSERT INTO entry VALUES ('half an index')")
+        db.commit()
+    before = older.read_bytes()
+
+    sheaf.remember("Tabs", "Indentation", "user", "Use tabs wherever a file allows it.")
+    assert [row.path for row in sheaf.search("tabs")] == ["user_tabs.md"]
+    assert older.read_bytes() == before
+
+    with closing(sqlite3.connect(older)) as db:  # as that version would have it
+        db.execute("INSERT INTO entry VALUES ('Use tabs wherever a file allows it.')")
+        db.commit()
+    assert sheaf.erase("user_tabs.md").gone
+    assert not older.exists()
+
+
+def test_indexes_of_scopes_that_are_gone_are_removed_on_request(settings: Settings) -> None:
+    for name in ("kept", "gone"):
+        with Sheaf.open(f"agent/{name}", settings=settings) as sheaf:
+            sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+            database = database_for(sheaf.root, settings.cache)
+    kept = {path for path in os.listdir(settings.cache) if not path.startswith(Path(database).stem)}
+    other = Path(settings.cache, "0" * 24 + "-3.sqlite")
+    other.write_bytes(b"of another version")
+    weights = Path(settings.cache, "weights.bin")
+    weights.write_bytes(b"not an index")
+    assert caches.abandoned(settings.cache) == []
+    shutil.rmtree(sheaf.root)
+    os.utime(other, (1_000_000_000,) * 2)
+
+    found = caches.abandoned(settings.cache)
+    assert {os.path.basename(one.base) for one in found} == {Path(database).stem, other.stem}
+    caches.remove(found)
+
+    assert {*os.listdir(settings.cache)} >= {*kept, "weights.bin"}
+    assert caches.abandoned(settings.cache) == []
+    assert not Path(database).exists()
+    assert not other.exists()
+    with Sheaf.open("agent/kept", settings=settings) as sheaf:
+        assert len(sheaf.list()) == 1
+
+
+def test_a_file_with_a_time_in_the_future_is_read_once(sheaf: Sheaf) -> None:
+    sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+    place = Path(sheaf.root, "user_tabs.md")
+    os.utime(place, (4_000_000_000, 4_000_000_000))
+    late = time.time() + 60
+    with Sheaf(sheaf.scope, sheaf.store, Index(sheaf.store, sheaf.index.files()[0], clock=lambda: late)) as later:
+        later.list()
+        later.list()
+        with closing(sqlite3.connect(later.index.files()[0])) as db:
+            facts = dict(db.execute("SELECT name, a FROM note WHERE name IN ('verified', 'last')"))
+        assert facts["verified"] == facts["last"]
+        place.write_text(place.read_text() + "More.\n")
+        os.utime(place, (4_000_000_000, 4_000_000_000))
+        assert "More." in later.read("user_tabs.md").text
+        later.list()
+        assert next(later.log("user_tabs.md")).by == "outside"

@@ -1,0 +1,269 @@
+"""Words as people search them, and which memories share them with a question."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from math import log
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsheaf.config import Settings
+from memsheaf.index import lexical
+from memsheaf.index.lexical import Lexicon, put_words
+from memsheaf.memory import Memory, parse
+from memsheaf.sheaf import Sheaf
+from memsheaf.text import stemmer
+from memsheaf.text.stemmer import stem
+from memsheaf.text.tokenizer import words
+
+# stems
+
+
+def test_stems_are_those_of_sqlite_but_for_y_after_a_vowel() -> None:
+    """SQLite has Porter's algorithm too; every English word of these sources is an example."""
+    root = Path(__file__).parent.parent.parent
+    sources = [*root.rglob("*.md"), *(root / "src").rglob("*.py"), *(root / "tests").rglob("*.py")]
+    texts = " ".join(path.read_text("utf-8", "replace") for path in sources if ".venv" not in path.parts)
+    found = sorted(set(re.findall(r"[a-z]{3,30}", texts.lower())) - {"eed", "ies", "sses"})
+    assert len(found) > 3_000
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE t USING fts5 (x, tokenize = 'porter ascii')")
+    db.execute("CREATE VIRTUAL TABLE v USING fts5vocab (t, 'instance')")
+    db.executemany("INSERT INTO t (rowid, x) VALUES (?, ?)", enumerate(found))
+    theirs = dict(db.execute("SELECT doc, term FROM v").fetchall())
+
+    other = [word for number, word in enumerate(found) if stem(word) != theirs[number]]
+
+    assert [word for word in other if not re.search(r"[aeiou]y", word)] == []
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("deploy", "deploys", "deployed", "deploying", "deployment", "deployments"),
+        ("test", "tests", "tested", "testing"),
+        ("configure", "configured", "configuring"),
+        ("index", "indexed", "indexing"),
+        ("policy", "policies"),
+        ("migrate", "migrated", "migration", "migrations"),
+    ],
+    ids=lambda forms: forms[0],
+)
+def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
+    assert len({stem(form) for form in forms}) == 1
+
+
+@given(st.text())
+def test_a_stem_is_never_longer_than_its_word_by_more_than_an_e(word: str) -> None:
+    assert len(stem(word)) <= len(word)
+    assert stemmer.stem(word) or not word
+
+
+# words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("deploy_prod.sh", ["deploy", "prod", "sh"]),
+        ("AuthService", ["auth", "servic", "authservic"]),
+        ("HTTPServer getURL", ["http", "server", "httpserver", "url", "geturl"]),
+        ("PostgreSQL", ["postgr", "sql", "postgresql"]),
+        ("src/index/words.py", ["src", "index", "word", "py"]),
+        ("ERR_CONN_REFUSED", ["err", "conn", "refus"]),
+        ("CI/CD", ["ci", "cd"]),
+        ("k8s v1.2 E0502", ["k8s", "v1", "2", "e0502"]),
+        ("what is the", []),
+        ("Straße Café naïve", ["strass", "cafe", "naiv"]),
+        ("ﬁle ＡＢＣ", ["file", "abc"]),
+        ("Привет, мир", ["привет", "мир"]),
+        ("日本語のメモ", ["日本", "本語", "語の", "のメ", "メモ", "モ"]),
+        ("用React写", ["用", "react", "写"]),
+        ("한국어 메모", ["한국", "국어", "어", "메모", "모"]),
+        ("x" * 90, ["x" * 40]),
+        ("", []),
+        ("_ - … 👩‍💻", []),
+    ],
+)
+def test_a_text_falls_into_the_words_people_look_for(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@given(st.text())
+def test_words_are_letters_and_digits_whatever_the_text(text: str) -> None:
+    for word in words(text):
+        assert word
+        assert " " not in word
+        assert '"' not in word
+        assert all(not letter.isascii() or letter.isalnum() for letter in word)
+
+
+# which memories share them
+
+Ask = Callable[..., list[tuple[str, float]]]
+
+
+def memory(name: str, description: str = "d", body: str = "b", path: str = "") -> Memory:
+    text = f"---\nname: {name}\ndescription: {description}\ntype: user\n---\n{body}\n"
+    return parse(path or f"{name.lower().replace(' ', '-')}.md", text.encode())
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    """Put memories in a new index and ask it; the answers by name."""
+    db = sqlite3.connect(":memory:")
+    for statement in lexical.TABLES.split(";\n"):
+        db.execute(statement)
+
+    def answer(question: str, *memories: Memory, limit: int = 50) -> list[tuple[str, float]]:
+        db.execute("DELETE FROM words")
+        for number, one in enumerate(memories):
+            put_words(db, number, one)
+        hits = Lexicon().ask(db, question, total=len(memories), last=0, limit=limit)
+        return [(memories[hit.row].name, hit.common) for hit in hits]
+
+    yield answer
+    db.close()
+
+
+def names(answer: list[tuple[str, float]]) -> list[str]:
+    return [name for name, _ in answer]
+
+
+def test_a_rare_word_says_more_than_a_common_one(ask: Ask) -> None:
+    many = [memory(f"Common {number}", body="service") for number in range(40)]
+    found = ask("kafka service", memory("Rare", body="kafka"), *many)
+
+    assert names(found)[0] == "Rare"
+
+
+def test_a_word_in_the_name_says_more_than_one_in_the_text(ask: Ask) -> None:
+    found = ask("kafka", memory("In text", body="kafka"), memory("Kafka"), memory("Described", "kafka"))
+
+    assert names(found) == ["Kafka", "Described", "In text"]
+
+
+def test_a_long_text_says_less_with_the_same_word(ask: Ask) -> None:
+    found = ask("kafka", memory("Long", body="kafka " + "filler " * 500), memory("Short", body="kafka"))
+
+    assert names(found) == ["Short", "Long"]
+
+
+def test_what_is_in_common_is_counted_in_telling_words(ask: Ask) -> None:
+    zebras = [memory(f"Zebra {number}", body="zebra") for number in range(20)]
+    assert {round(common, 1) for _, common in ask("how is the zebra?", *zebras)} == {0.9}
+    assert ask("thanks, works great", memory("Pipeline", "how it works"))[0][1] < 0.2
+    assert ask("rotate kafka certificates", memory("Rotate Kafka certificates"))[0][1] > 2.5
+    assert ask("weather tomorrow", memory("Tabs")) == []
+    assert ask("the of and", memory("Tabs")) == []
+    assert ask("", memory("Tabs")) == []
+
+
+def test_the_beginning_of_a_word_finds_it_when_nothing_else_does(ask: Ask) -> None:
+    assert names(ask("certif", memory("Rotate certificates"), memory("Tabs"))) == ["Rotate certificates"]
+
+
+@pytest.mark.parametrize("query", ["日", "本", "語", "日本", "本語", "日本語", "日本語の"])
+def test_any_piece_of_a_text_without_blanks_is_found(ask: Ask, query: str) -> None:
+    assert names(ask(query, memory("Note", body="日本語"), memory("Other", body="中文"))) == ["Note"]
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "a OR b", "NEAR(a b)", "name : x", "x*", "^kafka", "-kafka", "(kafka", "kafka\x00"]
+)
+def test_no_question_is_a_command_to_the_database(ask: Ask, query: str) -> None:
+    assert names(ask(query, memory("Tabs", body="tabs"))) == []
+
+
+WORDS = ["kafka", "redis", "deploy", "index", "auth", "token", "cache", "queue", "shard", "merge"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=25), TEXTS)
+def test_what_is_found_is_what_weighing_every_memory_would_find(
+    texts: list[tuple[str, str, str]], query: str
+) -> None:
+    db = sqlite3.connect(":memory:")
+    for statement in lexical.TABLES.split(";\n"):
+        db.execute(statement)
+    memories = [memory(name or "x", description or "d", body) for name, description, body in texts]
+    for number, one in enumerate(memories):
+        put_words(db, number, one)
+
+    found = Lexicon().ask(db, query, total=len(memories), last=0)
+
+    expected = {number: worth for number, one in enumerate(memories) if (worth := weighed(one, query, memories))}
+    assert {hit.row: round(hit.score, 9) for hit in found} == {
+        row: round(worth, 9) for row, worth in expected.items()
+    }
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    db.close()
+
+
+def weighed(one: Memory, query: str, memories: list[Memory]) -> float:
+    """BM25 as the book has it."""
+    fields = [(4, words(one.name)), (2, words(one.description)), (1, words(one.body))]
+    length = sum(len(field) for _, field in fields)
+    score = 0.0
+    rarest = log(1 + (len(memories) - 0.5) / 1.5)
+    for term in dict.fromkeys(words(query)):
+        holding = sum(term in words(f"{m.name} {m.description} {m.body}") for m in memories)
+        idf = log(1 + (len(memories) - holding + 0.5) / (holding + 0.5))
+        often = sum(weight * field.count(term) for weight, field in fields)
+        score += idf * often / (often + 0.9 * (0.6 + 0.4 * length / 60)) if often else 0.0
+    return score / rarest
+
+
+def test_common_words_are_not_followed_to_the_last_memory(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    monkeypatch.setattr(lexical, "POSTINGS", 30)
+    many = [memory(f"Common {number}", body="service") for number in range(200)]
+    found = ask("kafka service", *many, memory("Rare", body="kafka service"))
+
+    assert names(found) == ["Rare"]
+    assert len(ask("service", *many)) == 30
+
+
+# through the sheaf
+
+
+@pytest.fixture
+def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
+    with Sheaf.open(
+        "user", settings=Settings(home=str(tmp_path / "h"), cache=str(tmp_path / "c"), embedder="none")
+    ) as sheaf:
+        yield sheaf
+
+
+def test_a_search_finds_what_was_saved_imported_and_laid_there(sheaf: Sheaf, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(20):
+        (source / f"imported-{number}.md").write_text(memory(f"Imported {number}", body="zebra").text)
+    sheaf.remember("Saved", "d", "user", "zebra")
+    sheaf.take_in(str(source))
+    sheaf.remember("Saved later", "d", "user", "zebra")
+    Path(sheaf.root, "laid.md").write_text(memory("Laid", body="zebra").text)
+
+    found = {row.name for row in sheaf.search("zebras", limit=50)}
+
+    assert found == {"Saved", "Saved later", "Laid", *(f"Imported {number}" for number in range(20))}
+
+
+def test_a_changed_or_removed_memory_is_found_by_what_it_says_now(sheaf: Sheaf) -> None:
+    one = sheaf.remember("One", "d", "user", "zebra")
+    two = sheaf.remember("Two", "d", "user", "zebra")
+    assert len(sheaf.search("zebra")) == 2
+    sheaf.revise(one.path, "zebra", "giraffe")
+    sheaf.forget(two.path)
+
+    assert sheaf.search("zebra") == []
+    assert [row.path for row in sheaf.search("giraffe")] == [one.path]
+    sheaf.undo()
+    assert [row.path for row in sheaf.search("zebra")] == [two.path]

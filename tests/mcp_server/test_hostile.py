@@ -1,0 +1,527 @@
+"""Whatever a client sends, the server refuses it or stores it harmlessly, and the session goes on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from memsheaf.mcp.stdio import WAITING
+from memsheaf.store import ABSENT
+
+sys.path.append(str(Path(__file__).parent))
+from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Served, served
+
+CORPORA = Path(__file__).parent.parent / "corpora"
+PRIVATE = "the blue lighthouse"
+HEADER = "---\nname: N\ndescription: d\ntype: user\n---\n"
+INTERNAL, INVALID, PARSE = -32603, -32600, -32700
+FILE = "memory://file/"
+FILES, PROMPT = {"type": "ref/resource", "uri": "memory://file/{+path}"}, {"type": "ref/prompt", "name": "remember"}
+
+
+def cases(name: str) -> list[Any]:
+    found: list[Any] = json.loads((CORPORA / f"{name}.json").read_text("utf-8"))["cases"]
+    return found
+
+
+def code_of(answer: Message) -> object:
+    return answer.get("error", {}).get("code")
+
+
+# a server that outlives the tests
+
+
+class Room:
+    """A server with memories, and files around them that nobody may read or change."""
+
+    def __init__(self, place: Place, server: Served) -> None:
+        self.place = place
+        self.wire = server.wire
+        self.outside = _outside(place)
+
+    def text(self, tool: str, /, **arguments: object) -> str:
+        """Call a tool; the answer is a result, without what is private."""
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        said: str = answer["result"]["content"][0]["text"]
+        return said
+
+    def ask(self, method: str, params: Message) -> Message:
+        """Ask for something; the answer is no mistake of ours and tells nothing that is private."""
+        answer = self.wire.ask(method, params)
+        assert code_of(answer) != INTERNAL, (params, answer)
+        assert PRIVATE not in json.dumps(answer)
+        return answer
+
+    def files(self) -> dict[str, bytes]:
+        """The memories, as they are on disk."""
+        found = (path for path in self.place.root.rglob("*") if ".history" not in path.parts)
+        return {str(path): path.read_bytes() for path in found if path.is_file() and path.name != "MEMORY.md"}
+
+
+def _outside(place: Place) -> dict[str, bytes]:
+    kept = [place.root, place.folder / "cache", place.folder / "state"]
+    found = [path for path in place.folder.rglob("*") if not any(path.is_relative_to(one) for one in kept)]
+    return {str(path): path.read_bytes() for path in found if path.is_file() and not path.name.startswith("stderr-")}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["handshake", "modern"])
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    place = Place(tmp_path_factory.mktemp("room"))
+    for name in ("secret.md", "home/secret.md", "home/user_evil/x.md", "etc/passwd", "x.md", "home/x.md"):
+        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.folder / name).write_text(HEADER + PRIVATE, "utf-8")
+    place.save("Kept", "This one stays.")
+    with served(place, modern=request.param) as server:
+        yield Room(place, server)
+
+
+@pytest.fixture(autouse=True)
+def harmless(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After every test nothing outside has changed, and the server still answers."""
+    yield
+    if "room" not in request.fixturenames:
+        return
+    room: Room = request.getfixturevalue("room")
+    assert _outside(room.place) == room.outside
+    assert "This one stays." in room.text("memory_read", filename="user_kept.md")
+
+
+# names
+
+
+NAMES = [case for case in cases("traversal") if isinstance(case.get("input"), str)]
+
+
+@pytest.mark.parametrize("case", NAMES, ids=[case["id"] for case in NAMES])
+def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
+    name = case["input"].replace("{ROOT}", str(room.place.root)).replace("{ROOTNAME}", room.place.root.name)
+    before = room.files()
+    for tool, arguments in (
+        ("memory_read", {}),
+        ("memory_delete", {}),
+        ("memory_update", {"old_text": "a", "new_text": "b"}),
+        ("memory_insert", {"line": 0, "text": "b"}),
+    ):
+        if case["expect"] == "reject" and (tool, name.lower()) != ("memory_read", "memory.md"):
+            assert room.text(tool, filename=name, **arguments).startswith("Error: "), tool
+    for uri in (FILE + name, FILE + quote(name, safe=""), FILE + quote(quote(name, safe=""), safe=""), name):
+        room.ask("resources/read", {"uri": uri})
+    room.text("memory_search", query=name)
+    room.text("memory_list", type=name)
+    room.text("memory_view", target=name)
+    room.ask("prompts/get", {"name": "recall", "arguments": {"query": name or "?"}})
+    room.ask("prompts/get", {"name": name, "arguments": {name: name}})
+    room.ask("completion/complete", {"ref": FILES, "argument": {"name": "path", "value": name}})
+    assert room.files() == before
+    if case["surface"] in ("query", "project"):
+        return
+    written = [room.text("memory_write", filename=name, content=f"{HEADER}It is called {case['id']}.\n")]
+    named = {"name": name or "x", "description": "d", "type": "user", "filename": name}
+    written.append(room.text("memory_write", content=f"It is called {case['id']}, too.", **named))
+    if case["expect"] == "reject":
+        if name:
+            assert all(said.startswith("Error: ") for said in written), written
+            assert room.files() == before
+    elif case["expect"] == "accept":
+        assert written[0].startswith("Memory saved: "), written
+    for path in room.files().keys() - before.keys():
+        Path(path).unlink()
+
+
+@pytest.mark.parametrize("case", [case for case in cases("traversal") if case["surface"] == "name_pair"])
+def test_two_names_that_look_alike_never_overwrite_each_other(room: Room, case: Any) -> None:
+    first, second = case["input"]
+    before = room.files()
+    with room.place.sheaf() as sheaf:  # another program: what it wrote this client has not seen
+        sheaf.put(first, f"{HEADER}The first of two.\n", expect=ABSENT)
+    said = room.text("memory_write", filename=second, content=f"{HEADER}Something else, by another.\n")
+    new = {path: text for path, text in room.files().items() if path not in before}
+    assert len(new) == (1 if said.startswith("Error: ") else 2)
+    assert any(b"The first of two." in text for text in new.values())
+    for path in new:
+        Path(path).unlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_links_and_strange_files_lead_nowhere(room: Room) -> None:
+    root, secret = room.place.root, room.place.folder / "secret.md"
+    (root / "link.md").symlink_to(secret)
+    (root / "dangling.md").symlink_to(room.place.folder / "nowhere.md")
+    (root / "loop.md").symlink_to(root / "loop.md")
+    (root / "elsewhere").symlink_to(room.place.folder)
+    (root / "folder.md").mkdir()
+    os.mkfifo(root / "pipe.md")
+    with open(os.fsencode(root) + b"/\xff\xfe.md", "wb") as strange:
+        strange.write(b"bytes")
+    for name in (
+        "link.md",
+        "dangling.md",
+        "loop.md",
+        "elsewhere/secret.md",
+        "folder.md",
+        "pipe.md",
+        "\udcff\udcfe.md",
+    ):
+        for tool, arguments in (
+            ("memory_read", {}),
+            ("memory_update", {"old_text": "a", "new_text": "b"}),
+            ("memory_insert", {"line": 0, "text": "b"}),
+            ("memory_write", {"content": f"{HEADER}New text.\n"}),
+        ):
+            room.text(tool, filename=name, **arguments)
+        room.ask("resources/read", {"uri": FILE + quote(name, errors="surrogateescape")})
+    room.text("memory_list")
+    room.text("memory_view")
+    room.ask("resources/list", {})
+    assert not (room.place.folder / "nowhere.md").exists()
+    for name in ("link.md", "dangling.md", "loop.md", "elsewhere", "pipe.md"):
+        (root / name).unlink()
+    (root / "folder.md").rmdir()
+    os.unlink(os.fsencode(root) + b"/\xff\xfe.md")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_journal_that_leads_elsewhere_is_refused_as_a_result(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.root.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (place.root / ".history").symlink_to(tmp_path / "elsewhere")
+    with served(place) as server:
+        new = {"name": "N", "description": "d", "type": "user", "content": "Something durable."}
+        for _ in range(2):
+            assert server.wire.text("memory_write", **new).startswith("Error: ")
+        assert code_of(server.wire.ask("resources/read", {"uri": "memory://catalog"})) != INTERNAL
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+# texts
+
+
+SECRETS = [case for case in cases("secrets") if case["expect"] == "flag"]
+
+
+def test_no_secret_reaches_the_disk_or_comes_back(room: Room) -> None:
+    values = []
+    for case in SECRETS:
+        text = "".join(case["parts"])
+        value = "".join(case["parts"][number] for number in case["secret"])
+        values.append(value.encode())
+        plain = {"name": case["id"], "description": "d", "type": "user", "content": f"Note {case['id']}."}
+        for field in ("content", "name", "description", "filename"):
+            said = room.text("memory_write", **(plain | {field: text}))
+            assert value not in said, (case["id"], field)
+            if field == "content":
+                assert said.startswith("Error: "), case["id"]
+        said = room.text("memory_update", filename="user_kept.md", old_text="stays", new_text=text)
+        assert said.startswith("Error: ")
+        assert value not in said
+        said = room.text("memory_insert", filename="user_kept.md", line=0, text=text)
+        assert said.startswith("Error: ")
+        assert value not in said
+        for tool in (text[:60], "memory_read"):
+            room.ask("tools/call", {"name": tool, "arguments": {"filename": text}})
+    kept = [path for path in room.place.folder.rglob("*") if path.is_file()]
+    for path in kept:
+        held = path.read_bytes()
+        assert not [value for value in values if value in held], path
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases("secrets") if case["expect"] == "pass"], ids=lambda c: c["id"]
+)
+def test_what_only_looks_like_a_secret_is_stored_as_it_is(room: Room, case: Any) -> None:
+    text = "".join(case["parts"])
+    said = room.text("memory_write", filename=f"{case['id']}.md", content=f"{HEADER}{text}\n")
+    assert "secret" not in said or not said.startswith("Error: ")
+    if said.startswith("Memory saved: "):
+        assert text in room.text("memory_read", filename=f"{case['id']}.md")
+        room.text("memory_delete", filename=f"{case['id']}.md")
+
+
+def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
+    for case in cases("injection"):
+        text = case.get("payload")
+        if not isinstance(text, str):
+            continue
+        plain = {"name": f"Case {case['id']}", "description": "d", "type": "user", "content": f"Body {case['id']}."}
+        for field in ("content", "description", "name"):
+            room.text("memory_write", **(plain | {field: text}))
+        for name, argument in (("recall", "query"), ("remember", "fact")):
+            answer = room.ask("prompts/get", {"name": name, "arguments": {argument: text}})
+            if "result" in answer:
+                assert len(answer["result"]["messages"]) == 1
+        room.text("memory_search", query=text)
+    listed = room.wire.call("memory_list")
+    for line in listed["content"][0]["text"].split("\n"):
+        assert "  [" in line
+        assert len(line) < 600
+    for memory in listed["structuredContent"]["memories"]:
+        if memory["file"] != "user_kept.md":
+            room.text("memory_read", filename=memory["file"])
+            room.ask("resources/read", {"uri": FILE + quote(memory["file"])})
+            room.text("memory_delete", filename=memory["file"])
+
+
+def made(case: Any) -> bytes:
+    """The bytes of a malformed file."""
+    if "content" in case:
+        return str(case["content"]).encode("utf-8", "surrogatepass")
+    if "content_b64" in case:
+        return base64.b64decode(case["content_b64"])
+    recipe = case["gen"]
+    if recipe.get("block_map"):
+        depth = recipe["depth"]
+        return ("---\n" + "".join(f"{' ' * level}k:\n" for level in range(depth)) + "---\nbody\n").encode()
+    if recipe.get("keys"):
+        return ("---\n" + "".join(f"k{number}: v\n" for number in range(recipe["count"])) + "---\nbody\n").encode()
+    text: str = recipe.get("prefix", "") + recipe.get("unit", "") * recipe.get("count", 0) + recipe.get("suffix", "")
+    return text.encode()
+
+
+def test_malformed_files_are_shown_or_refused_and_hide_no_other(room: Room) -> None:
+    for case in cases("malformed_frontmatter"):
+        data = made(case)
+        path = room.place.root / f"malformed_{case['id']}.md"
+        path.write_bytes(data)
+        room.text("memory_read", filename=path.name)
+        room.ask("resources/read", {"uri": FILE + path.name})
+        assert "user_kept.md" in room.text("memory_list")
+        assert path.read_bytes() == data
+        path.unlink()
+        if len(data) < 1 << 20:
+            said = room.text("memory_write", filename=path.name, content=data.decode("utf-8", "surrogateescape"))
+            assert path.exists() is said.startswith("Memory saved: "), case["id"]
+        path.unlink(missing_ok=True)
+
+
+# arguments
+
+
+ODD: list[Any] = [
+    None, True, 7, -1, 1.5, 10**400, [], ["x"], {}, {"a": 1}, "", " ", "\x00", "\ud800", "☕" * 1000, "../x",
+    "x" * 100_000, "\u202e\u2066", "\n---\n",
+]  # fmt: skip
+ARGUMENTS = {
+    "memory_view": ["target", "page"],
+    "memory_read": ["filename"],
+    "memory_write": ["content", "name", "description", "type", "filename"],
+    "memory_update": ["filename", "old_text", "new_text", "count"],
+    "memory_insert": ["filename", "line", "text"],
+    "memory_list": ["type", "page"],
+    "memory_search": ["query", "limit"],
+}
+
+
+@pytest.mark.parametrize("tool", ARGUMENTS)
+def test_odd_arguments_are_refused_or_harmless(room: Room, tool: str) -> None:
+    good = {
+        "filename": "no.md",
+        "old_text": "a",
+        "new_text": "b",
+        "line": 0,
+        "text": "b",
+        "query": "x",
+        "content": "c",
+    }
+    for name in ARGUMENTS[tool]:
+        for value in ODD:
+            given = {key: value for key, value in good.items() if key in ARGUMENTS[tool]}
+            room.text(tool, **(given | {name: value}))
+    for extra in ("scope", "\ud800", "x" * 5000, "__class__", "desk", "sheaf", "replace", "trust", "by"):
+        assert room.text(tool, **{extra: "user"}).startswith("Error: ")
+    odd: list[Any] = [[], "x", 7, None, {"a": {"b": [[[[]]]]}}]
+    for arguments in odd:
+        room.ask("tools/call", {"name": tool, "arguments": arguments})
+
+
+def test_texts_that_are_no_texts_are_refused_everywhere(room: Room) -> None:
+    for text in ("\ud800", "a\x00b", "\udfff" * 100, "x%_!" * 30_000):
+        for method, params in (
+            ("resources/read", {"uri": text}),
+            ("resources/read", {"uri": FILE + text}),
+            ("resources/list", {"cursor": text}),
+            ("prompts/get", {"name": text}),
+            ("prompts/get", {"name": "recall", "arguments": {"query": text}}),
+            ("prompts/get", {"name": "remember", "arguments": {"fact": text, "type": text}}),
+            ("completion/complete", {"ref": PROMPT, "argument": {"name": text, "value": text}}),
+            ("completion/complete", {"ref": FILES, "argument": {"name": "path", "value": text}}),
+            ("tools/call", {"name": text}),
+            (text, {}),
+        ):  # fmt: skip
+            room.ask(method, params)
+
+
+def test_a_message_that_is_too_long_is_refused_and_a_long_one_answered(room: Room) -> None:
+    room.wire.send(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"x":"' + b"x" * (5 << 20) + b'"}}\n')
+    answer = room.wire.next(id=None, method=NEVER)
+    assert answer["error"]["code"] == INVALID
+    assert "4,194,304 bytes" in answer["error"]["message"]
+    said = room.text("memory_write", name="Long", description="d", type="user", content="tomorrow " * (3 << 17))
+    assert said.startswith("Error: ")
+
+
+def test_bytes_that_are_no_text_end_no_session(room: Room) -> None:
+    for line in (
+        b"\xff\xfe\x00\n",
+        b'{"jsonrpc":"2.0","id":1,\n',
+        b"\x80" * 1000 + b"\n",
+        b"\r\n\n \n",
+        b"[" * 200_000 + b"\n",
+    ):
+        room.wire.send(line)
+    new = b'{"jsonrpc":"2.0","id":"latin","method":"nothing/caf\xe9"}\n'
+    room.wire.send(new)
+    assert room.wire.next(id="latin")["error"]["code"] < -32000
+
+
+# how a session ends
+
+
+def new(number: int) -> Message:
+    fact = {"name": f"Order {number}", "description": f"What was ordered, {number}", "type": "project"}
+    return {"name": "memory_write", "arguments": fact | {"content": f"Parcel {number} went to harbour {number * 7}."}}
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_calls_that_run_when_the_client_hangs_up_are_finished(tmp_path: Path, modern: bool) -> None:
+    with served(Place(tmp_path), modern=modern) as server:
+        numbers = [server.wire.request("tools/call", new(number)) for number in range(20)]
+        assert server.hang_up() == 0
+        answered = [message for message in server.wire.rest() if message.get("id") in numbers]
+    assert len(answered) == 20
+    assert len(list(Place(tmp_path).root.glob("project_order-*.md"))) == 20
+
+
+def test_half_a_line_at_the_end_is_no_call(tmp_path: Path) -> None:
+    with served(Place(tmp_path)) as server:
+        line = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": new(1)}).encode()
+        server.wire.send(line[: len(line) // 2])
+        assert server.hang_up() == 0
+        assert [message["error"]["code"] for message in server.wire.rest()] == [PARSE]
+
+
+def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with served(place) as server:
+        assert server.wire.text("memory_list")
+        assert server.process.stdout
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, server.process.stdout.fileno())  # the pipe has no reader now
+        os.close(nothing)
+        for number in range(20):
+            server.wire.request("tools/call", new(number))
+        assert server.hang_up() == 0
+    assert len(list(place.root.glob("project_order-*.md"))) <= 1
+
+
+GONE = """
+import os, subprocess, sys, threading
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+lines = sys.stdin.buffer.read()
+threading.Thread(target=lambda: (server.stdin.write(lines), server.stdin.flush()), daemon=True).start()
+for _ in range(5):
+    server.stdout.readline()
+os._exit(0)
+"""
+"""A client that sends all it has, reads a little, and is gone."""
+
+
+def test_for_a_client_that_is_gone_the_rest_is_not_done(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    asked = [{"id": 0, "method": "initialize", "params": greeting}]
+    asked += [{"id": number, "method": "tools/call", "params": new(number)} for number in range(1, 2001)]
+    lines = b"".join(json.dumps({"jsonrpc": "2.0"} | one).encode() + b"\n" for one in asked)
+    subprocess.run(  # it returns when the server has ended, too, which holds the same stderr
+        [sys.executable, "-c", GONE, *place.words()],
+        input=lines,
+        stderr=subprocess.PIPE,
+        env=os.environ | place.environment,
+        cwd=tmp_path,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert 1 <= len(list(place.root.glob("project_order-*.md"))) < 1000
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks and pipes of POSIX")
+def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Path) -> None:
+    import fcntl
+
+    place = Place(tmp_path)
+    place.save("Kept", "This one stays.")
+    with served(place) as server:
+        assert server.process.stdin
+        pipe, wire = server.process.stdin.fileno(), server.wire
+        assert server.wire.text("memory_list")
+        with open(place.root / ".history" / "lock", "rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # as another process that writes
+            sent = [wire.request("tools/call", new(number)) for number in range(WAITING)]
+            wire.notify("notifications/cancelled", {"requestId": sent[50]})
+            assert wire.ask("ping")["result"] == {}  # all that was read
+            os.set_blocking(pipe, False)
+            more = 0
+            while more < 5000 and select.select([], [pipe], [], 1.0)[1]:
+                call = {"jsonrpc": "2.0", "id": f"more-{more}", "method": "tools/call", "params": new(1000 + more)}
+                with suppress(BlockingIOError):
+                    more += os.write(pipe, json.dumps(call).encode() + b"\n") > 0
+        assert 0 < more < 2000
+        assert server.hang_up() == 0
+    kept = {path.name for path in place.root.glob("project_order-*.md")}
+    assert "project_order-50.md" not in kept
+    assert "project_order-51.md" in kept
+    assert len(kept) <= 2 * WAITING
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(("number", "complaint"), [(signal.SIGTERM, ""), (signal.SIGINT, "memsheaf: interrupted\n")])
+def test_a_signal_ends_the_server_and_what_was_acknowledged_stays(
+    tmp_path: Path, number: signal.Signals, complaint: str
+) -> None:
+    place = Place(tmp_path)
+    with served(place, complaint=complaint) as server:
+        assert "Memory saved" in server.wire.text("memory_write", **new(1)["arguments"])
+        server.process.send_signal(number)
+        assert server.process.wait(PATIENCE) in (-number, 128 + number, 0)
+    assert (place.root / "project_order-1.md").exists()
+    with served(place) as server:
+        assert "Parcel 1" in server.wire.text("memory_read", filename="project_order-1.md")
+
+
+def test_a_folder_that_goes_away_ends_no_session(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.save("Kept", "This one stays.")
+    with served(place) as server:
+        assert "This one stays." in server.wire.text("memory_read", filename="user_kept.md")
+        place.root.rename(tmp_path / "away")
+        for _ in range(2):
+            assert server.wire.text("memory_read", filename="user_kept.md").startswith("Error: ")
+            server.wire.call("memory_list")
+            server.wire.ask("resources/read", {"uri": "memory://catalog"})
+        if not place.root.exists():
+            (tmp_path / "away").rename(place.root)
+            assert "This one stays." in server.wire.text("memory_read", filename="user_kept.md")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes them")
+@pytest.mark.parametrize("closed", ["<&-", ">&- </dev/null"])
+def test_without_its_streams_it_says_so(tmp_path: Path, closed: str) -> None:
+    line = f'exec "{sys.executable}" -m memsheaf mcp {closed}'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        1,
+        "memsheaf: there is no stdin or no stdout to talk over",
+    )

@@ -1,0 +1,519 @@
+"""`memsheaf mcp --http` with the official client in both eras: many at once, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+sys.path.append(str(Path(__file__).parent))
+from mcp_server.mcp_peer import PATIENCE, Place, envelope
+from mcp_server.mcp_site import ACCEPTED, JSON, Site, said, site
+
+pytestmark = [
+    pytest.mark.anyio,
+    # the client's own words about what the modern era has dropped, and what we still test in the older one
+    pytest.mark.filterwarnings("ignore:.* is removed as of:mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+ERAS = ["legacy", "2026-07-28"]
+CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
+CATALOG = "memory://catalog"
+STEPS = 25
+Headers = Sequence[tuple[str, str]]
+COUNTER = "user_counter.md"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Where the memories of the shared server are."""
+    return Place(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def server(home: Place) -> Iterator[Site]:
+    """A server for tests that need none of their own."""
+    home.save("First of all")
+    with site(home) as started:
+        yield started
+
+
+def fact(name: str) -> dict[str, str]:
+    return {"name": name, "description": f"On {name}", "type": "user", "content": f"The fact that is called {name}."}
+
+
+async def write(client: Client, name: str) -> types.CallToolResult:
+    return await client.call_tool("memory_write", fact(name))
+
+
+async def read(client: Client, path: str) -> str:
+    return said(await client.call_tool("memory_read", {"filename": path}))
+
+
+# one client
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_does_all_there_is(server: Site, era: str) -> None:
+    name = f"Tabs in {era}"
+    path = f"user_tabs-in-{era}.md"
+    async with server.client(era) as client:
+        assert (await client.list_tools()).tools[0].name == "memory_view"
+        assert said(await write(client, name)) == f"Memory saved: {path}"
+        assert f"called {name}" in await read(client, path)
+        found = await client.call_tool("memory_search", {"query": name})
+        assert found.structured_content
+        assert found.structured_content["memories"][0]["file"] == path
+        listed = [one.uri for one in (await client.list_resources()).resources]
+        assert listed[:2] == [CATALOG, "memory://context"]
+        assert f"memory://file/{path}" in listed
+        assert path in (await client.read_resource(CATALOG)).model_dump_json()
+        prompt = await client.get_prompt("remember", {"fact": "Tea at four"})
+        assert "Tea at four" in str(prompt.messages[0].content)
+        template = types.ResourceTemplateReference(type="ref/resource", uri="memory://file/{+path}")
+        done = await client.complete(template, {"name": "path", "value": path[:-4]})
+        assert done.completion.values == [path]
+        with pytest.raises(MCPError, match="no memory at"):
+            await client.read_resource("memory://file/nothing.md")
+        missing = await client.call_tool("memory_read", {"filename": "nothing.md"})
+        assert missing.is_error
+        assert "memory_list" in said(missing)
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("action", ["accept", "decline"])
+async def test_a_person_decides_what_is_deleted(server: Site, home: Place, era: str, action: Any) -> None:
+    path = home.save(f"To {action} in {era}", f"A text to {action} in {era}, and nothing else.")
+    asked = []
+
+    async def ask(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action=action, content={} if action == "accept" else None)
+
+    async with server.client(era, elicitation_callback=ask) as client:
+        answer = said(await client.call_tool("memory_delete", {"filename": path}))
+    assert len(asked) == 1
+    assert answer.startswith("Memory deleted" if action == "accept" else "Not deleted")
+    assert (home.root / path).exists() == (action != "accept")
+
+
+async def test_what_one_conversation_has_read_another_may_not_replace(server: Site, home: Place) -> None:
+    path = home.save("Shell", "Fish, since last spring.")
+    async with server.client("legacy") as first, server.client("legacy") as second:
+        await read(first, path)
+        refused = await write(second, "Shell")
+        assert refused.is_error
+        assert "Fish, since last spring." in said(refused)
+        assert not (await write(first, "Shell")).is_error
+        assert (await write(second, "Shell")).is_error  # it has changed since it was shown
+
+
+async def test_modern_clients_cannot_be_told_apart_and_replace_nothing_whole(server: Site, home: Place) -> None:
+    path = home.save("Editor", "Helix on every machine.")
+    async with server.client("2026-07-28") as client:
+        await read(client, path)
+        for _ in range(2):
+            refused = await write(client, "Editor")
+            assert refused.is_error
+            assert "memory_update" in said(refused)
+
+
+async def test_a_conversation_that_was_ended_is_gone(server: Site) -> None:
+    begun = await anyio.to_thread.run_sync(server.greet)
+    number = ("Mcp-Session-Id", begun.headers["mcp-session-id"])
+    assert server.ask("DELETE", headers=[server.bearer, number]).status == 200
+    ping = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode()
+    assert server.ask(headers=[server.bearer, ACCEPTED, JSON, number], body=ping).status == 404
+
+
+async def test_a_client_of_the_handshake_is_told_what_others_change(server: Site, home: Place) -> None:
+    told = list[str]()
+    came = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        told.append(getattr(message, "method", ""))
+        if {"notifications/resources/updated", "notifications/resources/list_changed"} <= set(told):
+            came.set()
+
+    async with server.client("legacy", message_handler=hear) as client:
+        await client.subscribe_resource(CATALOG)
+        await anyio.to_thread.run_sync(home.save, "Heard", "Heard by those who began with a handshake.")
+        with anyio.fail_after(PATIENCE):
+            await came.wait()
+
+
+async def test_a_modern_client_is_told_what_others_change(server: Site, home: Place) -> None:
+    async with (
+        server.client("2026-07-28") as client,
+        client.listen(resource_subscriptions=[CATALOG], resources_list_changed=True) as changes,
+    ):
+        await anyio.to_thread.run_sync(home.save, "Streamed", "Told on a stream that a client opened.")
+        heard = set()
+        with anyio.fail_after(PATIENCE):
+            async for event in changes:
+                heard.add(type(event))
+                if heard >= {ResourceUpdated, ResourcesListChanged}:
+                    break
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_name_leaves_the_memories(server: Site, home: Place, era: str) -> None:
+    before = tree(home.folder / "home")
+    names = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
+    text = {"content": "Something else entirely, written by a stranger."}
+    async with server.client(era) as client:
+        for name in names:
+            name = name.replace("{ROOT}", str(home.root)).replace("{ROOTNAME}", home.root.name)
+            if name.casefold() != "memory.md":  # the catalog may be read
+                assert (await client.call_tool("memory_read", {"filename": name})).is_error, name
+            assert (await client.call_tool("memory_delete", {"filename": name})).is_error, name
+            assert (await client.call_tool("memory_write", {"filename": name} | text)).is_error, name
+    assert tree(home.folder / "home") == before
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file with its bytes, but for the journal and the notes beside it."""
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if ".history" not in name}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_long_call_tells_how_far_it_is_and_can_be_given_up(place: Place, era: str) -> None:
+    heard = list[float]()
+    given_up = False
+    with site(place) as server:
+        async with server.client(era) as client:
+
+            async def note(progress: float, total: float | None, message: str | None) -> None:
+                heard.append(progress)
+
+            while heard[-2:] != [200, 400]:  # the server may have looked by itself, just before
+                place.fill(450)
+                found = await client.call_tool("memory_list", {}, progress_callback=note)
+                assert "user_fact-" in said(found)
+            while not given_up:
+                place.fill(1_000)
+                with anyio.CancelScope() as scope:
+
+                    async def leave(progress: float, total: float | None, message: str | None) -> None:
+                        scope.cancel()
+
+                    await client.call_tool("memory_list", {}, progress_callback=leave)
+                given_up = scope.cancelled_caught
+            assert "page 1 of 5" in said(await client.call_tool("memory_list", {}))
+
+
+async def test_a_server_for_reading_does_nothing_else(place: Place) -> None:
+    path = place.save("Tabs")
+    with site(place, "--read-only") as server:
+        for era in ERAS:
+            async with server.client(era) as client:
+                listed = {tool.name for tool in (await client.list_tools()).tools}
+                assert listed == {"memory_view", "memory_read", "memory_list", "memory_search"}
+                assert (await client.call_tool("memory_delete", {"filename": path})).is_error
+    assert (place.root / path).exists()
+
+
+# many at once
+
+
+async def count(client: Client, steps: int = STEPS) -> None:
+    """Add 1 so many times, each time on top of what is there then."""
+    for _ in range(steps):
+        while True:
+            match = re.search(r"The value is (\d+)\.", await read(client, COUNTER))
+            assert match
+            change = {"old_text": match[0], "new_text": f"The value is {int(match[1]) + 1}."}
+            answer = await client.call_tool("memory_update", {"filename": COUNTER} | change)
+            if not answer.is_error:
+                break
+            assert "String not found" in said(answer) or "exists" in said(answer)
+
+
+async def test_eight_clients_at_once_lose_no_update(place: Place) -> None:
+    place.save("Counter", "The value is 0.")
+    with site(place) as server:
+        async with anyio.create_task_group() as group:
+
+            async def run(number: int) -> None:
+                async with server.client(ERAS[number % 2]) as client:
+                    await count(client)
+                    assert said(await write(client, f"Client {number}")).startswith("Memory saved")
+
+            for number in range(8):
+                group.start_soon(run, number)
+    assert_counted(place, 8 * STEPS)
+    assert len(list(place.root.glob("user_client-*.md"))) == 8
+
+
+async def test_two_servers_on_one_store_lose_no_update(place: Place) -> None:
+    place.save("Counter", "The value is 0.")
+    with site(place) as one, site(place) as other:
+        assert one.token == other.token
+        async with anyio.create_task_group() as group:
+
+            async def run(server: Site, era: str) -> None:
+                async with server.client(era) as client:
+                    await count(client, 10)
+
+            for server in (one, other):
+                for era in ERAS:
+                    group.start_soon(run, server, era)
+    assert_counted(place, 40)
+
+
+def assert_counted(place: Place, total: int) -> None:
+    with place.sheaf() as sheaf:
+        assert f"The value is {total}." in sheaf.read(COUNTER).text
+        commits = [commit for commit in sheaf.log() if commit.revisions[0].path == COUNTER]
+    assert len(commits) == total + 1
+
+
+# the short way and the long one
+
+
+def call(
+    server: Site, tool: str, arguments: object, meta: Mapping[str, object] | None = None, *, headers: Headers = ()
+) -> bytes:
+    """A whole request of the modern era that calls a tool."""
+    params = {"name": tool, "arguments": arguments, "_meta": envelope() | dict(meta or {})}
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).encode()
+    named = [("Host", server.netloc), server.bearer, ACCEPTED, JSON, ("Content-Length", str(len(body)))]
+    named += [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool), *headers]
+    return (
+        "".join(["POST /mcp HTTP/1.1\r\n", *(f"{key}: {value}\r\n" for key, value in named), "\r\n"]).encode() + body
+    )
+
+
+def answered(server: Site, request: bytes) -> tuple[int, Any]:
+    with connect(server) as raw:
+        raw.sendall(request)
+        answer = http.client.HTTPResponse(raw)
+        answer.begin()
+        return answer.status, json.loads(answer.read())
+
+
+def connect(server: Site) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.netloc.rpartition(":")[2])), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_read", {"filename": "user_first-of-all.md"}),
+        ("memory_read", {"filename": "nothing.md"}),
+        ("memory_read", {"filename": 7}),
+        ("memory_read", {}),
+        ("memory_search", {"query": "first of all"}),
+        ("memory_list", {"type": "nothing"}),
+        ("memory_write", {"name": "First of all", "description": "d", "type": "user", "content": "Another."}),
+        ("memory_update", {"filename": "user_first-of-all.md", "old_text": "a" * 300_000, "new_text": ""}),
+        ("nothing", {"a": [None, 1.5, "\ud800"]}),
+        ("memory_read", None),
+        ("memory_read", [1]),
+    ],
+)
+async def test_a_plain_call_is_answered_as_the_sdk_answers_it(server: Site, tool: str, arguments: object) -> None:
+    plain = answered(server, call(server, tool, arguments))
+    assert plain == answered(server, call(server, tool, arguments, {"example.com/unusual": 1}))
+
+
+@pytest.mark.parametrize(
+    "headers", [[("Mcp-Name", "memory_read")], [("MCP-Protocol-Version", "2025-11-25")], [("Mcp-Method", "ping")]]
+)
+async def test_a_call_that_contradicts_itself_is_refused(server: Site, headers: list[tuple[str, str]]) -> None:
+    status, told = answered(server, call(server, "memory_list", {}, headers=headers))
+    assert status == 400
+    assert "error" in told
+
+
+@pytest.mark.parametrize("meta", [{}, {"example.com/unusual": 1}], ids=["plain", "unusual"])
+async def test_what_waits_for_its_turn_is_not_done_when_its_client_has_gone(
+    place: Place, meta: dict[str, object]
+) -> None:
+    place.save("Tabs")
+    with site(place) as server:
+        with locked(place), connect(server) as first:
+            first.sendall(call(server, "memory_write", fact("First"), meta))
+            assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
+            with connect(server) as gone:
+                gone.sendall(call(server, "memory_write", fact("Gone"), meta))
+                assert answered(server, call(server, "memory_read", {"filename": "user_tabs.md"}))[0] == 200
+            for _ in range(5):
+                assert server.ask("GET", "/health").status == 200
+        assert answered(server, call(server, "memory_write", fact("Last"), meta))[0] == 200
+    assert sorted(path.name for path in place.root.glob("user_*.md")) == [
+        "user_first.md", "user_last.md", "user_tabs.md",
+    ]  # fmt: skip
+
+
+# how it ends
+
+
+async def keep_writing(
+    client: Client, number: int, kept: list[str], refused: list[str], enough: Callable[[], None] = lambda: None
+) -> None:
+    """Write one memory after the other until the server is gone, and note those that were acknowledged."""
+    try:
+        for step in range(10_000):
+            answer = await write(client, f"Writer {number}x{step}")
+            (refused if answer.is_error else kept).append(f"user_writer-{number}x{step}.md")
+            enough()
+    except (MCPError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["told to end", "killed"])
+async def test_what_was_acknowledged_is_there_when_the_server_ends_in_a_write(place: Place, number: int) -> None:
+    kept, refused = list[str](), list[str]()
+    with site(place, quiet=False) as server:
+
+        def enough() -> None:
+            if len(kept) == 30:
+                server.process.send_signal(number)
+
+        async with AsyncExitStack() as stack:
+            stack.push(lambda *problem: True)  # a client whose server is gone may leave in a fright
+            clients = [await stack.enter_async_context(server.client("2026-07-28")) for _ in range(4)]
+            async with anyio.create_task_group() as group:
+                for place_in_row, client in enumerate(clients):
+                    group.start_soon(keep_writing, client, place_in_row, kept, refused, enough)
+        assert server.process.wait(PATIENCE) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    assert refused == []
+    assert len(kept) >= 30
+    with site(place) as again:
+        async with again.client("2026-07-28") as client:
+            for path in kept:
+                assert "The fact that is called Writer" in await read(client, path)
+    with place.sheaf() as sheaf:
+        assert set(kept) <= {row.path for row in sheaf.list()}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_runs_is_answered_before_the_server_ends(place: Place, era: str) -> None:
+    place.save("Tabs")
+    with site(place) as server:
+        async with server.client(era) as client:
+            answers = list[str]()
+
+            async def call() -> None:
+                answers.append(said(await write(client, "Late")))
+
+            async with anyio.create_task_group() as group:
+                with locked(place):
+                    group.start_soon(call)
+                    await begun(server, client)
+                    server.process.send_signal(signal.SIGTERM)
+                    with anyio.fail_after(PATIENCE):
+                        while not await is_closed(server):
+                            pass
+                # only now can the write be made
+            assert answers == ["Memory saved: user_late.md"]
+        assert server.process.wait(PATIENCE) == 0
+    assert (place.root / "user_late.md").exists()
+
+
+@contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """Hold the lock of those who write, as another process would."""
+    with open(place.root / ".history" / "lock", "rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+async def begun(server: Site, client: Client) -> None:
+    """Wait until the server has taken what was sent before: it takes things in order."""
+    for _ in range(3):
+        await client.list_tools(cache_mode="bypass")
+        await anyio.to_thread.run_sync(lambda: server.ask("GET", "/health"))
+
+
+async def is_closed(server: Site) -> bool:
+    """Whether the server takes no more connections."""
+    host, _, port = server.netloc.rpartition(":")
+    try:
+        stream = await anyio.connect_tcp(host, int(port))
+    except OSError:
+        return True
+    await stream.aclose()
+    return False
+
+
+async def test_a_second_signal_ends_at_once(place: Place) -> None:
+    place.save("Tabs")
+    with site(place, quiet=False) as server:
+        async with AsyncExitStack() as stack:
+            stack.push(lambda *problem: True)
+            client = await stack.enter_async_context(server.client("2026-07-28"))
+            with locked(place):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(keep_writing, client, 0, [], [])
+                    await begun(server, client)
+                    server.process.send_signal(signal.SIGTERM)
+                    with anyio.fail_after(PATIENCE):
+                        while not await is_closed(server):
+                            pass
+                    server.process.send_signal(signal.SIGTERM)
+                    code = await anyio.to_thread.run_sync(server.process.wait, PATIENCE)
+        assert code == -signal.SIGTERM
+    assert not list(place.root.glob("user_writer*"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+async def test_a_modern_stream_is_ended_in_order_with_the_server(place: Place, number: int, code: int) -> None:
+    heard: list[object] | None = None
+    with site(place, quiet=False) as server:
+        async with AsyncExitStack() as stack:
+            stack.push(lambda *problem: True)  # a client whose server is gone may leave in a fright
+            client = await stack.enter_async_context(server.client("2026-07-28"))
+            changes = await stack.enter_async_context(client.listen(resources_list_changed=True))
+            server.process.send_signal(number)
+            with anyio.fail_after(PATIENCE):
+                heard = [event async for event in changes]
+            await anyio.to_thread.run_sync(server.process.wait, PATIENCE)
+        assert server.process.wait(PATIENCE) == code
+    assert heard == []
+    assert server.log.read_text("utf-8") == ("memsheaf: interrupted\n" if number == signal.SIGINT else "")
+
+
+async def test_a_stream_of_the_handshake_is_ended_in_order_with_the_server(place: Place) -> None:
+    with site(place) as server:
+        begun = await anyio.to_thread.run_sync(server.greet)
+        head = f"GET /mcp HTTP/1.1\r\nHost: {server.netloc}\r\nAuthorization: Bearer {server.token}\r\n"
+        head += f"Accept: text/event-stream\r\nMcp-Session-Id: {begun.headers['mcp-session-id']}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", int(server.netloc.rpartition(":")[2])), PATIENCE) as raw:
+            raw.sendall(head.encode())
+            said = raw.recv(10_000)
+            assert said.startswith(b"HTTP/1.1 200")
+            server.process.send_signal(signal.SIGTERM)
+            while more := raw.recv(10_000):
+                said += more
+            assert said.endswith(b"0\r\n\r\n")  # a whole answer, not one that breaks off
+            assert server.process.wait(PATIENCE) == 0

@@ -1,0 +1,189 @@
+"""The server on the official SDK, in process: who shares what, and one sheaf under many threads."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from memsheaf.errors import Busy
+from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.sdk_server import official
+
+sys.path.append(str(Path(__file__).parent))
+from mcp_server.mcp_peer import PATIENCE, Place
+from mcp_server.mcp_site import said
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ["legacy", "2026-07-28"]
+COUNTER = "user_counter.md"
+THREADS, STEPS = 32, 4
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_one_sheaf_under_many_threads_loses_no_update(place: Place) -> None:
+    place.save("Counter", "The value is 0.")
+    problems = list[str]()
+
+    with place.sheaf() as sheaf:
+        offer = Offer(sheaf, remember=False)
+
+        def work(number: int) -> None:
+            try:
+                for step in range(STEPS):
+                    fact = {"name": f"Thread {number}x{step}", "description": f"On {number}x{step}"}
+                    text = {"type": "user", "content": f"What thread {number}x{step} found."}
+                    answer = offer.call("memory_write", fact | text)
+                    problems.extend([answer.text] * answer.failed)
+                    while not increased(offer):
+                        offer.call("memory_search", {"query": f"thread {number}"})
+                    offer.changes("none")
+                    offer.resources()
+            except BaseException as error:
+                problems.append(repr(error))
+                raise
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert problems == []
+        assert f"The value is {THREADS * STEPS}." in sheaf.read(COUNTER).text
+        assert len(sheaf.list()) == THREADS * STEPS + 1
+
+
+def increased(offer: Offer) -> bool:
+    """Whether the counter was where we saw it, and is one further now."""
+    match = re.search(r"The value is (\d+)\.", offer.call("memory_read", {"filename": COUNTER}).text)
+    assert match
+    change = {"old_text": match[0], "new_text": f"The value is {int(match[1]) + 1}."}
+    return not offer.call("memory_update", {"filename": COUNTER} | change).failed
+
+
+async def test_what_a_conversation_was_offered_goes_with_it(place: Place) -> None:
+    with place.sheaf() as sheaf:
+        given = list[weakref.ref[Offer]]()
+
+        def opened(alone: bool) -> Offer:
+            offer = Offer(sheaf, remember=alone)
+            if alone:
+                given.append(weakref.ref(offer))
+            return offer
+
+        server = official(opened, version="1")
+        for _ in range(3):
+            async with Client(server, mode="legacy") as client:
+                assert said(await client.call_tool("memory_list", {})) == "No memory files yet."
+        gc.collect()
+        assert len(given) == 3
+        assert [one() for one in given] == [None] * 3
+
+
+async def test_modern_requests_share_what_they_are_offered(place: Place) -> None:
+    with place.sheaf() as sheaf:
+        given = list[bool]()
+
+        def opened(alone: bool) -> Offer:
+            given.append(alone)
+            return Offer(sheaf, remember=alone)
+
+        server = official(opened, version="1")
+        async with Client(server, mode="2026-07-28") as first, Client(server, mode="2026-07-28") as second:
+            for client in (first, second, first):
+                await client.call_tool("memory_list", {})
+        assert given == [False]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_memories_that_cannot_be_opened_are_told_of_until_they_can(place: Place, era: str) -> None:
+    with place.sheaf() as sheaf:
+        is_busy = True
+
+        def opened(alone: bool) -> Offer:
+            if is_busy:
+                raise Busy("another process holds the lock")
+            return Offer(sheaf, remember=alone)
+
+        async with Client(official(opened, version="1"), mode=era) as client:
+            assert (await client.list_tools()).tools
+            refused = await client.call_tool("memory_list", {})
+            assert refused.is_error
+            assert "Try again in a moment" in said(refused)
+            with pytest.raises(MCPError, match="Try again in a moment"):
+                await client.list_resources()
+            is_busy = False
+            assert said(await client.call_tool("memory_list", {})) == "No memory files yet."
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.filterwarnings("ignore:.* is removed as of:mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_a_mistake_of_ours_is_named_and_not_shown(
+    place: Place, era: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def opened(alone: bool) -> Offer:
+        raise RuntimeError("the plan is to plant a plum tree")
+
+    async with Client(official(opened, version="1"), mode=era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("memory_list", {})
+        assert str(caught.value) == "Internal error: RuntimeError"
+        assert (await client.list_tools()).tools
+    assert "plum tree" in capsys.readouterr().err  # whoever runs the server wants to know
+
+
+async def test_a_look_that_fails_does_not_end_the_server(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ""
+    with place.sheaf() as sheaf:
+
+        def opened(alone: bool) -> Offer:
+            if alone:
+                return Offer(sheaf)
+            raise RuntimeError("nothing to look with")
+
+        async with Client(official(opened, version="1", watch=0.01), mode="legacy") as client:
+            with anyio.fail_after(PATIENCE):
+                while told.count("RuntimeError") < 5:
+                    assert (await client.list_tools(cache_mode="bypass")).tools
+                    told += capsys.readouterr().err
+            assert said(await client.call_tool("memory_list", {})) == "No memory files yet."
+
+
+async def test_nobody_is_told_of_what_was_there_before(place: Place) -> None:
+    place.save("Before")
+    heard = list[str]()
+    came = anyio.Event()
+
+    async def hear(message: object) -> None:
+        heard.append(str(getattr(message, "method", message)))
+        came.set()
+
+    with place.sheaf() as sheaf:
+        server = official(lambda alone: Offer(sheaf, remember=alone), version="1", watch=0.01)
+        async with Client(server, mode="legacy", message_handler=hear) as client:
+            for _ in range(20):  # many looks, and nothing new
+                await client.call_tool("memory_view", {})
+            assert heard == []
+            fact = {"name": "After", "description": "On after", "type": "user", "content": "What came after that."}
+            await client.call_tool("memory_write", fact)
+            with anyio.fail_after(PATIENCE):
+                await came.wait()
+    assert set(heard) == {"notifications/resources/list_changed"}

@@ -1,0 +1,656 @@
+"""The official Python client talks to a real `memsheaf mcp`, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.stdio import Server
+
+sys.path.append(str(Path(__file__).parent))
+from mcp_server.mcp_peer import PATIENCE, Place, Wire, served
+
+pytestmark = [
+    pytest.mark.anyio,
+    # the client's own words about what the modern era has dropped, and what we still test in the older one
+    pytest.mark.filterwarnings("ignore:.* is removed as of:mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+READING = {"memory_view", "memory_read", "memory_list", "memory_search"}
+WRITING = {"memory_write", "memory_update", "memory_insert", "memory_delete"}
+CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
+HOSTILE: list[tuple[str, dict[str, Any]]] = [
+    ("memory_read", {}),
+    ("memory_read", {"filename": 7}),
+    ("memory_read", {"filename": "nothing.md"}),
+    ("memory_read", {"filename": "../../etc/passwd"}),
+    ("memory_read", {"filename": "user_x.md", "scope": "agent/other"}),
+    ("memory_write", {"content": "x", "type": "user"}),
+    ("memory_write", {"content": ["x"]}),
+    ("memory_update", {"filename": "nothing.md", "old_text": "a", "new_text": "b"}),
+    ("memory_list", {"page": 99}),
+    ("memory_view", {"page": -1}),
+    ("memory_view", {"target": "everything"}),
+    ("memory_delete", {"filename": "MEMORY.md"}),
+    ("shell", {"command": "id"}),
+]
+
+NO_RESOURCE = [
+    "memory://file/no.md", "memory://file/", "memory://nothing", "http://example.com/a", "x", "",
+    "memory://file/%ff.md", "memory://file/../../etc/passwd", "memory://file/%2e%2e%2fa.md", "file:///etc/passwd",
+    "memory://file/a%00.md", "memory://file//etc/passwd", "MEMORY://CATALOG", "memory://file/" + "a" * 9000,
+]  # fmt: skip
+
+Opened = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def opened(request: pytest.FixtureRequest, place: Place) -> Opened:
+    """A client with a server process of its own; in the end the server must not have complained."""
+
+    @asynccontextmanager
+    async def client(*options: str, told: dict[str, str] | None = None, **callbacks: Any) -> AsyncIterator[Client]:
+        command, *args = place.words(*options)
+        started = StdioServerParameters(
+            command=command, args=args, env=place.environment | (told or {}), cwd=place.folder
+        )
+        log = place.folder / "stderr"
+        with open(log, "a", encoding="utf-8") as errors:
+            transport = stdio_client(started, errlog=errors)
+            async with Client(transport, mode=request.param, read_timeout_seconds=PATIENCE, **callbacks) as found:
+                yield found
+        assert log.read_text("utf-8") == ""
+
+    return client
+
+
+def said(result: types.CallToolResult, *, failed: bool = False) -> str:
+    """The text of a result, which has succeeded unless it must not."""
+    assert result.is_error is failed, result.content
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+async def text_of(client: Client, uri: str) -> str:
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, types.TextResourceContents)
+    assert content.mime_type == "text/markdown"
+    return content.text
+
+
+async def save(client: Client, name: str, text: str = "Tabs, not spaces.") -> str:
+    arguments = {"name": name, "description": f"About {name}", "type": "user", "content": text}
+    return said(await client.call_tool("memory_write", arguments)).removeprefix("Memory saved: ")
+
+
+def in_another_process(place: Place, *words: str) -> None:
+    command = [sys.executable, "-m", "memsheaf", *words]
+    environment = os.environ | place.environment
+    subprocess.run(command, env=environment, cwd=place.folder, check=True, capture_output=True, timeout=PATIENCE)
+
+
+# what there is
+
+
+async def test_a_client_is_greeted_in_its_own_era(opened: Opened, request: pytest.FixtureRequest) -> None:
+    async with opened() as client:
+        era = request.node.callspec.params["opened"]
+        assert client.protocol_version == ("2025-11-25" if era == "legacy" else "2026-07-28")
+        assert client.server_info is not None
+        assert client.server_info.name == "memsheaf"
+        assert client.instructions is not None
+        assert "memory_search" in client.instructions
+        capabilities = client.server_capabilities
+        assert capabilities is not None
+        assert capabilities.resources is not None
+        assert capabilities.resources.list_changed
+        assert capabilities.tools is not None
+        assert capabilities.prompts is not None
+        assert capabilities.completions is not None
+        if era == "legacy":
+            await client.send_ping()
+
+
+async def test_tools_are_listed_with_what_they_do_and_cost_little(opened: Opened) -> None:
+    async with opened() as client:
+        listed = await client.list_tools()
+        tools = {tool.name: tool for tool in listed.tools}
+        assert set(tools) == READING | WRITING
+        for name, tool in tools.items():
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is (name in READING)
+            assert tool.input_schema["type"] == "object"
+        hints = {name: tools[name].annotations for name in WRITING}
+        destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
+        idempotent = {name for name, hint in hints.items() if hint and hint.idempotent_hint}
+        assert destructive == WRITING - {"memory_insert"}
+        assert idempotent == {"memory_write", "memory_delete"}
+        assert {name for name, tool in tools.items() if tool.output_schema} == {"memory_list", "memory_search"}
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_the_list_of_tools_costs_at_most_a_thousand_tokens(place: Place, modern: bool) -> None:
+    with served(place, modern=modern) as server:
+        result = server.wire.ask("tools/list")["result"]
+    assert len(json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode()) <= 4000
+
+
+async def test_every_tool_does_what_it_says(opened: Opened, place: Place) -> None:
+    async with opened() as client:
+        await client.list_tools()  # so that the client knows the schemas it checks answers with
+        path = await save(client, "Prefers tabs", "Tabs, not spaces.\nAlways.")
+        assert path == "user_prefers-tabs.md"
+        read = said(await client.call_tool("memory_read", {"filename": path}))
+        assert read.endswith("Tabs, not spaces.\nAlways.\n")
+        await client.call_tool("memory_update", {"filename": path, "old_text": "Always", "new_text": "Never"})
+        await client.call_tool("memory_insert", {"filename": path, "line": 0, "text": "In Makefiles:"})
+        assert (place.root / path).read_text("utf-8").endswith("In Makefiles:\nTabs, not spaces.\nNever.\n")
+        found = await client.call_tool("memory_list", {})
+        assert path in said(found)
+        assert found.structured_content is not None
+        (memory,) = found.structured_content["memories"]
+        assert memory.items() >= {"file": path, "type": "user", "name": "Prefers tabs"}.items()
+        found = await client.call_tool("memory_search", {"query": "tabs", "limit": 5})
+        assert found.structured_content is not None
+        assert [one["file"] for one in found.structured_content["memories"]] == [path]
+        for target in ("index", "context", "files", "user"):
+            assert path in said(await client.call_tool("memory_view", {"target": target}))
+        assert said(await client.call_tool("memory_delete", {"filename": path})) == f"Memory deleted: {path}"
+        nothing = await client.call_tool("memory_search", {"query": "tabs"})
+        assert nothing.structured_content == {"memories": []}
+
+
+async def test_a_mistake_is_a_result_with_a_hint_and_the_session_goes_on(opened: Opened) -> None:
+    async with opened() as client:
+        path = await save(client, "Prefers tabs")
+        for name, arguments in HOSTILE:
+            told = said(await client.call_tool(name, arguments), failed=True)
+            assert told.startswith("Error: "), (name, arguments)
+            assert len(told) > 20
+            assert "Tabs" in said(await client.call_tool("memory_read", {"filename": path}))
+
+
+async def test_a_text_that_was_not_read_is_shown_before_it_is_replaced(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+    async with opened() as client:
+        arguments = {"name": "Prefers tabs", "description": "d", "type": "user", "content": "Two spaces."}
+        told = said(await client.call_tool("memory_write", arguments), failed=True)
+        assert "Tabs, not spaces." in told
+        assert said(await client.call_tool("memory_write", arguments)) == f"Memory saved: {path}"
+
+
+# resources
+
+
+async def test_every_resource_is_read_as_its_tool_tells_it(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+    async with opened() as client:
+        twins = {
+            CATALOG: ("memory_view", {"target": "index"}),
+            CONTEXT: ("memory_view", {"target": "context"}),
+            FILE + path: ("memory_read", {"filename": path}),
+        }
+        for uri, (name, arguments) in twins.items():
+            assert await text_of(client, uri) == said(await client.call_tool(name, arguments))
+
+
+async def test_resources_come_page_by_page_and_each_once(opened: Opened, place: Place) -> None:
+    place.fill(230)
+    async with opened() as client:
+        pages, cursor = [], None
+        while True:
+            page = await client.list_resources(cursor=cursor)
+            pages.append([resource.uri for resource in page.resources])
+            if (cursor := page.next_cursor) is None:
+                break
+        assert [len(page) for page in pages] == [102, 100, 30]
+        uris = [str(uri) for page in pages for uri in page]
+        assert uris[:2] == [CATALOG, CONTEXT]
+        assert set(uris[2:]) == {f"{FILE}user_fact-{number:05}.md" for number in range(230)}
+        for wrong in ("0", "1", "-1", "x", "99999999999", "²", "2\n"):
+            with pytest.raises(MCPError):
+                await client.list_resources(cursor=wrong)
+        assert (await client.list_resources(cursor="7")).resources == []
+
+
+@pytest.mark.parametrize(
+    ("path", "uris"),
+    [
+        ("facts/release day.md", ["facts/release%20day.md", "facts%2Frelease%20day.md", "facts/release day.md"]),
+        ("café/地図.md", ["caf%C3%A9/%E5%9C%B0%E5%9B%B3.md", "café/地図.md"]),
+        ("a/b/c/d/deep.md", ["a/b/c/d/deep.md"]),
+    ],
+)
+async def test_a_file_is_found_by_its_address(opened: Opened, place: Place, path: str, uris: list[str]) -> None:
+    text = "---\nname: Here\ndescription: It is here\ntype: project\n---\nHere it is.\n"
+    (place.root / path).parent.mkdir(parents=True)
+    (place.root / path).write_text(text, "utf-8")
+    async with opened() as client:
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        assert listed[2] == FILE + uris[0]
+        for uri in uris:
+            assert await text_of(client, FILE + uri) == text
+
+
+async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Opened) -> None:
+    async with opened() as client:
+        for uri in NO_RESOURCE:
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            assert caught.value.error.code in (-32002, -32602), uri
+            assert "Internal" not in caught.value.error.message
+        assert await text_of(client, CATALOG)
+
+
+async def test_the_template_names_files_and_completes_them(opened: Opened, place: Place) -> None:
+    place.fill(120)
+    place.save("Prefers tabs")
+    async with opened() as client:
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "memory://file/{+path}"
+        file = types.ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
+        found = (await client.complete(file, {"name": "path", "value": "user_p"})).completion
+        assert found.values == ["user_prefers-tabs.md"]
+        found = (await client.complete(file, {"name": "path", "value": "user_"})).completion
+        assert (len(found.values), found.total, found.has_more) == (100, 121, True)
+        remember = types.PromptReference(type="ref/prompt", name="remember")
+        found = (await client.complete(remember, {"name": "type", "value": "u"})).completion
+        assert (found.values, found.has_more) == (["user"], False)
+        found = (await client.complete(remember, {"name": "fact", "value": "u"})).completion
+        assert found.values == []
+
+
+# prompts
+
+
+async def test_every_prompt_is_listed_and_says_what_it_is_for(opened: Opened, place: Place) -> None:
+    place.save("Prefers tabs", "Tabs, not spaces, in Makefiles.")
+    async with opened() as client:
+        prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+        assert list(prompts) == ["recall", "remember", "reflect", "audit", "ignore_memory"]
+        assert [argument.name for argument in prompts["remember"].arguments or ()] == ["fact", "type"]
+        expected = {
+            "recall": ({"query": "How do I indent Makefiles, tabs or spaces?"}, "Tabs, not spaces, in Makefiles."),
+            "remember": ({"fact": "I am Ana.", "type": "user"}, "I am Ana."),
+            "reflect": ({}, "Look back"),
+            "audit": ({}, "all 1 memories of the scope user"),
+            "ignore_memory": ({}, "Ignore memory in this turn"),
+        }
+        for name, (arguments, part) in expected.items():
+            (message,) = (await client.get_prompt(name, arguments)).messages
+            assert message.role == "user"
+            assert isinstance(message.content, types.TextContent)
+            assert part in message.content.text
+        for name, arguments in (("recall", {}), ("remember", {"type": "user"}), ("nothing", {})):
+            with pytest.raises(MCPError) as caught:
+                await client.get_prompt(name, arguments)
+            assert caught.value.error.code == -32602
+
+
+# asking a person
+
+
+def asking(action: str, heard: list[str]) -> Any:
+    async def callback(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        heard.append(params.message)
+        return types.ElicitResult(action=action, content={} if action == "accept" else None)  # type: ignore[arg-type]
+
+    return callback
+
+
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_person_decides_what_is_deleted(opened: Opened, place: Place, action: str) -> None:
+    path, heard = place.save("Prefers tabs"), list[str]()
+    async with opened(elicitation_callback=asking(action, heard)) as client:
+        told = said(await client.call_tool("memory_delete", {"filename": path}))
+        assert (place.root / path).exists() is (action != "accept")
+        expected = {"accept": "Memory deleted", "decline": "said no", "cancel": "did not answer"}
+        assert expected[action] in told
+        assert len(heard) == 1
+        assert "'Prefers tabs' (user_prefers-tabs.md)" in heard[0]
+        told = said(await client.call_tool("memory_delete", {"filename": "no.md"}), failed=True)
+        assert "not found" in told
+        assert len(heard) == 1
+
+
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_person_is_asked_once_about_a_memory_nobody_confirmed(
+    opened: Opened, place: Place, action: str
+) -> None:
+    path, heard = place.save("Prefers tabs", trust="unconfirmed"), list[str]()
+    async with opened(elicitation_callback=asking(action, heard)) as client:
+        first = said(await client.call_tool("memory_read", {"filename": path}))
+        again = said(await client.call_tool("memory_read", {"filename": path}))
+        assert "Tabs, not spaces." in first
+        assert ("unconfirmed" in first, "unconfirmed" in again) == (action != "accept",) * 2
+        assert len(heard) == 1
+    with place.sheaf() as sheaf:
+        assert (sheaf.read(path).trust == "unconfirmed") is (action != "accept")
+
+
+async def test_a_client_that_cannot_ask_just_deletes_and_is_told_of_doubts(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs", trust="unconfirmed")
+    async with opened() as client:
+        assert "unconfirmed" in said(await client.call_tool("memory_read", {"filename": path}))
+        assert said(await client.call_tool("memory_delete", {"filename": path})) == f"Memory deleted: {path}"
+
+
+async def test_a_yes_to_another_text_deletes_nothing(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+
+    async def changing(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        with place.sheaf() as sheaf:
+            sheaf.revise(path, "Tabs", "Two blanks")
+        return types.ElicitResult(action="accept", content={})
+
+    async with opened(elicitation_callback=changing) as client:
+        told = said(await client.call_tool("memory_delete", {"filename": path}), failed=True)
+        assert "changed while the user was asked" in told
+        assert "Two blanks" in said(await client.call_tool("memory_read", {"filename": path}))
+
+
+async def test_other_calls_are_answered_while_a_person_thinks(opened: Opened, place: Place) -> None:
+    path, other = place.save("Prefers tabs"), place.save("Prefers tea", "Tea in the morning.")
+    thinking, decided = anyio.Event(), anyio.Event()
+
+    async def slowly(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        thinking.set()
+        await decided.wait()
+        return types.ElicitResult(action="accept", content={})
+
+    async with opened(elicitation_callback=slowly) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "memory_delete", {"filename": path})
+        await thinking.wait()
+        assert "Tea" in said(await client.call_tool("memory_read", {"filename": other}))
+        assert (place.root / path).exists()
+        decided.set()
+    assert not (place.root / path).exists()
+
+
+# changes
+
+
+class Told:
+    """What a client is told of changes, in either era: the addresses, and LISTED for another list."""
+
+    LISTED = "the list"
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.more = anyio.Event()
+
+    def hear(self, what: str) -> None:
+        self.heard.append(what)
+        self.more.set()
+
+    async def handle(self, message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.hear(str(message.params.uri))
+        elif isinstance(message, types.ResourceListChangedNotification):
+            self.hear(self.LISTED)
+
+    async def until(self, *wanted: str) -> None:
+        """Wait until all of these were told, and forget them."""
+        with anyio.fail_after(PATIENCE):
+            while not {*wanted} <= {*self.heard}:
+                self.more = anyio.Event()
+                await self.more.wait()
+        self.heard.clear()
+
+    @asynccontextmanager
+    async def listening(self, client: Client, *uris: str) -> AsyncIterator[None]:
+        if client.protocol_version != "2026-07-28":
+            for uri in uris:
+                await client.subscribe_resource(uri)
+            yield
+            for uri in uris:
+                await client.unsubscribe_resource(uri)
+            return
+        async with (
+            client.listen(resources_list_changed=True, resource_subscriptions=uris) as events,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(self._follow, events)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _follow(self, events: AsyncIterator[Any]) -> None:
+        async for event in events:
+            if isinstance(event, ResourceUpdated):
+                self.hear(event.uri)
+            elif isinstance(event, ResourcesListChanged):
+                self.hear(self.LISTED)
+
+
+async def test_a_client_is_told_what_changes_whoever_does_it(opened: Opened, place: Place) -> None:
+    path, told = place.save("Prefers tabs"), Told()
+    uri, tea = FILE + path, f"{FILE}user_prefers-tea.md"
+    callbacks = {"message_handler": told.handle}
+    async with opened(**callbacks) as client, told.listening(client, uri, CATALOG, tea):
+        await client.call_tool("memory_update", {"filename": path, "old_text": "Tabs", "new_text": "Blanks"})
+        await told.until(uri, CATALOG)
+        await save(client, "Prefers coffee", "Coffee after lunch, black.")
+        await told.until(told.LISTED, CATALOG)
+        words = ("Prefers tea", "Tea in the morning, green.", "--description", "What to drink", "--type", "user")
+        in_another_process(place, "add", "--scope", "user", *words)
+        await told.until(told.LISTED, tea)
+        text = (place.root / path).read_text("utf-8")
+        (place.root / path).write_text(text.replace("Blanks", "Points"), "utf-8")  # as an editor does
+        await told.until(uri)
+        (place.root / path).unlink()
+        await told.until(uri, told.LISTED)
+
+
+async def test_a_subscription_alone_is_enough_to_be_told(opened: Opened, place: Place) -> None:
+    path, told = place.save("Prefers tabs"), Told()
+    async with opened(message_handler=told.handle) as client, told.listening(client, FILE + path):
+        with place.sheaf() as sheaf:
+            sheaf.revise(path, "Tabs", "Blanks")
+        await told.until(FILE + path)
+
+
+# progress and cancelling
+
+
+async def test_a_long_first_look_tells_how_far_it_is(opened: Opened, place: Place) -> None:
+    place.fill(450)
+    heard = list[tuple[float, str | None]]()
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, message))
+
+    async with opened() as client:
+        found = await client.call_tool("memory_view", {}, progress_callback=report)
+        assert "user_fact-" in said(found)
+        assert [done for done, _ in heard] == [200, 400]
+        assert all(message for _, message in heard)
+
+
+async def test_a_client_that_gives_up_can_go_on(opened: Opened, place: Place) -> None:
+    place.fill(600)
+    async with opened() as client:
+        with anyio.CancelScope() as scope:
+
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                scope.cancel()
+
+            await client.call_tool("memory_view", {}, progress_callback=report)
+        assert "user_fact-" in said(await client.call_tool("memory_list", {}))
+
+
+class Slow:
+    """A stream to the client that takes no progress before it is told to."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self.reached, self.go = threading.Event(), threading.Event()
+        self._sink = sink
+
+    def write(self, line: bytes) -> int:
+        if b"notifications/progress" in line:
+            self.reached.set()
+            assert self.go.wait(PATIENCE)
+        return self._sink.write(line)
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+
+class Counted:
+    """A stream from the client that tells when all lines so far were taken."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._reads = threading.Semaphore(0)
+
+    def readline(self, size: int) -> bytes:
+        self._reads.release()
+        return self._source.readline(size)
+
+    def wait(self, lines: int) -> None:
+        for _ in range(lines):
+            assert self._reads.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_call_that_is_cancelled_stops_and_one_that_waits_is_never_begun(place: Place, modern: bool) -> None:
+    place.fill(900)  # by somebody else: the first look is a long one
+    sheaf = place.sheaf()
+    asked, ask = os.pipe()
+    hear, tell = os.pipe()
+    with (
+        open(asked, "rb") as source,
+        open(ask, "wb") as to_server,
+        open(hear, "rb") as from_server,
+        open(tell, "wb") as sink,
+    ):
+        counted, slow = Counted(source), Slow(sink)
+        server = Server(
+            lambda: Offer(sheaf), cast("BinaryIO", counted), cast("BinaryIO", slow), version="1", watch=3600
+        )
+        running = threading.Thread(target=server.run)
+        running.start()
+        wire = Wire(to_server, from_server, modern=modern)
+        wire.open()
+        long = wire.request(
+            "tools/call", {"name": "memory_view", "arguments": {}, "_meta": {"progressToken": "long"}}
+        )
+        assert slow.reached.wait(PATIENCE)
+        new = {"name": "Prefers tea", "description": "What to drink", "type": "user", "content": "Tea, green."}
+        waiting = wire.request("tools/call", {"name": "memory_write", "arguments": new})
+        wire.notify("notifications/cancelled", {"requestId": long})
+        wire.notify("notifications/cancelled", {"requestId": waiting, "reason": "never mind"})
+        counted.wait((1 if modern else 2) + 5)
+        slow.go.set()
+        assert "Fact 899." in wire.text("memory_read", filename="user_fact-00899.md")
+        assert not (place.root / "user_prefers-tea.md").exists()
+        told = [message for message in wire.said if message.get("method") == "notifications/progress"]
+        assert [message["params"]["progress"] for message in told] == [200]
+        assert not [message for message in wire.said if message.get("id") in (long, waiting)]
+        to_server.close()
+        running.join(PATIENCE)
+        assert not running.is_alive()
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_mistake_of_ours_ends_no_session(place: Place, modern: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = [RuntimeError("first"), RuntimeError("second")]
+
+    def offer() -> Offer:
+        if broken:
+            raise broken.pop(0)
+        return Offer(sheaf)
+
+    asked, ask = os.pipe()
+    hear, tell = os.pipe()
+    with (
+        place.sheaf() as sheaf,
+        open(asked, "rb") as source,
+        open(hear, "rb") as from_server,
+        open(tell, "wb") as sink,
+        open(ask, "wb") as to_server,
+    ):
+        running = threading.Thread(target=Server(offer, source, sink, version="1", watch=3600).run)
+        running.start()
+        wire = Wire(to_server, from_server, modern=modern)
+        wire.open()
+        assert wire.ask("tools/list")["result"]  # behind it the memories are opened
+        told = wire.ask("tools/call", {"name": "memory_list"})
+        assert (
+            told.get("error", {"message": "Internal error: RuntimeError"})["message"]
+            == "Internal error: RuntimeError"
+        )
+        assert wire.text("memory_list") == "No memory files yet."
+        to_server.close()
+        running.join(PATIENCE)
+    assert "RuntimeError: first" in capsys.readouterr().err
+
+
+# what is fixed when it starts
+
+
+async def test_a_server_for_reading_lists_and_does_nothing_else(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs", trust="unconfirmed")
+    before = (place.root / path).read_bytes()
+    async with opened("--read-only", elicitation_callback=asking("accept", [])) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == READING
+        assert "Tabs" in said(await client.call_tool("memory_read", {"filename": path}))
+        for name, arguments in (
+            ("memory_write", {"name": "N", "description": "d", "type": "user", "content": "Something new."}),
+            ("memory_delete", {"filename": path}),
+            ("memory_update", {"filename": path, "old_text": "Tabs", "new_text": "x"}),
+            ("memory_replace", {"filename": path, "old_str": "Tabs", "new_str": "x"}),
+            ("memory_insert", {"filename": path, "line": 0, "text": "x"}),
+        ):
+            assert "there is no tool" in said(await client.call_tool(name, arguments), failed=True)
+    assert (place.root / path).read_bytes() == before
+    assert sorted(file.name for file in place.root.glob("*.md")) == ["MEMORY.md", path]
+
+
+@pytest.mark.parametrize("words", [("--scope", "agent/writer"), ("--agent", "writer")])
+async def test_the_scope_is_fixed_when_it_starts(opened: Opened, place: Place, words: tuple[str, ...]) -> None:
+    path = place.save("Prefers tabs")
+    async with opened(*words) as client:
+        assert "not found" in said(await client.call_tool("memory_read", {"filename": path}), failed=True)
+        for extra in ("scope", "agent"):
+            told = said(await client.call_tool("memory_list", {extra: "user"}), failed=True)
+            assert "takes no argument" in told
+        mine = await save(client, "Writes short", "Short sentences in every letter.")
+        assert not (place.root / mine).exists()
+    with place.sheaf("agent/writer") as sheaf:
+        assert sheaf.read(mine).body.startswith("Short")
+
+
+async def test_tools_that_are_switched_off_are_not_there(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+    async with opened(told={"MEMSHEAF_TOOLS": "false"}) as client:
+        assert (await client.list_tools()).tools == []
+        told = said(await client.call_tool("memory_read", {"filename": path}), failed=True)
+        assert told == "Error: there is no tool 'memory_read'; there are: none."
+        assert path in await text_of(client, CATALOG)

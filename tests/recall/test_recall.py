@@ -1,0 +1,673 @@
+"""Recall for a message: gates, choice, cuts, budget, what was shown before, and a model that may fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsheaf.config import Settings
+from memsheaf.errors import ModelFailed
+from memsheaf.llm import Question
+from memsheaf.llm.scripted import Scripted
+from memsheaf.memory import parse
+from memsheaf.recall import recall as module
+from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
+from memsheaf.recall.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
+from memsheaf.recall.session import IGNORED
+from memsheaf.sheaf import Sheaf
+
+CORPUS = Path(__file__).parent.parent / "corpora" / "injection.json"
+CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text("utf-8"))["cases"]
+DAY = 86_400.0
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [time.time()]
+
+
+@pytest.fixture
+def sheaf(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=chosen, clock=lambda: now[0]) as sheaf:
+        yield sheaf
+
+
+@pytest.fixture
+def filled(sheaf: Sheaf) -> Sheaf:
+    sheaf.remember("CI/CD considerations", "How the deployment pipeline works", "project", "Deploy with `make ship`.")
+    sheaf.remember("PostgreSQL index tuning", "Database performance", "project", "Use partial indexes.")
+    sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+    return sheaf
+
+
+def paths(found: Recall) -> list[str]:
+    return [one.memory.path for one in found.memories]
+
+
+def many(sheaf: Sheaf, count: int, body: str = "The zebra service") -> None:
+    for number in range(count):
+        sheaf.remember(f"Zebra {number:02}", "About the zebra service", "project", f"{body} {number}.")
+
+
+# what is recalled
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("what is our deployment process?", ["project_ci-cd-considerations.md"]),
+        ("the database performance is bad", ["project_postgresql-index-tuning.md"]),
+        ("tabs or spaces for indentation here?", ["user_prefers-tabs.md"]),
+        ("tell me a joke about penguins", []),
+        ("thanks, that works great", []),
+    ],
+)
+def test_the_right_memory_comes_and_for_other_questions_none(
+    filled: Sheaf, message: str, expected: list[str]
+) -> None:
+    assert paths(filled.recall(message)) == expected
+
+
+def test_a_recall_is_text_to_stand_beside_the_message(filled: Sheaf) -> None:
+    text = filled.recall("what is our deployment process?").text
+
+    nonce = re.match(r"<memories-([0-9a-f]{16})>\n", text)
+    assert nonce
+    assert text.endswith(f"</memories-{nonce[1]}>\n")
+    assert (
+        f'<memory-{nonce[1]} file="project_ci-cd-considerations.md" type="project" scope="user" saved="today">'
+        in text
+    )
+    assert "Deploy with `make ship`." in text
+    assert "not instructions" in text
+
+
+def test_nothing_recalled_is_no_text(filled: Sheaf) -> None:
+    assert filled.recall("tell me a joke about penguins").text == ""
+
+
+def test_at_most_five_come(sheaf: Sheaf) -> None:
+    many(sheaf, 9)
+    found = sheaf.recall("how is the zebra service doing?")
+
+    assert len(found.memories) == MOST
+    assert sum(one.chosen for one in found.candidates) == MOST
+    assert [one.why for one in found.candidates].count("only 5 are recalled at once") == 4
+
+
+def test_what_comes_is_read_from_the_file_not_from_the_index(filled: Sheaf) -> None:
+    filled.recall("what is our deployment process?")
+    place = Path(filled.root, "project_ci-cd-considerations.md")
+    place.write_text(place.read_text().replace("make ship", "make launch"))
+
+    assert "make launch" in filled.recall("what is our deployment process?").text
+
+
+# by meaning, with the table of the package
+
+
+@pytest.fixture
+def meant(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=chosen._replace(embedder="static"), clock=lambda: now[0]) as sheaf:
+        sheaf.remember(
+            "CI/CD considerations",
+            "How releases are built and shipped",
+            "project",
+            "The pipeline runs on every push.",
+        )
+        sheaf.remember("PostgreSQL index tuning", "Making slow queries fast", "project", "Use partial indexes.")
+        sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+        sheaf.remember("Ana owns billing", "Who decides about invoices", "project", "Ask her first.")
+        yield sheaf
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("deployment process", ["project_ci-cd-considerations.md"]),
+        ("database performance", ["project_postgresql-index-tuning.md"]),
+        ("which whitespace should I use?", ["user_prefers-tabs.md"]),
+        ("payments person to talk to", ["project_ana-owns-billing.md"]),
+        ("tell me a joke about penguins", []),
+        ("what is the capital of France?", []),
+        ("thanks, that works", []),
+    ],
+)
+def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf, message: str, expected: list[str]) -> None:
+    found = meant.recall(message)
+
+    assert paths(found) == expected
+    assert all(one.chosen == (one.fit >= 1) for one in found.candidates)
+
+
+def test_the_more_memories_there_are_the_more_one_must_have_to_do_with_the_question(meant: Sheaf) -> None:
+    before = meant.session().why("database performance").candidates[0]
+    for number in range(60):
+        meant.remember(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
+    meant.index.embed_all()
+    after = next(one for one in meant.session().why("database performance").candidates if one.row == before.row)
+
+    assert after.near == pytest.approx(before.near, abs=0.01)
+    assert after.fit < before.fit
+
+
+def test_what_was_said_before_does_not_drown_the_last_message(meant: Sheaf) -> None:
+    session = meant.session()
+    session.recall("the penguins in the zoo were fed with herring this morning, and the seals got some as well")
+    session.recall("my grandmother bakes a cake with plums and cinnamon every sunday after church")
+
+    assert paths(session.recall("database performance")) == ["project_postgresql-index-tuning.md"]
+
+
+def test_an_embedder_that_fails_leaves_it_to_the_words(chosen: Settings) -> None:
+    class Broken:
+        identity = "broken"
+        dimensions = 3
+
+        def encode(self, texts: object) -> Any:
+            raise RuntimeError("no such device")
+
+    with Sheaf.open("user", settings=chosen, embedder=Broken()) as sheaf:
+        sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
+
+        assert paths(sheaf.recall("how is the zebra service doing?")) == ["project_zebra.md"]
+        assert "no such device" in sheaf.index.embedding().problem
+
+
+# what parts equals
+
+
+def order(found: Recall) -> list[str]:
+    return [one.row.name for one in found.candidates]
+
+
+def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
+    chosen: Settings, sheaf: Sheaf, now: list[float]
+) -> None:
+    now[0] -= 90 * DAY
+    for name in ("Zebra alpha", "Zebra bravo", "Zebra delta", "Zebra gamma"):
+        sheaf.remember(name, "About the zebra service", "project", "It runs.", pinned=name.endswith("gamma"))
+    now[0] += 85 * DAY
+    sheaf.used("project_zebra-delta.md")
+    assert order(sheaf.session().why("the zebra service?"))[0] == "Zebra gamma"
+    now[0] += 4 * DAY
+    sheaf.remember("Zebra omega", "About the zebra service", "project", "It runs.")
+    with Sheaf.open("agent/far", settings=chosen) as far:
+        far.remember("Zebra aardvark", "About the zebra service", "project", "It runs.")
+        found = sheaf.session(far).why("the zebra service?")
+
+    score = {one.row.name.split()[1]: round(one.score, 6) for one in found.candidates}
+    assert score["alpha"] == score["bravo"]
+    assert score["gamma"] == pytest.approx(score["alpha"] + PINNED)
+    assert score["omega"] == pytest.approx(score["alpha"] + RECENT)
+    assert score["delta"] == pytest.approx(score["alpha"] + USED)
+    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST / 2, abs=0.02)  # of a scope of one
+
+
+# what is never recalled
+
+
+def test_what_is_unconfirmed_expired_or_not_understood_does_not_come(sheaf: Sheaf) -> None:
+    sheaf.remember("Zebra secret", "About the zebra service", "project", "zebra", trust="unconfirmed")
+    sheaf.remember("Zebra past", "About the zebra service", "project", "zebra", expires="2020-01-01")
+    Path(sheaf.root, "zebra.md").write_text("---\nname: [zebra\n---\nabout the zebra service\n")
+    sheaf.remember("Zebra now", "About the zebra service", "project", "zebra")
+    found = sheaf.recall("how is the zebra service doing?")
+
+    assert paths(found) == ["project_zebra-now.md"]
+    whys = {one.row.path: one.why for one in found.candidates}
+    assert "unconfirmed" in whys["project_zebra-secret.md"]
+    assert "expired on 2020-01-01" in whys["project_zebra-past.md"]
+    assert "cannot be used" in whys["zebra.md"]
+
+
+def test_nothing_of_another_scope_comes(filled: Sheaf, chosen: Settings) -> None:
+    with Sheaf.open("agent/other", settings=chosen) as other:
+        other.remember("Deployment process", "How we deploy", "project", "elsewhere")
+        assert paths(filled.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
+        both = filled.session(other).recall("what is our deployment process?")
+
+    assert {(one.scope, one.memory.path) for one in both.memories} == {
+        ("user", "project_ci-cd-considerations.md"),
+        ("agent/other", "project_deployment-process.md"),
+    }
+
+
+# gates
+
+
+@pytest.mark.parametrize("message", ["", "  ", "deployment", "ok", "部"])
+def test_a_single_word_recalls_nothing(filled: Sheaf, message: str) -> None:
+    assert filled.recall(message).gate == "the message is a single word"
+
+
+@pytest.mark.parametrize("message", ["deployment process", "部署", "どう", "배포"])
+def test_two_words_or_two_characters_without_blanks_are_enough(filled: Sheaf, message: str) -> None:
+    assert filled.recall(message).gate == ""
+
+
+def test_an_empty_store_recalls_nothing(sheaf: Sheaf) -> None:
+    assert sheaf.recall("what is our deployment process?").gate == "nothing is remembered yet"
+
+
+def test_who_asks_to_ignore_memory_gets_none_of_it_for_that_turn(filled: Sheaf) -> None:
+    session = filled.session()
+
+    assert session.recall("ignore memory: what is our deployment process?").gate == IGNORED
+    assert session.ignoring
+    assert session.recall("what is our deployment process?", ignore=True).gate == IGNORED
+    session.prefetch("please ignore your memory. what is our deployment process?")
+    assert session.collect(wait=1.0) is None
+    assert session.spent == 0
+    assert paths(session.recall("don't ignore memory: what is our deployment process?"))
+    assert not session.ignoring
+
+
+# what was shown before
+
+
+def test_what_was_shown_is_not_shown_again_unless_it_changed(filled: Sheaf) -> None:
+    session = filled.session()
+    assert paths(session.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
+    again = session.recall("what is our deployment process?")
+    assert paths(again) == []
+    assert "shown before" in again.candidates[0].why
+
+    filled.revise("project_ci-cd-considerations.md", "make ship", "make launch")
+    assert "make launch" in session.recall("what is our deployment process?").text
+
+
+def test_two_conversations_share_nothing(filled: Sheaf) -> None:
+    one, two = filled.session(), filled.session()
+    one.recall("what is our deployment process?")
+
+    assert two.spent == 0
+    assert paths(two.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
+
+
+def test_a_conversation_goes_on_from_its_saved_state(filled: Sheaf) -> None:
+    session = filled.session()
+    session.recall("what is our deployment process?")
+    state = json.loads(json.dumps(session.state()))
+    resumed = filled.session()
+    resumed.resume(state)
+
+    assert resumed.spent == session.spent > 0
+    assert paths(resumed.recall("what is our deployment process?")) == []
+
+
+@pytest.mark.parametrize(
+    "state", [{}, {"surfaced": 3, "spent": "x"}, {"surfaced": [[1, 2, 3], ["a"], "abc", None], "spent": -5}]
+)
+def test_a_state_that_is_not_understood_shows_again_at_worst(filled: Sheaf, state: dict[str, object]) -> None:
+    session = filled.session()
+    session.resume(state)
+
+    assert session.spent == 0
+    assert paths(session.recall("what is our deployment process?"))
+
+
+def test_what_was_shown_counts_as_used(filled: Sheaf) -> None:
+    filled.recall("what is our deployment process?")
+
+    assert b"project_ci-cd-considerations.md" in Path(filled.root, ".history", "uses").read_bytes()
+
+
+# age
+
+
+@pytest.mark.parametrize(
+    ("days", "age", "verify"),
+    [(0, "today", False), (1, "yesterday", False), (2, "2 days ago", True), (400, "400 days ago", True)],
+)
+def test_a_memory_tells_its_age_and_an_old_one_asks_to_be_checked(
+    filled: Sheaf, now: list[float], days: int, age: str, verify: bool
+) -> None:
+    now[0] += days * DAY
+    text = filled.recall("what is our deployment process?").text
+
+    assert f'saved="{age}"' in text
+    assert ("check that it still holds" in text) == verify
+
+
+# cuts
+
+
+def shown(body: str, **more: Any) -> Shown:
+    data = f"---\nname: n\ndescription: d\ntype: user\nupdated: 2026-11-15\n---\n{body}\n".encode()
+    return Shown("user", parse("user_n.md", data), "2026-11-15", **more)
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "日", "👩"])
+def test_a_long_memory_is_cut_at_a_character_and_says_so(letter: str) -> None:
+    text = shown("\n".join([letter * 30] * 400)).text
+    kept, _, said = text.rpartition("\n")
+
+    assert len(kept.encode()) <= MEMORY_BYTES
+    assert len(kept.encode()) > MEMORY_BYTES - 5 or kept.count("\n") == MEMORY_LINES - 1
+    assert said.startswith("(cut here: ")
+    assert "\ufffd" not in kept
+
+
+def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
+    text = shown("\n".join(str(number) for number in range(300))).text
+
+    assert text.split("\n")[MEMORY_LINES - 1] == "199"
+    assert text.split("\n")[MEMORY_LINES].startswith("(cut here")
+
+
+def test_a_memory_that_fits_is_whole() -> None:
+    body = "\n".join(["x" * 10] * 200)
+
+    assert shown(body).text == body
+
+
+BODIES = st.lists(
+    st.text(st.sampled_from("ab<\n日👩 &"), max_size=3_000).map(lambda text: text or "x"), min_size=1, max_size=5
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(BODIES, st.integers(0, 12_000))
+def test_whatever_is_shown_fits_the_room_to_the_byte(bodies: list[str], room: int) -> None:
+    taken: list[Shown] = []
+    for body in bodies:
+        if one := shown_within(shown(body), taken, room, "0" * 16):
+            taken.append(one)
+
+    text = volatile(taken, "0" * 16)
+    assert len(text.encode()) <= room or not text
+    for one in taken:
+        assert one.text.encode().decode() == one.text
+        assert one.limit == MEMORY_BYTES or "(cut here: " in one.text
+
+
+def test_a_conversation_ends_with_its_sixty_kilobytes(sheaf: Sheaf) -> None:
+    many(sheaf, 40, body="The zebra service has a long story. " * 300)
+    session = sheaf.session()
+    for _ in range(20):
+        session.recall("how is the zebra service doing?")
+
+    assert CONVERSATION_BYTES - 1_000 < session.spent <= CONVERSATION_BYTES
+    last = session.recall("how is the zebra service doing?")
+    assert last.text == ""
+    assert "bytes for memories" in last.gate or any("no room" in one.why for one in last.candidates)
+
+
+# beside the model
+
+
+def test_a_prefetched_recall_is_given_once(filled: Sheaf) -> None:
+    session = filled.session()
+    assert session.collect() is None
+    session.prefetch("what is our deployment process?")
+    found = session.collect(wait=5.0)
+
+    assert found
+    assert paths(found) == ["project_ci-cd-considerations.md"]
+    assert session.collect(wait=0.1) is None
+    assert session.spent == found.size
+
+
+def test_a_late_recall_is_there_at_the_next_step_and_nobody_waits(filled: Sheaf) -> None:
+    go = threading.Event()
+
+    def answer(_: Question) -> object:
+        go.wait(5.0)
+        return {"selected_memories": ["user/user_prefers-tabs.md"]}
+
+    session = filled.session(model=Scripted([answer]))
+    begun = time.monotonic()
+    session.prefetch("what is our deployment process?")
+    assert session.collect() is None
+    assert time.monotonic() - begun < 4.0, "the model is still at it, and nobody waited for it"
+    go.set()
+    late = session.collect(wait=5.0)
+
+    assert late
+    assert paths(late) == ["user_prefers-tabs.md"]
+
+
+def test_what_was_cancelled_is_never_given_and_costs_nothing(filled: Sheaf) -> None:
+    session = filled.session()
+    session.prefetch("what is our deployment process?")
+    session.cancel()
+
+    assert session.collect(wait=0.2) is None
+    assert session.spent == 0
+    assert paths(session.recall("what is our deployment process?"))
+
+
+def test_a_store_that_cannot_be_read_is_a_gate_not_an_error(filled: Sheaf, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = filled.session()
+    filled.close()
+    root = Path(filled.root)
+    root.rename(root.with_name("away"))
+    root.write_text("not a folder")
+    session.prefetch("what is our deployment process?")
+    found = session.collect(wait=5.0)
+
+    assert found is not None
+    assert found.memories == ()
+    assert found.gate
+
+
+# a model that chooses
+
+
+def test_a_model_chooses_from_the_manifest_and_sees_no_body(filled: Sheaf) -> None:
+    model = Scripted([{"selected_memories": ["user/user_prefers-tabs.md"]}])
+    found = filled.recall("what is our deployment process?", model=model)
+
+    assert paths(found) == ["user_prefers-tabs.md"]
+    assert found.selector == "model"
+    asked = model.asked[0]
+    line = r"\n- \[project\] user/project_ci-cd-considerations\.md \(\d{4}-\d\d-\d\d\): How the deployment pipeline"
+    assert re.search(line, asked.text)
+    assert "make ship" not in asked.text
+    assert (asked.temperature, asked.max_tokens) == (0.0, 256)
+
+
+def test_a_model_may_choose_nothing(filled: Sheaf) -> None:
+    found = filled.recall("what is our deployment process?", model=Scripted([{"selected_memories": []}]))
+
+    assert found.text == ""
+    assert {one.why for one in found.candidates} == {"not chosen by the model"}
+
+
+def test_names_that_were_not_offered_are_dropped_and_no_more_than_five_count(sheaf: Sheaf) -> None:
+    many(sheaf, 9)
+    names = [
+        "user/../../etc/passwd",
+        "user/MEMORY.md",
+        *(f"user/project_zebra-{number:02}.md" for number in range(9)),
+    ]
+    found = sheaf.recall("how is the zebra service doing?", model=Scripted([{"selected_memories": names * 2}]))
+
+    assert paths(found) == [f"project_zebra-{number:02}.md" for number in range(5)]
+
+
+def test_of_many_memories_a_model_sees_twenty(sheaf: Sheaf) -> None:
+    many(sheaf, 60)
+    model = Scripted([{"selected_memories": []}])
+    sheaf.recall("how is the zebra service doing?", model=model)
+
+    assert model.asked[0].text.count("\n- [") == 20
+
+
+def test_what_was_shown_is_gone_before_the_model_chooses(filled: Sheaf) -> None:
+    model = Scripted([{"selected_memories": ["user/project_ci-cd-considerations.md"]}, {"selected_memories": []}])
+    session = filled.session(model=model)
+    session.recall("what is our deployment process?")
+    session.recall("what is our deployment process?")
+
+    assert "ci-cd" in model.asked[0].text
+    assert "ci-cd" not in model.asked[1].text.partition("Memories:")[2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ModelFailed("the service is down"),
+        ValueError("a client library fell over"),
+        "not an object",
+        {"selected_memories": "one.md"},
+        {"selected_memories": [1, 2]},
+        {"other": []},
+        None,
+    ],
+    ids=str,
+)
+def test_a_model_that_fails_leaves_it_to_the_local_rank_and_why_says_so(filled: Sheaf, line: object) -> None:
+    found = filled.recall("what is our deployment process?", model=Scripted([line]))
+
+    assert paths(found) == ["project_ci-cd-considerations.md"]
+    assert found.selector.startswith("local, because the model failed: ")
+
+
+def test_a_model_that_hangs_is_left_behind(filled: Sheaf) -> None:
+    stop = threading.Event()
+
+    def hang(_: Question) -> object:
+        stop.wait(30)
+        return {"selected_memories": []}
+
+    found = filled.session(model=Scripted([hang]), deadline=0.1).recall("what is our deployment process?")
+    stop.set()
+
+    assert paths(found) == ["project_ci-cd-considerations.md"]
+    assert "within 0.1 seconds" in found.selector
+
+
+def test_the_tools_just_used_are_told_to_the_model(filled: Sheaf) -> None:
+    model = Scripted([{"selected_memories": []}])
+    filled.session(model=model).recall("what is our deployment process?", tools=["Bash", "Grep"])
+
+    assert "just used: Bash, Grep" in model.asked[0].text
+
+
+# the query
+
+
+def test_the_last_three_texts_of_the_user_are_asked_for(filled: Sheaf) -> None:
+    session = filled.session()
+    for text in ("one alpha", "two beta", "three gamma", "four delta"):
+        found = session.recall(text)
+
+    assert found.query == "two beta\nthree gamma\nfour delta"
+    assert len(session.recall("long " * 1_000).query) == module.QUERY_CHARACTERS
+
+
+# hostile memories
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_no_memory_leaves_its_envelope(case: dict[str, Any]) -> None:
+    payload = case["payload"] if isinstance(case["payload"], str) else json.dumps(case["payload"])
+    header = "---\nname: n\ndescription: d\ntype: user\n---\n"
+    texts = [header.encode() + payload.encode("utf-8", "replace"), payload.encode("utf-8", "replace")]
+    nonce = "0123456789abcdef"
+    for number, data in enumerate(texts):
+        memory = parse(f"user_{number}.md", data)
+        text = volatile([Shown("user", memory, "2026-11-15", (payload,)), shown("after")], nonce)
+
+        assert len(re.findall(f"<memory-{nonce} ", text)) == len(re.findall(f"</memory-{nonce}>\n", text)) == 2
+        assert text.count(f"<memories-{nonce}>") == text.count(f"</memories-{nonce}>") == 1
+        inner = text.replace(f"-{nonce}", "")
+        for tag in re.findall(r"</?[A-Za-z][\w-]*", inner):
+            assert tag in ("<memory", "</memory", "<memories", "</memories"), tag
+        assert (
+            not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", text)
+            or "🏴" in text
+        )
+
+
+@given(st.text(), st.text())
+def test_no_text_can_close_an_envelope_it_does_not_know(body: str, name: str) -> None:
+    memory = parse("user_x.md", f"---\ndescription: d\ntype: user\n---\n{body}".encode("utf-8", "replace"))
+    memory = memory._replace(path=f"user_{name}.md")
+    text = volatile([Shown("user", memory, "2026-11-15", (name,))], "0123456789abcdef")
+
+    assert re.findall(r"</?memor[a-z]+-[0-9a-f]+", text) == [
+        "<memories-0123456789abcdef",
+        "<memory-0123456789abcdef",
+        "</memory-0123456789abcdef",
+        "</memories-0123456789abcdef",
+    ]
+
+
+def test_no_two_recalls_have_the_same_marks(filled: Sheaf) -> None:
+    one, two = (filled.recall("what is our deployment process?").text for _ in range(2))
+
+    assert one != two
+    assert re.sub("[0-9a-f]{16}", "", one) == re.sub("[0-9a-f]{16}", "", two)
+
+
+def test_what_another_one_replaces_does_not_come_beside_it(sheaf: Sheaf) -> None:
+    old = sheaf.remember("Zebra old", "About the zebra service", "project", "zebra before")
+    sheaf.remember("Zebra new", "About the zebra service", "project", "zebra now", supersedes=[old.path])
+    found = sheaf.recall("how is the zebra service doing?")
+
+    assert paths(found) == ["project_zebra-new.md"]
+    assert {one.why for one in found.candidates} == {"", "replaced by project_zebra-new.md"}
+
+
+def test_a_file_without_a_header_tells_the_day_it_was_written(sheaf: Sheaf) -> None:
+    sheaf.put("zebra.md", "# Zebra service\n\nAbout the zebra service.\n", free=True)
+
+    assert 'saved="today"' in sheaf.recall("how is the zebra service doing?").text
+
+
+def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:
+    sheaf.by = "user"
+    for name in ("CONTEXT.md", "NOTES.md"):
+        sheaf.put(name, "The zebra service moves to Oslo.\n", free=True)
+    sheaf.put("other.md", "The zebra service moves to Oslo.\n", free=True, anyway=True)
+
+    found = sheaf.recall("where does the zebra service move?")
+
+    assert paths(found) == ["other.md"]
+    told = {one.row.path: one.why for one in found.candidates}
+    assert told["NOTES.md"] == told["CONTEXT.md"] == "stands in every prompt"
+
+
+# what it cites
+
+
+def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / "src" / "app.py").write_text("one\ntwo\nthree\n")
+    filled.remember(
+        "Zebra limits", "About the zebra service", "project", "Limits are in `src/gone.py`, see src/app.py.",
+        citations=["src/app.py", "src/lost.py", "https://example.com/x"],
+    )  # fmt: skip
+
+    text = filled.recall("how is the zebra service doing?", tree=str(work)).text
+    assert "(citation verified: " in text
+    assert "(citation missing: src/lost.py no longer exists.)" in text
+    assert "(citation unchecked: " in text
+    assert "(not in the working tree any more: src/gone.py)" in text
+    assert "citation" not in filled.recall("how is the zebra service doing?").text
+
+
+def test_a_working_tree_that_cannot_be_read_is_said_and_stops_nothing(filled: Sheaf, tmp_path: Path) -> None:
+    filled.remember("Zebra", "About the zebra service", "project", "zebra", citations=["src/app.py:2"])
+    found = filled.recall("how is the zebra service doing?", tree=str(tmp_path / "nowhere"))
+
+    assert paths(found) == ["project_zebra.md"]
+    assert "its citations were not checked" in found.text

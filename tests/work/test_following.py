@@ -1,0 +1,466 @@
+"""Memory follows the person: what is told in one repository is known in the next, through every door."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf import Layers, Message, Settings, Sheaf, Tools, Turn
+from memsheaf.cli import main
+from memsheaf.errors import Duplicate
+from memsheaf.work.routing import holds_everywhere
+
+TYPESCRIPT = "I prefer TypeScript, remember that"
+
+
+class World:
+    """One person with one home, and two git repositories."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = Settings(
+            str(folder / "home"), str(folder / "cache"), state=str(folder / "home" / "state"), embedder="none"
+        )
+        self.environment = {
+            "MEMSHEAF_HOME": self.settings.home,
+            "MEMSHEAF_CACHE": self.settings.cache,
+            "MEMSHEAF_STATE": self.settings.state,
+            "MEMSHEAF_EMBEDDER": "none",
+            "HOME": str(folder),
+            "PATH": os.environ["PATH"],
+        }
+        for name in ("a", "b"):
+            subprocess.run(["git", "init", "-q", str(folder / name)], check=True)
+
+    def layers(self, where: str, **more: Any) -> Layers:
+        return Layers.open(settings=self.settings, cwd=str(self.folder / where), **more)
+
+    def run(self, where: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
+        """Run a command in a repository."""
+        before = os.getcwd()
+        os.chdir(self.folder / where)
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            code = main(words, environment=self.environment, stdin=io.StringIO(stdin), stdout=out, stderr=err)
+        finally:
+            os.chdir(before)
+        return code, out.getvalue(), err.getvalue()
+
+    def served(self, where: str, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Call methods of a real `memsheaf mcp` in a repository, and give the results."""
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        asked = [("initialize", hello), *calls]
+        lines = [
+            json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            for number, (method, params) in enumerate(asked)
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "memsheaf", "mcp"],
+            cwd=self.folder / where,
+            env={**os.environ, **self.environment},
+            input="\n".join(lines) + "\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines()) if one.get("id") is not None}
+        return [answers[number]["result"] for number in range(1, len(asked))]
+
+
+def tool(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": name, "arguments": arguments}
+
+
+def said(result: dict[str, Any]) -> str:
+    text: str = result["content"][0]["text"]
+    return text
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def layers(world: World) -> Iterator[Layers]:
+    with world.layers("a", by="user") as layers:
+        yield layers
+
+
+# through every door
+
+
+def test_what_the_offline_chat_is_told_in_one_repository_is_known_in_the_next(world: World) -> None:
+    assert "Saved user:user_" in world.run("a", "chat", "-p", TYPESCRIPT)[1]
+
+    assert "TypeScript" in world.run("b", "chat", "-p", "What do you know about me?")[1]
+    assert "TypeScript" in world.run("b", "chat", "-p", "What do you know about my preferences?")[1]
+
+
+def test_what_is_learned_behind_a_chat_goes_to_the_user_and_a_decision_to_the_project(world: World) -> None:
+    conversation = [
+        {"role": "user", "content": "Remember that I prefer single quotes over double quotes."},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": "We decided to use PostgreSQL for the auth service. Remember that."},
+        {"role": "assistant", "content": "Noted."},
+    ]
+
+    code, out, err = world.run("a", "extract", "-", "--model", "none", stdin=json.dumps(conversation))
+
+    assert (code, err) == (0, "")
+    assert "saved: user:user_" in out
+    assert "single quotes" in world.run("b", "recall", "Which quotes do I like, single or double quotes?")[1]
+    assert "PostgreSQL" in world.run("a", "list")[1]
+    assert "PostgreSQL" not in world.run("b", "list")[1]
+
+
+def test_an_mcp_server_in_another_repository_finds_reads_changes_and_deletes_it(world: World) -> None:
+    fact = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
+    saved, uses = world.served(
+        "a",
+        tool("memory_write", **fact),
+        tool("memory_write", name="Uses Redis", description="Cache", type="project", content="The cache is Redis."),
+    )
+    assert said(saved) == "Memory saved: user:user_prefers-tabs.md"
+    assert said(uses).startswith("Memory saved: project_uses-redis.md")
+
+    found, read, listed, resource, changed, gone = world.served(
+        "b",
+        tool("memory_search", query="tabs or spaces?"),
+        tool("memory_read", filename="user:user_prefers-tabs.md"),
+        ("resources/list", {}),
+        ("resources/read", {"uri": "memory://file/user%3Auser_prefers-tabs.md"}),
+        tool("memory_update", filename="user:user_prefers-tabs.md", old_text="Use tabs.", new_text="Use 3 spaces."),
+        tool("memory_delete", filename="user:user_prefers-tabs.md"),
+    )
+
+    assert said(found).startswith("user:user_prefers-tabs.md  [user]")
+    assert "Redis" not in said(found)
+    assert "Use tabs." in said(read)
+    uris = [one["uri"] for one in listed["resources"]]
+    assert "memory://file/user%3Auser_prefers-tabs.md" in uris
+    assert "Use tabs." in resource["contents"][0]["text"]
+    assert said(changed) == "Memory updated: user:user_prefers-tabs.md"
+    assert said(gone) == "Memory deleted: user:user_prefers-tabs.md"
+
+
+def test_one_scope_is_served_when_it_is_named(world: World) -> None:
+    world.run("a", "add", "Prefers tabs", "Use tabs.", "--type", "user", "--description", "Indentation")
+
+    with world.layers("b", scopes=["agent/reviewer"]) as alone:
+        tools = Tools(alone)
+        assert "Nothing found" in tools.call("memory_search", {"query": "tabs or spaces?"})
+        answer = tools.call("memory_write", {**_TABS, "content": "The reviewer looks at tabs."})
+        assert answer == "Memory saved: user_prefers-tabs.md"
+        assert "is not allowed" in tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"})
+
+
+_TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
+
+
+def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world: World) -> None:
+    world.run(
+        "a", "add", "Prefers tabs", "Use tabs, not spaces.", "--type", "user", "--description", "Tabs or spaces"
+    )
+    world.run(
+        "b", "add", "Spaces in names", "File names have no spaces.", "--type", "project", "--description", "Names"
+    )
+
+    recalled = json.loads(world.run("b", "recall", "tabs or spaces?", "--json")[1])
+    found = json.loads(world.run("b", "search", "tabs", "spaces", "--json")[1])
+    shown = json.loads(world.run("b", "show", "user:user_prefers-tabs.md", "--json")[1])
+
+    assert ("user", "user:user_prefers-tabs.md") in [(one["scope"], one["path"]) for one in recalled["memories"]]
+    assert 'file="user:user_prefers-tabs.md"' in recalled["text"]
+    assert [(one["scope"], one["path"]) for one in found["memories"]] == [
+        ("project", "project_spaces-in-names.md"),
+        ("user", "user:user_prefers-tabs.md"),
+    ]
+    assert (shown["scope"], shown["body"]) == ("user", "Use tabs, not spaces.\n")
+    assert json.loads(world.run("b", "search", "tabs", "--scope", "project", "--json")[1])["memories"] == []
+
+
+def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers: Layers) -> None:
+    layers.remember("Notes (old)", "What was", "user", "It was so.", path="user:notes (old).md")
+
+    prompt = layers.prompt()
+
+    assert "(<user:notes (old).md>)" in prompt
+    assert "It was so." in Tools(layers).call("memory_read", {"filename": "user:notes (old).md"})
+    assert "(<user:notes (old).md>)" in Tools(layers).call("memory_view", {})
+
+
+# where it belongs
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "scope"),
+    [
+        ("user", "Prefers tabs.", "user"),
+        ("feedback", "Always answer in English.", "user"),
+        ("feedback", "In all my projects, no emoji in commits.", "user"),
+        ("feedback", "Always run make check in this repository.", "project"),
+        ("feedback", "Mock no database.\n\n**How to apply:** always.", "project"),
+        ("project", "We always release on Fridays.", "project"),
+        ("reference", "The dashboard is everywhere.", "project"),
+    ],
+)
+def test_a_new_memory_goes_where_it_belongs(layers: Layers, kind: str, text: str, scope: str) -> None:
+    assert layers.scope_for(kind, text) == scope
+    path = layers.remember("Name", "When it matters", kind, text).path
+    assert path == ("user:" if scope == "user" else "") + f"{kind}_name.md"
+    assert [row.name for row in layers.sheaf(scope).list()] == ["Name"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "总是用中文回答", "在所有项目里都用空格", "常に日本語で答える", "すべてのプロジェクトでタブを使う",
+        "Antworte immer auf Deutsch", "In allen Projekten Tabs", "Réponds toujours en français",
+        "Dans tous mes projets, des tabulations", "Responde siempre en español",
+        "En todos mis proyectos, tabulaciones",
+    ],
+)  # fmt: skip
+def test_everywhere_is_understood_in_six_languages(text: str) -> None:
+    assert holds_everywhere(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["本项目总是用空格", "このプロジェクトでは常にタブ", "Hier immer Tabs", "Ici toujours des tabulations"]
+)
+def test_what_holds_here_does_not_hold_everywhere(text: str) -> None:
+    assert not holds_everywhere(text)
+
+
+def test_a_named_scope_wins(world: World) -> None:
+    world.run("a", "add", "Prefers tabs", "x", "--type", "user", "--description", "d", "--scope", "project")
+
+    with world.layers("a") as layers:
+        assert [row.path for row in layers.list()] == ["user_prefers-tabs.md"]
+        answer = Tools(layers).answer("memory_write", {**_TABS, "filename": "project:user_other.md"})
+        assert answer.text == "Memory saved: user_other.md"
+
+
+def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Layers) -> None:
+    layers.remember("Prefers tabs", "Indentation", "user", "The user prefers tabs for indentation, not spaces.")
+
+    with pytest.raises(Duplicate) as refused:
+        layers.remember("Tabs", "Indentation", "feedback", "The user prefers tabs for indentation, not spaces.")
+
+    assert refused.value.path == "user:user_prefers-tabs.md"
+    assert "'user:user_prefers-tabs.md' says the same already" in str(refused.value)
+
+
+def test_files_of_one_name_in_two_scopes_stay_apart(layers: Layers) -> None:
+    layers.project.remember("Testing", "How we test", "feedback", "Run the tests.", path="feedback_testing.md")
+    layers.user.remember("Testing", "How I test", "feedback", "Write tests first.", path="feedback_testing.md")
+    tools = Tools(layers)
+
+    assert "Run the tests." in tools.call("memory_read", {"filename": "feedback_testing.md"})
+    assert "Write tests first." in tools.call("memory_read", {"filename": "user:feedback_testing.md"})
+    change = {"filename": "user:feedback_testing.md", "old_text": "first", "new_text": "last"}
+    assert tools.call("memory_update", change) == "Memory updated: user:feedback_testing.md"
+    assert layers.user.read("feedback_testing.md").body == "Write tests last.\n"
+    assert tools.call("memory_delete", {"filename": "user:feedback_testing.md"}).endswith("user:feedback_testing.md")
+    assert layers.project.read("feedback_testing.md").body == "Run the tests.\n"
+    scope, commit = layers.undo()
+    assert (scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
+
+
+def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Layers) -> None:
+    layers.project.remember("X", "Of the project", "project", "The port is 8080.", path="x.md")
+    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    tools = Tools(layers)
+
+    assert tools.call("memory_delete", {"filename": "x.md"}) == "Memory deleted: x.md"
+    again = tools.call("memory_delete", {"filename": "x.md"})
+
+    assert again.startswith("Error: Memory file 'x.md' not found.")
+    assert "'user:x.md'" in again
+    assert tools.call("memory_delete", {"filename": "user:x.md"}) == "Memory deleted: user:x.md"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(layers: Layers) -> None:
+    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    layers.project.remember("Y", "Of the project", "project", "The port is 8080.")
+    os.symlink("/etc/hostname", os.path.join(layers.project.root, "x.md"))
+    tools = Tools(layers)
+
+    answers = [tools.call(name, {"filename": "x.md"}) for name in ("memory_read", "memory_delete")]
+
+    assert ["Error" in each and "bananas" not in each for each in answers] == [True, True]
+    assert "bananas" in tools.call("memory_read", {"filename": "user:x.md"})
+
+
+def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Layers) -> None:
+    notes = "# Notes\n\n- Objective: mine\n"
+    layers.user.put("NOTES.md", notes, free=True)
+
+    assert "not found" in Tools(layers).call("memory_read", {"filename": "NOTES.md"})
+    assert "mine" in Tools(layers).call("memory_read", {"filename": "user:NOTES.md"})
+
+
+def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Layers) -> None:
+    layers.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
+    tools = Tools(layers)
+
+    missed = tools.answer(
+        "memory_update", {"filename": "user:user_prefers-tabs.md", "old_text": "x", "new_text": "y"}
+    )
+    unseen = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
+    again = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
+
+    assert "not found in 'user:user_prefers-tabs.md'" in missed.text
+    assert unseen.text.startswith("Error: 'user:user_prefers-tabs.md' exists, and you have not seen")
+    assert [tuple(one) for one in unseen.touched] == [("exists", "user", "user:user_prefers-tabs.md")]
+    assert [tuple(one) for one in again.touched] == [("saved", "user", "user:user_prefers-tabs.md")]
+
+
+def test_answers_say_what_changed_as_values_whatever_the_file_is_called(layers: Layers) -> None:
+    tools = Tools(layers)
+    name = "notes (old).md"
+    write = {"name": "Old notes", "description": "d", "type": "feedback", "content": "So it was.", "filename": name}
+
+    done = [
+        tools.answer("memory_write", write),
+        tools.answer("memory_insert", {"filename": name, "line": 1, "text": "More."}),
+        tools.answer("memory_delete", {"filename": name}),
+    ]
+
+    assert [tuple(one) for answer in done for one in answer.touched] == [
+        ("saved", "project", name),
+        ("updated", "project", name),
+        ("deleted", "project", name),
+    ]
+
+
+# learning
+
+
+def turn(text: str, conversation: str = "c") -> Turn:
+    return Turn(conversation, (Message("user", text), Message("assistant", "Noted.")))
+
+
+def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) -> None:
+    with world.layers("a") as layers:
+        layers.learn(turn("Remember that I use port 8080 for the proxy on my laptop."))
+        (saved,) = layers.distil().of("saved")
+    with world.layers("b") as layers:
+        layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
+        (corrected,) = layers.distil().of("saved")
+        assert saved.path == corrected.path == corrected.proposal.replaces
+        assert saved.path.startswith("user:user_")
+        assert [layers.read(row.path).body for row in layers.list()] == [
+            "I now use port 9090 for the proxy on my laptop.\n"
+        ]
+
+
+def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:
+    world.settings = world.settings._replace(policy="suggest")
+    with world.layers("a") as layers:
+        layers.learn(turn("Remember that I prefer single quotes over double quotes."))
+        done = layers.distil()
+        (waiting,) = layers.learning.queue.all()
+        assert [one.outcome for one in done.verdicts] == ["queued"]
+        assert waiting.proposal.scope == "user"
+        path = layers.learning.approve(waiting.id).path
+        assert path.startswith("user:user_")
+        assert layers.user.list()
+        assert not layers.project.list()
+
+
+def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
+    world.settings = world.settings._replace(policies=(("user", "suggest"),))
+    with world.layers("a") as layers:
+        layers.learn(turn("Remember that I prefer single quotes over double quotes."))
+        layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that.", "d"))
+        done = layers.distil()
+        assert sorted((one.outcome, one.proposal.scope) for one in done.verdicts) == [
+            ("queued", "user"),
+            ("saved", ""),
+        ]
+
+
+CRASH = """
+import glob, os, sys, time
+from memsheaf import Layers, Message, Settings, Turn
+
+home, where = sys.argv[1:3]
+settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
+
+def clock():
+    if glob.glob(home + "/user/user_*.md"):
+        os._exit(9)  # the first of two scopes has its memory
+    return time.time()
+
+with Layers.open(settings=settings, cwd=where, clock=clock) as layers:
+    said = ("Remember that I prefer single quotes over double quotes. "
+            "Remember that we decided to use PostgreSQL for the auth service.")
+    layers.learn(Turn("c", (Message("user", said), Message("assistant", "Noted."))))
+    layers.distil()
+"""
+
+
+def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_done_once(world: World) -> None:
+    where = str(world.folder / "a")
+    killed = subprocess.run([sys.executable, "-c", CRASH, world.settings.home, where], check=False)
+    assert killed.returncode == 9
+    settings = world.settings._replace(cache=world.settings.home + "/cache")
+
+    with Layers.open(settings=settings, cwd=where) as layers:
+        assert len(layers.user.list()) == 1
+        assert not layers.project.list()
+        layers.distil()
+        layers.distil()
+        assert ["PostgreSQL" in layers.project.read(row.path).body for row in layers.project.list()] == [True]
+        assert len(layers.user.list()) == 1
+        learned = [commit.why for commit in layers.log() if commit.why.startswith("learn ")]
+        assert len(learned) == 2
+        assert len(set(learned)) == 1
+
+
+# the chat
+
+
+def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(world: World) -> None:
+    from memsheaf.chat.assembly import open_agent
+    from memsheaf.chat.events import Ended
+    from memsheaf.chat.permissions import Permission
+    from memsheaf.llm.scripted import ScriptedTalker
+    from memsheaf.llm.talker import Call
+
+    write = {**_TABS, "type": "feedback", "filename": "notes (old).md"}
+    settings = world.settings
+    agent = open_agent(settings, cwd=str(world.folder / "a"), model="offline", permission=Permission())
+    agent.talker = ScriptedTalker([[Call("c1", "memory_write", json.dumps(write))], "Saved."])
+    try:
+        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, Ended))
+    finally:
+        agent.close()
+
+    assert ended.saved == ("notes (old).md",)
+
+
+def test_the_offline_talker_forgets_what_it_has_just_saved_by_the_name_it_was_given(world: World) -> None:
+    out = world.run("a", "chat", stdin=f"{TYPESCRIPT}\nForget that.\nWhat do you know about me?\n")[1]
+
+    assert "Saved user:user_" in out
+    assert out.count("user:user_") >= 2
+    with world.layers("a") as layers:
+        assert layers.list() == []
+
+
+def test_one_sheaf_has_bare_names(world: World) -> None:
+    with Sheaf.open("user", settings=world.settings, cwd=str(world.folder / "a")) as sheaf:
+        tools = Tools(sheaf)
+        assert tools.call("memory_write", _TABS) == "Memory saved: user_prefers-tabs.md"
+        assert "Use tabs." in tools.call("memory_read", {"filename": "user_prefers-tabs.md"})
