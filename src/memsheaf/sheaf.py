@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
     from memsheaf.history import Blamed
-    from memsheaf.learn.consolidate import Report
-    from memsheaf.learn.duplicate_groups import Group
+    from memsheaf.learn.consolidate import ConsolidationReport
+    from memsheaf.learn.duplicate_groups import PlanGroup
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.learn.schedule import Gate
     from memsheaf.llm import Model
@@ -632,8 +632,8 @@ class Sheaf:
         *,
         apply: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        mine: Callable[[Group], bool] | None = None,
-    ) -> Report:
+        mine: Callable[[PlanGroup], bool] | None = None,
+    ) -> ConsolidationReport:
         """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
 
         What a person wrote takes part only with `mine`, which is asked before each such group is done.
@@ -661,7 +661,7 @@ class Sheaf:
         *,
         planning: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> tuple[tuple[Gate, ...], Report | None]:
+    ) -> tuple[tuple[Gate, ...], ConsolidationReport | None]:
         """Consolidate if every gate is open: gives the gates, and None when nothing was done. Raises Busy.
 
         While the agent is `planning` nothing is.

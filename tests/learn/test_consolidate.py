@@ -13,7 +13,7 @@ import pytest
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
 from memsheaf.learn import rehearsal, schedule
-from memsheaf.learn.consolidate import Report, run, when_due
+from memsheaf.learn.consolidate import ConsolidationReport, run, when_due
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Memory
@@ -54,7 +54,7 @@ class Place:
         changes = [Change(path, data, expect[path]) for path, data in paths.items()]
         self.sheaf.store.commit(changes, by="agent")
 
-    def run(self, *answers: object, apply: bool = True, now: float = NOW) -> Report:
+    def run(self, *answers: object, apply: bool = True, now: float = NOW) -> ConsolidationReport:
         model = Scripted(answers) if answers else None
         return run(self.sheaf, state=self.state, now=now, model=model, apply=apply)
 

@@ -21,7 +21,7 @@ from memsheaf import Message, Settings, Sheaf, Turn, config
 from memsheaf.config import Dream
 from memsheaf.errors import BadSettings, PathRefused, SecretFound, TextRefused
 from memsheaf.learn import consolidate, schedule
-from memsheaf.learn.daily_log import PAGE_BYTES, DailyLog, Entry, entries
+from memsheaf.learn.daily_log import PAGE_BYTES, DailyLog, LogEntry, entries
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import parse
 from memsheaf.recall.inject import Shown, volatile
@@ -95,7 +95,7 @@ def turn(*messages: str, saved: bool = False) -> Turn:
     return Turn("c1", made, saved=saved)
 
 
-def told(log: DailyLog) -> list[Entry]:
+def told(log: DailyLog) -> list[LogEntry]:
     return [entry for day in log.days() for entry in day.entries]
 
 
@@ -134,9 +134,9 @@ def test_a_turn_is_logged_as_a_person_would_read_it(log: DailyLog, page: Path) -
         "  Nothing was lost.\n"
     )
     assert told(log) == [
-        Entry("12:00", "user", FRIDAYS),
-        Entry("12:00", "agent", "Noted.\n\nBye."),
-        Entry("12:00", "note", "The migration is through.\nNothing was lost."),
+        LogEntry("12:00", "user", FRIDAYS),
+        LogEntry("12:00", "agent", "Noted.\n\nBye."),
+        LogEntry("12:00", "note", "The migration is through.\nNothing was lost."),
     ]
 
 
@@ -295,10 +295,10 @@ def test_a_page_that_a_person_wrote_is_read_as_far_as_it_goes() -> None:
     )
 
     assert entries(text) == [
-        Entry("09:00", "note", "Coffee."),
-        Entry("09:05", "user", ""),
-        Entry("10:00", "user", "one\ntwo"),
-        Entry("10:01", "agent", "three", saved=True),
+        LogEntry("09:00", "note", "Coffee."),
+        LogEntry("09:05", "user", ""),
+        LogEntry("10:00", "user", "one\ntwo"),
+        LogEntry("10:01", "agent", "three", saved=True),
     ]
 
 

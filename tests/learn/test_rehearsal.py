@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memsheaf.embed.static import Static
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.learn import rehearsal
-from memsheaf.learn.duplicate_groups import Group
+from memsheaf.learn.duplicate_groups import PlanGroup
 from memsheaf.learn.rehearsal import Expectation, expect, expectations, worse
 from memsheaf.memory import Memory, parse
 from memsheaf.store.state import State
@@ -30,15 +30,15 @@ def memory(path: str, body: str, name: str = "", description: str = "") -> Memor
     return parse(path, f"{header}{body}\n".encode())
 
 
-def merged(keeper: Memory, *others: Memory, text: str = "") -> Group:
-    return Group("merge", "", (keeper, *others), keeper.path, text, tuple(other.path for other in others))
+def merged(keeper: Memory, *others: Memory, text: str = "") -> PlanGroup:
+    return PlanGroup("merge", "", (keeper, *others), keeper.path, text, tuple(other.path for other in others))
 
 
 def nobody(question: str, limit: int) -> Sequence[str]:
     return ()
 
 
-def find(memories: Sequence[Memory], groups: Sequence[Group], *stored: tuple[str, str]) -> dict[int, str]:
+def find(memories: Sequence[Memory], groups: Sequence[PlanGroup], *stored: tuple[str, str]) -> dict[int, str]:
     by_path = {one.path: one for one in memories}
     return worse(by_path, groups, [Expectation(*pair) for pair in stored], nobody)
 
@@ -111,7 +111,7 @@ def test_a_question_nobody_answered_before_counts_for_nothing() -> None:
 
 
 def test_what_expired_is_not_asked_for_any_more() -> None:
-    group = Group("expired", "", (NEEDLE,), retired=("needle.md",))
+    group = PlanGroup("expired", "", (NEEDLE,), retired=("needle.md",))
 
     assert find([NEEDLE, *CROWD], [group], ("okapi", "needle.md")) == {}
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
-from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, Line
+from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, ConversationLine
 from memsheaf.llm.talker import Said
 from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
@@ -82,8 +82,8 @@ class Conversation:
         lines = []
         for one in said:
             silent = is_private(one.text) if one.role == "user" else silent
-            lines.append(Line(self._now(), conversation_file.recordable(one, silent=silent)))
-        before = [Line(self._now(), facts=self._facts)] if self._facts else []
+            lines.append(ConversationLine(self._now(), conversation_file.recordable(one, silent=silent)))
+        before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
         self._silent = silent  # first: when this cannot be written, what comes after it is silent all the same
         self._write([*before, *lines])
 
@@ -98,7 +98,7 @@ class Conversation:
             self._facts |= known
         elif news:
             self.hold()
-            self._write([Line(self._now(), facts=news)])
+            self._write([ConversationLine(self._now(), facts=news)])
 
     def compacted(self, said: Sequence[Said]) -> None:
         """From here on the conversation is this; what was said before stays in the file. Raises as `add`."""
@@ -107,8 +107,8 @@ class Conversation:
         for one in said:
             silent = is_private(one.text) if one.role == "user" else silent
             told.append(conversation_file.recordable(one, silent=silent))
-        before = [Line(self._now(), facts=self._facts)] if self._facts else []
-        self._write([*before, Line(self._now(), compacted=tuple(told))])
+        before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
+        self._write([*before, ConversationLine(self._now(), compacted=tuple(told))])
 
     def said(self) -> list[Said]:
         """What a model is to know of it: all since it was made shorter, the short form first.
@@ -130,7 +130,7 @@ class Conversation:
             known |= line.facts or {}
         return known | self._facts
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[ConversationLine]:
         """All that is kept of it, as it came."""
         return conversation_file.read(self._state, self.name)
 
@@ -176,7 +176,7 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, lines: Sequence[Line]) -> None:
+    def _write(self, lines: Sequence[ConversationLine]) -> None:
         try:
             conversation_file.add(self._state, self.name, lines)
         except Busy as error:

@@ -13,8 +13,8 @@ from memsheaf.errors import Busy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
-    from memsheaf.learn.consolidate import Report
-    from memsheaf.learn.duplicate_groups import Group
+    from memsheaf.learn.consolidate import ConsolidationReport
+    from memsheaf.learn.duplicate_groups import PlanGroup
     from memsheaf.learn.schedule import Gate
 
 
@@ -129,10 +129,10 @@ def expect(call: Call) -> int:
     return 0
 
 
-def _approving(call: Call) -> Callable[[Group], bool]:
+def _approving(call: Call) -> Callable[[PlanGroup], bool]:
     """Ask whether a group may be done that touches what a person wrote; without a terminal they say so by --yes."""
 
-    def approve(group: Group) -> bool:
+    def approve(group: PlanGroup) -> bool:
         for line in _group_lines(group):
             call.console.say(line)
         return call.console.confirm("Do this to what you wrote?")
@@ -157,7 +157,7 @@ def _show_gates(call: Call, gates: Iterable[Gate]) -> int:
     return 0
 
 
-def _told(report: Report, *, apply: bool) -> Iterator[str]:
+def _told(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
     if not report.groups and not report.mine:
         yield "There is nothing to consolidate."
     for group in report.groups:
@@ -178,7 +178,7 @@ def _told(report: Report, *, apply: bool) -> Iterator[str]:
         )
 
 
-def _group_lines(group: Group) -> Iterator[str]:
+def _group_lines(group: PlanGroup) -> Iterator[str]:
     yield f"{group.action}{' of what you wrote' if group.mine else ''}: {group.why}"
     if group.keeper and group.retired:
         yield f"  keeps {group.keeper}, retires {', '.join(group.retired)}"
@@ -186,7 +186,7 @@ def _group_lines(group: Group) -> Iterator[str]:
     yield ""
 
 
-def _report_json(report: Report, *, apply: bool) -> dict[str, object]:
+def _report_json(report: ConsolidationReport, *, apply: bool) -> dict[str, object]:
     return {
         "applied": apply,
         "commit": report.commit,
@@ -198,7 +198,7 @@ def _report_json(report: Report, *, apply: bool) -> dict[str, object]:
     }
 
 
-def _group_json(group: Group) -> dict[str, object]:
+def _group_json(group: PlanGroup) -> dict[str, object]:
     return {
         "action": group.action,
         "why": group.why,

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.chat.conversations import Conversations, Kept
     from memsheaf.cli.call import Call
-    from memsheaf.learn.conversation_file import Line
+    from memsheaf.learn.conversation_file import ConversationLine
 
 ACTIONS = ("show", "export", "remove", "older_than")
 SHOWN = 100  # characters of a tool's answer, and of what it was called with
@@ -153,7 +153,7 @@ def _question(found: list[Kept], days: int | None) -> str:
     return f"Remove {found[0].id} ({plural(found[0].turns, 'turn')}: {found[0].title}) for good?"
 
 
-def _told(line: Line) -> Iterator[str]:
+def _told(line: ConversationLine) -> Iterator[str]:
     """A line of a conversation as people read it: who said what, and a line for each call of a tool."""
     from memsheaf.text.neutralize import one_line
 

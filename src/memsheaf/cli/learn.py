@@ -12,9 +12,9 @@ from memsheaf.errors import MemsheafError, NotFound
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
-    from memsheaf.learn.extract import Verdict
+    from memsheaf.learn.extract import JudgedProposal
     from memsheaf.learn.learner import Distilled
-    from memsheaf.learn.review import Waiting
+    from memsheaf.learn.review import QueuedProposal
     from memsheaf.llm import Model
     from memsheaf.memory import Memory
     from memsheaf.recall.turns import Proposal, Turn
@@ -139,7 +139,7 @@ def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:
         yield f"{plural(done.left, 'turn')} wait: {done.problem}"
 
 
-def _verdict_json(one: Verdict) -> dict[str, object]:
+def _verdict_json(one: JudgedProposal) -> dict[str, object]:
     fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
     return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
 
@@ -211,7 +211,7 @@ def _edited(call: Call, memories: Layers, name: str) -> Memory:
     return memories.learning.approve(name, content=content)
 
 
-def _listed(call: Call, waiting: Sequence[Waiting], doubted: Sequence[Row]) -> int:
+def _listed(call: Call, waiting: Sequence[QueuedProposal], doubted: Sequence[Row]) -> int:
     if call.console.json:
         proposals = [{"id": one.id, "at": one.at, "why": one.why, **_proposal_json(one.proposal)} for one in waiting]
         fields = ("path", "name", "description", "kind", "updated")
@@ -232,7 +232,7 @@ def _proposal_json(proposal: Proposal) -> dict[str, object]:
     return {**proposal._asdict()}
 
 
-def _one_by_one(call: Call, memories: Layers, waiting: Sequence[Waiting | Row]) -> int:
+def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal | Row]) -> int:
     console = call.console
     for number, one in enumerate(waiting, 1):
         console.say(f"\n{number} of {len(waiting)}", style="dim")
@@ -256,12 +256,12 @@ def _one_by_one(call: Call, memories: Layers, waiting: Sequence[Waiting | Row]) 
     return 0
 
 
-def _shown(call: Call, memories: Layers, one: Waiting | Row) -> str:
+def _shown(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
     """Show what waits, and give the name it is decided by."""
-    from memsheaf.learn.review import Waiting
+    from memsheaf.learn.review import QueuedProposal
 
     console = call.console
-    if not isinstance(one, Waiting):
+    if not isinstance(one, QueuedProposal):
         console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
         sheaf, path = memories.place(one.path)
         memory = sheaf.read(path)

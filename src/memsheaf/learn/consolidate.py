@@ -31,7 +31,7 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
 from memsheaf.index.search import Match
 from memsheaf.learn import merge_plan, rehearsal, schedule
-from memsheaf.learn.duplicate_groups import BY, Group, duplicates, expired, is_untouchable, is_usable, redated
+from memsheaf.learn.duplicate_groups import BY, PlanGroup, duplicates, expired, is_untouchable, is_usable, redated
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT
@@ -52,7 +52,7 @@ SETTLED = 1_000  # clusters that are remembered as seen by a model
 FAILURES = 2  # in a row, after which a model is left alone
 
 Progress = Callable[[int, int], None]
-Approve = Callable[[Group], bool]
+Approve = Callable[[PlanGroup], bool]
 """Whether a person lets a group be done that touches what they wrote."""
 
 
@@ -79,22 +79,22 @@ class Target(Protocol):
 class Dropped(NamedTuple):
     """A group that is not done, and why."""
 
-    group: Group
+    group: PlanGroup
     why: str
 
 
-class Report(NamedTuple):
+class ConsolidationReport(NamedTuple):
     """What a run would do or did: the groups that stand, those that were dropped, and the commit, "" without one.
 
     `notes` say what went otherwise than it might have, such as a model that did not answer; `mine` are groups that
     are left alone because a person wrote what they would change.
     """
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[PlanGroup, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     commit: str = ""
     notes: tuple[str, ...] = ()
-    mine: tuple[Group, ...] = ()
+    mine: tuple[PlanGroup, ...] = ()
 
     @property
     def retired(self) -> int:
@@ -106,12 +106,12 @@ class _Plan(NamedTuple):
     """What a run has found so far, how many may be retired, and how far a model has got."""
 
     memories: Mapping[str, Memory]
-    groups: list[Group]
+    groups: list[PlanGroup]
     most: int
     cursor: str
     settled: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    mine: tuple[Group, ...] = ()
+    mine: tuple[PlanGroup, ...] = ()
 
 
 def run(
@@ -125,7 +125,7 @@ def run(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
     mine: Approve | None = None,
-) -> Report:
+) -> ConsolidationReport:
     """Find what can be consolidated, check it, and with `apply` do it.
 
     Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. What a
@@ -162,7 +162,7 @@ def when_due(
     model: Callable[[], Model | None] = lambda: None,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
-) -> tuple[tuple[schedule.Gate, ...], Report | None]:
+) -> tuple[tuple[schedule.Gate, ...], ConsolidationReport | None]:
     """Consolidate if every gate is open; gives the gates, and None when nothing was done.
 
     The `model` is looked for only then.
@@ -212,7 +212,7 @@ def _planned(
     return _asked(target, plan, model, today, progress) if model else plan
 
 
-def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[Group]:
+def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[PlanGroup]:
     """What would be done to what a person wrote, if they let it."""
     known = {memory.path: memory for memory in memories}
     groups = list(expired(known.values(), today, is_untouchable))
@@ -221,7 +221,7 @@ def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[Group]
     return [group._replace(mine=True) for group in groups]
 
 
-def _approved(report: Report, mine: Approve | None) -> Report:
+def _approved(report: ConsolidationReport, mine: Approve | None) -> ConsolidationReport:
     """The report without the groups that a person wants to stay as they are."""
     refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
     kept = tuple(group for group in report.groups if group not in refused)
@@ -229,7 +229,7 @@ def _approved(report: Report, mine: Approve | None) -> Report:
     return report._replace(groups=kept, dropped=(*report.dropped, *dropped))
 
 
-def _free(memories: Mapping[str, Memory], groups: Iterable[Group]) -> list[Memory]:
+def _free(memories: Mapping[str, Memory], groups: Iterable[PlanGroup]) -> list[Memory]:
     """The memories that are in no group yet."""
     taken = {path for group in groups for path in group.paths}
     return [memory for path, memory in memories.items() if path not in taken]
@@ -280,9 +280,9 @@ def _asked(target: Target, plan: _Plan, model: Model, today: date, progress: Pro
     return plan._replace(cursor=firsts[-1].path if firsts else "")
 
 
-def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> Report:
+def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> ConsolidationReport:
     """The groups that pass every check, and the others with the reason."""
-    standing: list[Group] = []
+    standing: list[PlanGroup] = []
     dropped: list[Dropped] = []
     for group in plan.groups:
         if why := _wrong(group) or _too_many(group, standing, plan.most):
@@ -296,10 +296,12 @@ def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | Non
     worse = rehearsal.worse(plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder)
     dropped += [Dropped(standing[number], why) for number, why in worse.items()]
     kept = tuple(group for number, group in enumerate(standing) if number not in worse)
-    return Report(kept, tuple(dropped), notes=plan.notes, mine=tuple(one for one in plan.mine if not _wrong(one)))
+    return ConsolidationReport(
+        kept, tuple(dropped), notes=plan.notes, mine=tuple(one for one in plan.mine if not _wrong(one))
+    )
 
 
-def _wrong(group: Group) -> str:
+def _wrong(group: PlanGroup) -> str:
     """Why what a group writes may not be stored, or does not say what it must; "" when all is well."""
     stays = group.was(group.keeper) if group.keeper else None
     if stays and group.text:
@@ -319,7 +321,7 @@ def _wrong(group: Group) -> str:
     return ""
 
 
-def _too_many(group: Group, standing: Sequence[Group], most: int) -> str:
+def _too_many(group: PlanGroup, standing: Sequence[PlanGroup], most: int) -> str:
     """Why a group goes beyond what one run may do."""
     retired = sum(len(one.retired) for one in standing)
     if group.retired and retired + len(group.retired) > most:
@@ -330,7 +332,7 @@ def _too_many(group: Group, standing: Sequence[Group], most: int) -> str:
     return ""
 
 
-def _applied(target: Target, report: Report) -> Report:
+def _applied(target: Target, report: ConsolidationReport) -> ConsolidationReport:
     """The groups as one commit. Those whose memories changed meanwhile are dropped, and the rest is done."""
     groups, dropped = report.groups, report.dropped
     while groups:
@@ -350,7 +352,7 @@ def _applied(target: Target, report: Report) -> Report:
     return report._replace(groups=(), dropped=dropped)
 
 
-def summary(groups: Iterable[Group]) -> str:
+def summary(groups: Iterable[PlanGroup]) -> str:
     """What groups do, in one line.
 
     >>> summary([])

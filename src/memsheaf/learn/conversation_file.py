@@ -45,7 +45,7 @@ _AT = re.compile(rb'"at": "([0-9TZ:.-]{20,30})"\}')
 _LONE = re.compile(r"[^\W_]+\.\w+")  # a file name of one word is in many projects
 
 
-class Line(NamedTuple):
+class ConversationLine(NamedTuple):
     """One line of a conversation's file: a message, facts, or what stands for all that was said before."""
 
     at: str
@@ -77,7 +77,7 @@ def masked(value: object) -> object:
     return [masked(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def encoded(line: Line) -> bytes:
+def encoded(line: ConversationLine) -> bytes:
     """A line as it stands in the file. The time comes last, so that the end of a file tells it."""
     told: dict[str, object]
     if line.said is not None:
@@ -90,7 +90,7 @@ def encoded(line: Line) -> bytes:
     return whole.encode("utf-8", "surrogatepass") + b"\n"
 
 
-def decoded(data: bytes) -> Line | None:
+def decoded(data: bytes) -> ConversationLine | None:
     """The line in some bytes of a file; None when they are not one, because a crash or somebody else cut into it."""
     try:
         found = json.loads(data)
@@ -101,14 +101,14 @@ def decoded(data: bytes) -> Line | None:
     at, facts, compacted = found.get("at"), found.get("facts"), found.get("compacted")
     at = at if isinstance(at, str) else ""
     if isinstance(facts, dict):
-        return Line(at, facts=facts)
+        return ConversationLine(at, facts=facts)
     if isinstance(compacted, list):
-        return Line(at, compacted=tuple(said for one in compacted if (said := _said(one))))
+        return ConversationLine(at, compacted=tuple(said for one in compacted if (said := _said(one))))
     said = _said(found)
-    return Line(at, said) if said else None
+    return ConversationLine(at, said) if said else None
 
 
-def read(state: State, name: str) -> Iterator[Line]:
+def read(state: State, name: str) -> Iterator[ConversationLine]:
     """The lines of a file that can be understood, oldest first, however long it is."""
     return (line for data in _lines(state, name) if (line := decoded(data)))
 
@@ -128,7 +128,7 @@ def last_at(state: State, name: str) -> str:
     return max((line.at for line in read(state, name)), default="")
 
 
-def add(state: State, name: str, lines: Sequence[Line]) -> None:
+def add(state: State, name: str, lines: Sequence[ConversationLine]) -> None:
     """Add lines to a file, durably, all or none. Raises StoreFailed, Busy."""
     place = os.path.join(state.folder, name)
     data = b"".join(map(encoded, lines))
@@ -196,7 +196,7 @@ class _Eraser:
         cut = "\n".join(kept)
         return cut if self._keep(cut) else ERASED
 
-    def line(self, line: Line) -> Line:
+    def line(self, line: ConversationLine) -> ConversationLine:
         """A line of a conversation without it."""
         if line.said is not None:
             return line._replace(said=self._said(line.said))

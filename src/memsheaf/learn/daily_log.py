@@ -49,7 +49,7 @@ _ENTRY = r"- ((?:[01][0-9]|2[0-3]):[0-5][0-9])(?: (user|agent|note)( \(saved\))?
 _LINES = rb"[^\n]*\n|[^\n]+"
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One entry of a day. `source` is `user`, `agent`, or `note` for what somebody noted on purpose.
 
     `saved` says that the agent wrote to memory itself in that turn: nothing more is learned from it.
@@ -66,7 +66,7 @@ class Day(NamedTuple):
 
     day: str
     text: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
 
 class _Block(NamedTuple):
@@ -74,7 +74,7 @@ class _Block(NamedTuple):
 
     data: bytes
     end: int
-    entry: Entry | None
+    entry: LogEntry | None
 
     @property
     def text(self) -> str:
@@ -239,7 +239,7 @@ class DailyLog:
         self._refuse_link()
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
-        added = "".join(_written(Entry(moment, source, _plain(text), saved)) for source, text in told).encode()
+        added = "".join(_written(LogEntry(moment, source, _plain(text), saved)) for source, text in told).encode()
         for _ in range(ROUNDS):
             path, data, version = self._page(day)
             gap = b"" if data.endswith(b"\n") else b"\n" if data else f"# {day}\n\n".encode()
@@ -349,12 +349,12 @@ class DailyLog:
             raise PathRefused(LOGS, "it is a link or not a folder")
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[LogEntry]:
     """The entries of a page.
 
     >>> entries("# 2026-11-15\\n\\n- 14:32 user: Ship it.\\n  On Friday.\\n\\nby hand\\n- 15:00 Lunch.")
-    [Entry(time='14:32', source='user', text='Ship it.\\nOn Friday.', saved=False),
-     Entry(time='15:00', source='note', text='Lunch.', saved=False)]
+    [LogEntry(time='14:32', source='user', text='Ship it.\\nOn Friday.', saved=False),
+     LogEntry(time='15:00', source='note', text='Lunch.', saved=False)]
     """
     return [block.entry for block in _blocks(text.encode("utf-8", "replace")) if block.entry]
 
@@ -377,12 +377,12 @@ def _blocks(data: bytes) -> Iterator[_Block]:
         yield _Block(b"".join(begun), end, _entry(begun))
 
 
-def _entry(lines: Sequence[bytes]) -> Entry:
+def _entry(lines: Sequence[bytes]) -> LogEntry:
     first, *more = map(_decoded, lines)
     found = re.fullmatch(_ENTRY, first)
     assert found
     below = (line[2:] if line.startswith("  ") else line[1:] for line in more)
-    return Entry(found[1], found[2] or "note", "\n".join([found[4] or "", *below]).strip(), bool(found[3]))
+    return LogEntry(found[1], found[2] or "note", "\n".join([found[4] or "", *below]).strip(), bool(found[3]))
 
 
 def _decoded(line: bytes) -> str:
@@ -408,7 +408,7 @@ def _turns(path: str, day: str, data: bytes, start: int) -> list[Turn]:
     return turns
 
 
-def _written(entry: Entry) -> str:
+def _written(entry: LogEntry) -> str:
     """An entry as its lines."""
     first, *more = entry.text.split("\n")
     who = f"{entry.source} (saved)" if entry.saved else entry.source

@@ -27,7 +27,7 @@ Moved = Mapping[str, str]
 """Retired paths, and the path that says it now; "" when nothing does."""
 
 
-class Group(NamedTuple):
+class PlanGroup(NamedTuple):
     """One piece of a plan: `keeper` stays, with a new `text` unless that is "", and `retired` go.
 
     `action` is `merge`, `rewrite`, `dates`, `contradicted` or `expired`; `model` says that a model proposed it, and
@@ -103,15 +103,15 @@ def is_usable(memory: Memory) -> bool:
     return memory.state == "ok" and not memory.is_item
 
 
-def expired(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[Group]:
+def expired(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[PlanGroup]:
     """What has stopped being true, one group each."""
     for memory in memories:
         ended = _date(memory.expires)
         if ended and ended < today and not fixed(memory):
-            yield Group("expired", f"it expired on {ended.isoformat()}", (memory,), retired=(memory.path,))
+            yield PlanGroup("expired", f"it expired on {ended.isoformat()}", (memory,), retired=(memory.path,))
 
 
-def redated(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[Group]:
+def redated(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) -> Iterator[PlanGroup]:
     """Memories whose "tomorrow" gets the day it meant: seen from the day on which all of it was written."""
     from memsheaf.text.dates import absolute
 
@@ -126,10 +126,10 @@ def redated(memories: Iterable[Memory], today: date, fixed: Fixed = is_fixed) ->
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
             fields = {"updated": today.isoformat(), "source": _source(memory), "description": description or None}
             text = edited(memory.text, fields=fields, body=body)
-            yield Group("dates", f"relative dates, as of {day.isoformat()}", (memory,), memory.path, text)
+            yield PlanGroup("dates", f"relative dates, as of {day.isoformat()}", (memory,), memory.path, text)
 
 
-def duplicates(memories: Iterable[Memory], today: date, most: int, fixed: Fixed = is_fixed) -> Iterator[Group]:
+def duplicates(memories: Iterable[Memory], today: date, most: int, fixed: Fixed = is_fixed) -> Iterator[PlanGroup]:
     """Memories that say the same as another, at most so many at once, with the one that stays: the best of them.
 
     Those that cannot be merged without touching what is fixed, or without one doubt spreading, are left.
@@ -155,7 +155,7 @@ def duplicates(memories: Iterable[Memory], today: date, most: int, fixed: Fixed 
                 yield merged(keeper, [ranked[other] for other in others[:most]], today, fixed)
 
 
-def merged(keeper: Memory, others: Sequence[Memory], today: date, fixed: Fixed) -> Group:
+def merged(keeper: Memory, others: Sequence[Memory], today: date, fixed: Fixed) -> PlanGroup:
     """One memory with what the others say more, which are retired."""
     retired = tuple(other.path for other in others)
     text = ""
@@ -163,7 +163,7 @@ def merged(keeper: Memory, others: Sequence[Memory], today: date, fixed: Fixed) 
         # of another trust are only those that say nothing more: they are no sources
         sources = [other for other in others if other.trust == keeper.trust]
         text = united(keeper, sources, today, body=_with_more(keeper, sources), replaced=retired)
-    return Group("merge", "they say the same", (keeper, *others), keeper.path, text, retired)
+    return PlanGroup("merge", "they say the same", (keeper, *others), keeper.path, text, retired)
 
 
 def united(

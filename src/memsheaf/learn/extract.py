@@ -1,7 +1,7 @@
 """What a conversation says that is worth remembering: turns in, proposals out, each judged before it is written.
 
 A model reads the dialogue as data and answers in a schema; without one, and beside one, rules catch what the user
-asked for in so many words. What comes of a proposal is a `Verdict`, with the reason.
+asked for in so many words. What comes of a proposal is a `JudgedProposal`, with the reason.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in 
 COVERED = 0.8  # of the words of what the user asked for; with less, a model has said something else
 
 
-class Keeper(Protocol):
-    """What they are saved by; `keeping.Keeper` is one."""
+class ProposalWriter(Protocol):
+    """What they are saved by; `writer.Keeper` is one."""
 
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
@@ -69,7 +69,7 @@ class Keeper(Protocol):
         ...
 
 
-class Verdict(NamedTuple):
+class JudgedProposal(NamedTuple):
     """What came of a proposal: `saved` at a path, `queued` under an id, or `dropped`; and why."""
 
     proposal: Proposal
@@ -116,17 +116,17 @@ class BadAnswer(ModelFailed):
 
 def decide(
     target: Memories,
-    keeper: Keeper,
+    keeper: ProposalWriter,
     proposals: Iterable[Proposal],
     turns: Sequence[Turn],
     *,
     policy: Callable[[str], str],
-) -> list[tuple[Verdict, Change | None]]:
+) -> list[tuple[JudgedProposal, Change | None]]:
     """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason.
 
     `policy` says how the scope of a path learns.
     """
-    decided: list[tuple[Verdict, Change | None]] = []
+    decided: list[tuple[JudgedProposal, Change | None]] = []
     taken: dict[str, Memory] = {}
     for proposal in proposals:
         others = (other.proposal for other, _ in decided if other.path and not other.proposal.explicit)
@@ -149,20 +149,23 @@ def decide(
             # what the user asked for is not dropped for one word of a difference: that a person decides
             asks = proposal.explicit and telling(proposal.content) != telling(target.read(error.path).body)
             decided.append(
-                (Verdict(proposal, "queued" if asks else "dropped", error.path if asks else "", str(error)), None)
+                (
+                    JudgedProposal(proposal, "queued" if asks else "dropped", error.path if asks else "", str(error)),
+                    None,
+                )
             )
             continue
         except (Refused, BadHeader, NotFound, ValueError) as error:
-            decided.append((Verdict(proposal, "dropped", "", without_secrets(str(error))), None))
+            decided.append((JudgedProposal(proposal, "dropped", "", without_secrets(str(error))), None))
             continue
         taken[memory.path] = memory
         proposal = proposal._replace(
             replaces=was.path if was else "", version=was.version if was else "", scope=scope_of(memory.path)
         )
         if why := _needs_a_person(proposal, was, policy(memory.path)):
-            decided.append((Verdict(proposal, "queued", memory.path, why), None))
+            decided.append((JudgedProposal(proposal, "queued", memory.path, why), None))
         else:
-            decided.append((Verdict(proposal, "saved", memory.path, ""), change))
+            decided.append((JudgedProposal(proposal, "saved", memory.path, ""), change))
     return decided
 
 
@@ -175,7 +178,9 @@ def scope_of(path: str) -> str:
     return path.rpartition(":")[0]
 
 
-def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: str) -> list[Verdict]:
+def save(
+    keeper: ProposalWriter, decided: Sequence[tuple[JudgedProposal, Change | None]], why: str
+) -> list[JudgedProposal]:
     """Commit what is to be saved in one scope, as one; or one by one, when something in it is refused after all.
 
     Raises:
@@ -190,7 +195,7 @@ def save(keeper: Keeper, decided: Sequence[tuple[Verdict, Change | None]], why: 
         return [_saved_alone(keeper, verdict, change, f"{why}, in part") for verdict, change in decided]
 
 
-def _saved_alone(keeper: Keeper, verdict: Verdict, change: Change | None, why: str) -> Verdict:
+def _saved_alone(keeper: ProposalWriter, verdict: JudgedProposal, change: Change | None, why: str) -> JudgedProposal:
     try:
         if change:
             keeper.change_many([change], why, by="extraction")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.learn.seen_messages import Known, digest, settle
+from memsheaf.learn.seen_messages import SeenMessages, digest, settle
 from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.store.state import State
 from memsheaf.text.host_wrappers import unwrapped
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     numbers: tuple[int, ...] = ()
 
 
-class Waiting(NamedTuple):
+class Backlog(NamedTuple):
     """How much waits: `bytes` of text, `oldest` is when the first of it was said, "" when nothing waits."""
 
     turns: int = 0
@@ -164,13 +164,13 @@ class Inbox:
         """All that waits, in order. Nothing is handed out or changed."""
         return [entry.turn for _, entry in self._entries()]
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> Backlog:
         """How much waits."""
         turns = self.turns()
         if not turns:
-            return Waiting()
+            return Backlog()
         size = sum(_size(turn.messages) for turn in turns)
-        return Waiting(len(turns), len({turn.conversation for turn in turns}), size, min(turn.at for turn in turns))
+        return Backlog(len(turns), len({turn.conversation for turn in turns}), size, min(turn.at for turn in turns))
 
     def left(self) -> int:
         """How many turns wait, by the names of their files alone: quick, however many there are."""
@@ -226,7 +226,7 @@ class Inbox:
         entries = [self._prepared(turn, counts) for turn in turns]
         known: set[str] = set()
         if not live:  # what is known before we have the lock will be so then
-            known = Known(self._state).among([key for entry in entries for key in entry.keys])
+            known = SeenMessages(self._state).among([key for entry in entries for key in entry.keys])
         added = 0
         for entry in entries:
             if not known.issuperset(entry.keys):
@@ -278,9 +278,9 @@ class Inbox:
         noted.note(name, entry.keys, last, new)
         return kept
 
-    def _mended(self) -> tuple[Known, int]:
+    def _mended(self) -> tuple[SeenMessages, int]:
         """What is known, and the last number that was given; with what a crash kept from being noted."""
-        known = Known(self._state)
+        known = SeenMessages(self._state)
         last = known.last
         if last is None:  # it was lost, or is not there yet
             for number, entry in self._entries():

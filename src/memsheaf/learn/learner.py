@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
-from memsheaf.learn.consolidate import Report
+from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
-from memsheaf.learn.extract import BadAnswer, Keeper, Verdict, decide, propose, save, scope_of
+from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
 from memsheaf.learn.forgetting import keeping
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review import Queue
@@ -41,7 +41,7 @@ AT_IT = "another process is at it"
 _WANTED, _TRIED = "wanted", "tried.json"
 
 
-class Scope(Memories, Protocol):
+class LearningScope(Memories, Protocol):
     """The scope that learns; `Sheaf` is one."""
 
     @property
@@ -62,12 +62,12 @@ class Distilled(NamedTuple):
     """
 
     turns: int = 0
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[JudgedProposal, ...] = ()
     left: int = 0
     problem: str = ""
-    report: Report | None = None
+    report: ConsolidationReport | None = None
 
-    def of(self, outcome: str) -> tuple[Verdict, ...]:
+    def of(self, outcome: str) -> tuple[JudgedProposal, ...]:
         """Those that were `saved`, `queued` or `dropped`."""
         return tuple(one for one in self.verdicts if one.outcome == outcome)
 
@@ -81,8 +81,8 @@ class Learner:
 
     def __init__(
         self,
-        scope: Scope,
-        keeper: Keeper,
+        scope: LearningScope,
+        keeper: ProposalWriter,
         state: State,
         *,
         policy: Callable[[str], str] = lambda path: "auto",
@@ -137,7 +137,9 @@ class Learner:
         """All that the next `distil` will read, in order. Nothing is handed out or changed."""
         return [*self.inbox.turns(), *(self.daily.waiting() if self._reads_log else ())]
 
-    def rehearse(self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0) -> list[Verdict]:
+    def rehearse(
+        self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0
+    ) -> list[JudgedProposal]:
         """What would come of these turns; nothing is written. Raises ModelFailed."""
         turns = self.inbox.prepared(turns)
         proposals = propose(self._scope, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
@@ -192,7 +194,7 @@ class Learner:
             progress(done.turns, done.turns)
         return done
 
-    def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[Verdict] | None:
+    def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
         """What comes of a batch; None when it is not what it was, because somebody erased from it meanwhile."""
         why = f"learn {batch.id[:16]}"
         if batch.tries > 1 and "" in self._saved_in(why):
@@ -201,7 +203,7 @@ class Learner:
         if not self.inbox.holds(batch):
             return None
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
-        done: list[Verdict] = []
+        done: list[JudgedProposal] = []
         for again in range(ROUNDS):
             saved = self._saved_in(why) if again or batch.tries > 1 else frozenset()
             decided = [

@@ -15,7 +15,7 @@ from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.learn.corrections import subject
-from memsheaf.learn.duplicate_groups import Group, is_fixed, is_usable, united
+from memsheaf.learn.duplicate_groups import PlanGroup, is_fixed, is_usable, united
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
@@ -94,7 +94,7 @@ def mark(cluster: Cluster) -> str:
 
 def ask(
     model: Model, cluster: Cluster, today: date, *, nonce: Callable[[], str] = lambda: os.urandom(8).hex()
-) -> list[Group]:
+) -> list[PlanGroup]:
     """What the model proposes for a cluster; [] when it proposes nothing.
 
     Raises:
@@ -157,7 +157,7 @@ def _envelope(memory: Memory, nonce: str) -> str:
     )
 
 
-def _groups(said: object, cluster: Cluster, today: date, nonce: str) -> list[Group]:
+def _groups(said: object, cluster: Cluster, today: date, nonce: str) -> list[PlanGroup]:
     """The groups that an answer describes. Raises ModelFailed when any part of it is out of bounds."""
     operations = said.get("operations") if isinstance(said, dict) else None
     if not isinstance(operations, list) or len(operations) > MEMBERS:
@@ -195,14 +195,14 @@ def _read(operation: object, nonce: str) -> tuple[str, list[str], str, list[str]
 
 def _group(
     action: str, members: Sequence[Memory], keeper: Memory | None, texts: Sequence[str], cluster: Cluster, today: date
-) -> Group:
+) -> PlanGroup:
     others = [memory for memory in members if memory is not keeper]
     if keeper is None or any(map(is_fixed, others)):
         raise ModelFailed("it would not keep any file, or retire one that is fixed")
     if action == "rewrite":
         if others or is_fixed(keeper):
             raise ModelFailed("a rewrite is of one file, that is not fixed")
-        return Group(
+        return PlanGroup(
             "rewrite", "said in a better order", (keeper,), keeper.path, _text(keeper, (), texts, today), model=True
         )
     if not others:
@@ -217,9 +217,9 @@ def _group(
         why = f"{keeper.path} says otherwise, and is newer"
         replaced = list(dict.fromkeys((*keeper.supersedes, *retired)))
         text = "" if is_fixed(keeper) else edited(keeper.text, fields={"supersedes": replaced})
-        return Group("contradicted", why, (keeper, *others), keeper.path, text, retired, model=True)
+        return PlanGroup("contradicted", why, (keeper, *others), keeper.path, text, retired, model=True)
     text = "" if is_fixed(keeper) else _text(keeper, others, texts, today)
-    return Group("merge", "they say the same", (keeper, *others), keeper.path, text, retired, model=True)
+    return PlanGroup("merge", "they say the same", (keeper, *others), keeper.path, text, retired, model=True)
 
 
 def _text(keeper: Memory, others: Sequence[Memory], texts: Sequence[str], today: date) -> str:

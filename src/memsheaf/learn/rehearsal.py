@@ -13,7 +13,7 @@ from contextlib import closing
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.index.database import connect_alone, notes, put, writing
 from memsheaf.index.lexical import Lexicon
-from memsheaf.learn.duplicate_groups import Group
+from memsheaf.learn.duplicate_groups import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
@@ -94,7 +94,7 @@ def follow(state: State, moved: Mapping[str, str]) -> None:
 
 def worse(
     memories: Mapping[str, Memory],
-    groups: Sequence[Group],
+    groups: Sequence[PlanGroup],
     stored: Sequence[Expectation],
     rivals: Rivals,
     *,
@@ -128,7 +128,7 @@ class _Asked(NamedTuple):
 
 
 def _questions(
-    memories: Mapping[str, Memory], groups: Sequence[Group], stored: Sequence[Expectation]
+    memories: Mapping[str, Memory], groups: Sequence[PlanGroup], stored: Sequence[Expectation]
 ) -> Iterator[_Asked]:
     replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
     gone = {path for group in groups if not group.keeper for path in group.retired}
@@ -142,7 +142,7 @@ def _questions(
 
 
 def _cast(
-    memories: Mapping[str, Memory], groups: Sequence[Group], asked: Sequence[_Asked], rivals: Rivals
+    memories: Mapping[str, Memory], groups: Sequence[PlanGroup], asked: Sequence[_Asked], rivals: Rivals
 ) -> list[Memory]:
     if len(memories) <= ALL:
         return list(memories.values())
@@ -156,7 +156,7 @@ def _lost(
     stage: _Rehearsal,
     asked: Sequence[_Asked],
     before: Sequence[Sequence[Sequence[str]]],
-    groups: Sequence[Group],
+    groups: Sequence[PlanGroup],
     guilty: Mapping[int, str],
 ) -> dict[int, str]:
     """The groups that are to blame for answers that are no longer among the first."""
@@ -202,14 +202,14 @@ class _Rehearsal:
         near = self._nearest(question)
         return (by_words, near) if self._embedder else (by_words,)
 
-    def play(self, group: Group) -> None:
+    def play(self, group: PlanGroup) -> None:
         """Make the changes of a group."""
         for path in group.retired:
             self._drop(path)
         if written := group.written:
             self._put([written])
 
-    def take_back(self, group: Group) -> None:
+    def take_back(self, group: PlanGroup) -> None:
         """Unmake the changes of a group."""
         self._put([memory for memory in group.seen if memory.path in (*group.retired, group.keeper)])
 

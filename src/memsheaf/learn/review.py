@@ -10,7 +10,7 @@ from memsheaf.values import NamedTuple, sha256
 _PREFIX, _SUFFIX = "proposal-", ".json"
 
 
-class Waiting(NamedTuple):
+class QueuedProposal(NamedTuple):
     """A proposal that waits, since when, and why a person is asked."""
 
     id: str
@@ -32,13 +32,13 @@ class Queue:
             self._state.save(f"{_PREFIX}{name}{_SUFFIX}", {**proposal._asdict(), "at": at, "asked": why})
         return name
 
-    def all(self) -> list[Waiting]:
+    def all(self) -> list[QueuedProposal]:
         """All that wait, the oldest first."""
         names = [name for name in self._state.names() if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
         found = [self._load(name[len(_PREFIX) : -len(_SUFFIX)]) for name in names]
         return sorted((one for one in found if one), key=lambda one: (one.at, one.id))
 
-    def get(self, name: str) -> Waiting:
+    def get(self, name: str) -> QueuedProposal:
         """The one whose id begins so. Raises NotFound when there is none, or more than one."""
         found = [one for one in self.all() if name and one.id.startswith(name)]
         if len(found) != 1:
@@ -49,7 +49,7 @@ class Queue:
         """Let one go: it was decided."""
         self._state.remove(f"{_PREFIX}{name}{_SUFFIX}")
 
-    def _load(self, name: str) -> Waiting | None:
+    def _load(self, name: str) -> QueuedProposal | None:
         found = self._state.load(f"{_PREFIX}{name}{_SUFFIX}")
         if not isinstance(found, dict):
             return None
@@ -57,4 +57,4 @@ class Queue:
         explicit = values.pop("explicit") is True
         if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
             return None
-        return Waiting(name, found["at"], found["asked"], Proposal(**values, explicit=explicit))
+        return QueuedProposal(name, found["at"], found["asked"], Proposal(**values, explicit=explicit))

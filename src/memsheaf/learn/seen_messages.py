@@ -21,7 +21,7 @@ _MARK = re.compile(rb"\n#([0-9]{12})(?=\n)")
 _LINE = 17  # bytes that a digest takes, with the end of its line
 
 
-class Known:
+class SeenMessages:
     """What was known when it was read, and what is added since. Whoever adds to it holds the lock of the inbox."""
 
     def __init__(self, state: State) -> None:

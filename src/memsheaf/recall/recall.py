@@ -37,7 +37,7 @@ _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), (
              ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
 
 
-class Source(Protocol):
+class RecallSource(Protocol):
     """A scope that memories are recalled from; `Sheaf` is one."""
 
     scope: Scope
@@ -118,7 +118,7 @@ class Occasion(NamedTuple):
 
 
 def recall(
-    sources: Sequence[Source], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
+    sources: Sequence[RecallSource], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
 ) -> Recall:
     """Recall at most five memories for the last of the user's texts."""
     if gate := gate_of(occasion):
@@ -156,7 +156,7 @@ def _is_telling(message: str) -> bool:
     return unspaced >= 2 or len(message.split(None, 2)) >= 2
 
 
-def _candidates(sources: Sequence[Source], query: str, occasion: Occasion) -> list[Candidate]:
+def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
     """Everything that matches what was said lately, or the last text alone: what came before must not drown it."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
     found: dict[tuple[str, str, str], Candidate] = {}
@@ -199,7 +199,7 @@ def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
     return candidate
 
 
-def _filled(sources: Sequence[Source], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
+def _filled(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
     """For a model that knows more than words: the shortlist, filled up with what the catalog would show first.
 
     [] when there is nothing to choose from.
@@ -252,7 +252,7 @@ def _chosen_by(
 
 
 def _read(
-    sources: Sequence[Source], candidates: Sequence[Candidate], occasion: Occasion
+    sources: Sequence[RecallSource], candidates: Sequence[Candidate], occasion: Occasion
 ) -> tuple[list[Shown], list[Candidate]]:
     """The chosen memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
@@ -283,7 +283,7 @@ def _read(
     return shown, told
 
 
-def _one(source: Source, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
+def _one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
     try:
         memory = source.read(candidate.row.path)
     except MemsheafError as error:

@@ -21,7 +21,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.ignore import asks_to_ignore
-from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, Source, recall
+from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
 
 # Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class Session:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[RecallSource],
         *,
         home: str = "",
         model: Model | None = None,
