@@ -31,7 +31,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.llm import Model, load_model
-from memsheaf.memory import Memory, parse
+from memsheaf.memory import Allow, Memory, parse
 from memsheaf.sheaf import Sheaf
 
 SHOWN = 5  # problems
@@ -132,7 +132,7 @@ class Replay:
         self._now = _seconds(step.turn.at)
         if step.saved:
             kind, name, description, content = step.saved
-            self._by_agent.add(sheaf.remember(name, description, kind, content, anyway=True).path)
+            self._by_agent.add(sheaf.remember(name, description, kind, content, allow=Allow(anyway=True)).path)
         sheaf.learn(step.turn)
 
     def _distil(self, sheaf: Sheaf) -> None:

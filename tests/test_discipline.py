@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
+from memsheaf.memory import Allow
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.session import Session
 
@@ -207,7 +208,7 @@ def test_a_tool_writes_notes_only_in_order(sheaf: Sheaf) -> None:
 def test_the_own_files_of_a_task_are_searched_and_not_recalled(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("task/x", settings=settings, cwd=str(tmp_path)) as sheaf:
         for name in ("TASK.md", "session.md", "notes.md"):
-            sheaf.put(name, f"The zebra service moves to Oslo, says {name}.\n", free=True, anyway=True)
+            sheaf.put(name, f"The zebra service moves to Oslo, says {name}.\n", free=True, allow=Allow(anyway=True))
 
         assert {row.path for row in sheaf.search("zebra service")} == {"TASK.md", "session.md", "notes.md"}
         assert [one.memory.path for one in sheaf.recall("where does the zebra service move?").memories] == [

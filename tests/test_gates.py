@@ -14,6 +14,7 @@ from memsheaf import ABSENT, Settings, Sheaf, Tools
 from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
+from memsheaf.memory import Allow
 from memsheaf.store import Change
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
@@ -124,8 +125,8 @@ def test_a_fact_with_other_numbers_is_another_fact(
 def test_a_person_may_insist(sheaf: Sheaf, settings: Settings) -> None:
     sheaf.remember("Import of orders", "When it runs", "project", FACT)
 
-    sheaf.remember("Again", "D", "project", SAME, anyway=True)
-    sheaf.remember("Moment", "D", "project", MOMENT, anyway=True)
+    sheaf.remember("Again", "D", "project", SAME, allow=Allow(anyway=True))
+    sheaf.remember("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
 
     assert len(sheaf.list()) == 3
 
@@ -140,7 +141,7 @@ def test_a_correction_under_the_same_name_lands(sheaf: Sheaf) -> None:
 
 
 def test_what_was_so_before_does_not_stand_in_the_way_of_a_change_elsewhere(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Moment", "D", "project", f"{MOMENT}\nAsk Kim.", anyway=True).path
+    path = sheaf.remember("Moment", "D", "project", f"{MOMENT}\nAsk Kim.", allow=Allow(anyway=True)).path
 
     sheaf.revise(path, "Ask Kim.", "Ask Robin.")
 
@@ -168,8 +169,8 @@ def test_undo_and_restore_ask_nobody(sheaf: Sheaf) -> None:
 
 def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
     sheaf.remember("Import of orders", "When it runs", "project", FACT)
-    sheaf.remember("Again", "D", "project", SAME, anyway=True)
-    sheaf.remember("Moment", "D", "project", MOMENT, anyway=True)
+    sheaf.remember("Again", "D", "project", SAME, allow=Allow(anyway=True))
+    sheaf.remember("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
     sheaf.export(str(tmp_path / "out.zip"))
 
     with Sheaf.open("agent/other", settings=settings) as other:
@@ -195,7 +196,7 @@ def test_a_near_duplicate_is_found_among_many(sheaf: Sheaf) -> None:
     for number in range(60):
         first, second, third = words[number % 10], words[number // 10], words[(number * 7) % 10]
         content = f"The {first} of the {second} goes to the {third} by way of the harbour."
-        sheaf.remember(f"Fact {first} {second}", "D", "project", content, anyway=True)
+        sheaf.remember(f"Fact {first} {second}", "D", "project", content, allow=Allow(anyway=True))
     path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
 
     with pytest.raises(Duplicate) as caught:

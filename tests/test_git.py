@@ -17,6 +17,7 @@ from memsheaf import Sheaf
 from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
+from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
 from memsheaf.work.audit import audit
 
@@ -111,7 +112,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
     numbers = list(range(260))
     random.Random(7).shuffle(numbers)
     for number in numbers:
-        sheaf.remember(f"Name {number}", "D", "project", f"Text {number}.", anyway=True)
+        sheaf.remember(f"Name {number}", "D", "project", f"Text {number}.", allow=Allow(anyway=True))
     sheaf.list()
     git(app, "add", "-f", ".memory/MEMORY.md")
     commit_all(app, "tracked")
@@ -126,7 +127,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
         theirs.index.delete()
         theirs.list()
         theirs.prompt()
-        theirs.remember("One more", "D", "project", "Text.", anyway=True)
+        theirs.remember("One more", "D", "project", "Text.", allow=Allow(anyway=True))
         theirs.forget("project_one-more.md")
 
     assert status(other) == []
@@ -171,14 +172,15 @@ def test_a_branch_that_ignores_nothing_and_one_that_does_switch(app: Path, opene
 
 SAVE = """
 import sys
-from memsheaf import Sheaf
+from memsheaf import Allow, Sheaf
 from memsheaf.config import Settings
 home, cache, root, name, count = sys.argv[1:]
 settings = Settings(home=home, cache=cache, project=root, embedder="none")
 with Sheaf.open("project", settings=settings) as sheaf:
     print("ready", flush=True)
     for number in range(int(count)):
-        sheaf.remember(f"{name} {number}", "Saved meanwhile", "project", f"{name} says {number}.", anyway=True)
+        said = f"{name} says {number}."
+        sheaf.remember(f"{name} {number}", "Saved meanwhile", "project", said, allow=Allow(anyway=True))
         print(number, flush=True)
 """
 
@@ -396,7 +398,7 @@ def test_files_that_go_at_once_or_get_another_name_are_not_buried(opened: Opened
     """Also outside of git."""
     sheaf = opened(tmp_path / "plain")
     for number in range(8):
-        sheaf.remember(f"{FACT} {number}", "d", "project", f"{FACT} {number}", anyway=True)
+        sheaf.remember(f"{FACT} {number}", "d", "project", f"{FACT} {number}", allow=Allow(anyway=True))
     first, second, *others = [Path(sheaf.root, row.path) for row in sheaf.list()]
     for path in others:
         path.unlink()

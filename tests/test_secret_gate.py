@@ -19,6 +19,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.doctor import examine
 from memsheaf.errors import MemsheafError, SecretFound
+from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.tools import TOOLS, Tools, schema
@@ -169,10 +170,10 @@ def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path)
 
 
 def test_a_person_may_insist(sheaf: Sheaf, tmp_path: Path) -> None:
-    kept = sheaf.remember("N", f"key {KEY}", "user", "x", allow_secret=True)
-    sheaf.revise("user_sound.md", "one", KEY, allow_secret=True)
-    sheaf.insert("user_sound.md", 0, OTHER, allow_secret=True)
-    sheaf.put("free.md", KEY, free=True, allow_secret=True)
+    kept = sheaf.remember("N", f"key {KEY}", "user", "x", allow=Allow(secrets=True))
+    sheaf.revise("user_sound.md", "one", KEY, allow=Allow(secrets=True))
+    sheaf.insert("user_sound.md", 0, OTHER, allow=Allow(secrets=True))
+    sheaf.put("free.md", KEY, free=True, allow=Allow(secrets=True))
 
     assert KEY in sheaf.read(kept.path).text
     code, out = run(tmp_path, "add", "M", KEY, *ADD)
@@ -215,7 +216,7 @@ def test_an_old_secret_does_not_block_an_unrelated_edit(sheaf: Sheaf) -> None:
 
 
 def test_a_memory_with_a_secret_in_its_name_can_be_forgotten(sheaf: Sheaf) -> None:
-    sheaf.remember(f"key {KEY}", "d", "user", "x", path="k.md", allow_secret=True)
+    sheaf.remember(f"key {KEY}", "d", "user", "x", path="k.md", allow=Allow(secrets=True))
 
     sheaf.forget("k.md")
 
@@ -223,7 +224,7 @@ def test_a_memory_with_a_secret_in_its_name_can_be_forgotten(sheaf: Sheaf) -> No
 
 
 def test_an_older_version_of_ours_comes_back(sheaf: Sheaf) -> None:
-    first = sheaf.remember("N", "d", "user", KEY, allow_secret=True)
+    first = sheaf.remember("N", "d", "user", KEY, allow=Allow(secrets=True))
     sheaf.revise(first.path, KEY, "gone")
 
     sheaf.restore(first.path, first.version)
@@ -243,7 +244,7 @@ def test_an_import_leaves_out_what_holds_a_secret_and_names_it(sheaf: Sheaf, tmp
         assert "holds" in done.refused[0][1]
         assert sheaf.read("good.md").body == "fine\n"
     assert all(traces(tmp_path / part, value) == [] for _, value in SECRETS for part in ("home", "cache"))
-    assert sheaf.take_in(str(tmp_path / "0.zip"), allow_secret=True).added == ("bad.md",)
+    assert sheaf.take_in(str(tmp_path / "0.zip"), allow=Allow(secrets=True)).added == ("bad.md",)
 
 
 def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ABSENT",
+    "Allow",
     "Blamed",
     "Commit",
     "Distilled",
@@ -42,6 +43,7 @@ __all__ = [
 
 _HOME = {
     "ABSENT": "store",
+    "Allow": "memory",
     "Blamed": "history",
     "Commit": "store",
     "Distilled": "learn.learner",
@@ -78,7 +80,7 @@ if TYPE_CHECKING:
     from memsheaf.index.database import Row
     from memsheaf.learn.learner import Distilled
     from memsheaf.llm import load_model
-    from memsheaf.memory import Memory
+    from memsheaf.memory import Allow, Memory
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Message, Turn

@@ -72,6 +72,19 @@ _TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
 _BLANK_PAGE = Page("", "")
 
 
+class Allow(NamedTuple):
+    """The checks that a change may skip because somebody insists.
+
+    `secrets`: it may hold a secret. `anyway`: another memory may say it already, or it may seem not worth keeping.
+    """
+
+    secrets: bool = False
+    anyway: bool = False
+
+
+STRICT = Allow()
+
+
 class Memory(NamedTuple):
     """One file: its exact bytes, and what we understand of them.
 

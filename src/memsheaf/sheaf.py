@@ -31,7 +31,7 @@ from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
 from memsheaf.index.database import Row
 from memsheaf.index.search import Index, Match, database_for
-from memsheaf.memory import Memory, check, compose, parse
+from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
@@ -358,8 +358,7 @@ class Sheaf:
         expires: str = "",
         supersedes: Sequence[str] = (),
         reason: str = "",
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
 
@@ -368,8 +367,8 @@ class Sheaf:
         Raises:
             Exists: there is one already, and `replace` was not given.
             TextRefused, PathRefused: it may not be stored; the message says why.
-            SecretFound: it holds a secret, and nobody said to allow it.
-            Duplicate, NotWorth: it is there already, or for the moment only; `anyway` stores it all the same.
+            SecretFound: it holds a secret, and `allow` does not say that it may.
+            Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
             Changed: `expect` is not the version that is there.
         """
         today = self._keeper.today()
@@ -394,14 +393,10 @@ class Sheaf:
         def stored() -> Memory:
             found = self._keeper.find(path) if path else self._keeper.same_name(kind, name)
             if found is None and not path:
-                return self._keeper.store_new(
-                    fresh, kind, name, expect or ABSENT, allow_secret=allow_secret, anyway=anyway
-                )
+                return self._keeper.store_new(fresh, kind, name, expect or ABSENT, allow=allow)
             if found is None:
                 target = placed(fresh, check_path(path))
-                return self._keeper.store_one(
-                    target, expect or ABSENT, f"remember {name}", allow_secret=allow_secret, anyway=anyway
-                )
+                return self._keeper.store_one(target, expect or ABSENT, f"remember {name}", allow=allow)
             if not replace:
                 raise Exists(found.path)
             self._keeper.refuse_other_spelling(path or found.path, found)
@@ -415,8 +410,7 @@ class Sheaf:
                 found.version,
                 f"replace {name}",
                 was=found,
-                allow_secret=allow_secret,
-                anyway=anyway,
+                allow=allow,
             )
 
         return self._keeper.again(stored, expect)
@@ -429,8 +423,7 @@ class Sheaf:
         *,
         count: int = 1,
         expect: Version | None = None,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
 
@@ -441,9 +434,7 @@ class Sheaf:
         def stored() -> Memory:
             memory, today = self._keeper.for_change(path, expect), self._keeper.today()
             changed = redated(memory, revised(memory, old, dated(new, today, piece=True), count=count), today)
-            return self._keeper.store_one(
-                changed, memory.version, "update", was=memory, allow_secret=allow_secret, anyway=anyway
-            )
+            return self._keeper.store_one(changed, memory.version, "update", was=memory, allow=allow)
 
         return self._keeper.again(stored, expect)
 
@@ -454,8 +445,7 @@ class Sheaf:
         text: str,
         *,
         expect: Version | None = None,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
 
@@ -466,9 +456,7 @@ class Sheaf:
         def stored() -> Memory:
             memory, today = self._keeper.for_change(path, expect), self._keeper.today()
             changed = redated(memory, inserted(memory, line, dated(text, today, piece=True)), today)
-            return self._keeper.store_one(
-                changed, memory.version, "insert", was=memory, allow_secret=allow_secret, anyway=anyway
-            )
+            return self._keeper.store_one(changed, memory.version, "insert", was=memory, allow=allow)
 
         return self._keeper.again(stored, expect)
 
@@ -480,8 +468,7 @@ class Sheaf:
         expect: Version = ABSENT,
         free: bool = False,
         why: str = "",
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
 
@@ -499,7 +486,7 @@ class Sheaf:
         target = found.path if found else check_path(path)
         memory = checked(target, text, found, free=free)
         why = why or ("edit" if found else "add")
-        return self._keeper.store_one(memory, expect, why, was=found, allow_secret=allow_secret, anyway=anyway)
+        return self._keeper.store_one(memory, expect, why, was=found, allow=allow)
 
     def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
@@ -540,16 +527,14 @@ class Sheaf:
         if self._keeper.ledger:
             self._keeper.ledger.add(versions, "user")
 
-    def change_many(
-        self, changes: Sequence[Change], why: str, *, by: str, allow_secret: bool = False, anyway: bool = False
-    ) -> Commit:
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str, allow: Allow = STRICT) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
 
         Raises:
             Changed: one of them is not at the version that was expected.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
-        return self._keeper.change_many(changes, why, by=by, allow_secret=allow_secret, anyway=anyway)
+        return self._keeper.change_many(changes, why, by=by, allow=allow)
 
     def used(self, *paths: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each.
@@ -790,7 +775,7 @@ class Sheaf:
         change = Change(path, data, found.version if found else ABSENT)
         # it was here before
         why = f"restore {version[:12]}"
-        return self._keeper.commit([change], why, allow_secret=True, anyway=True, rewriting=True)
+        return self._keeper.commit([change], why, allow=Allow(secrets=True, anyway=True), rewriting=True)
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.
@@ -865,13 +850,12 @@ class Sheaf:
         *,
         replace: bool = False,
         dry_run: bool = False,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
         history: bool = False,
     ) -> Imported:
         """Import a folder or an archive, one commit a layer. What is refused stays out and is named.
 
-        What a memory here says already is refused, too, unless it shall come in `anyway`; whether it is worth
+        What a memory here says already is refused, too, unless `allow` says otherwise; whether it is worth
         keeping was decided where it comes from. With `history`, the past of what comes in comes along.
 
         Raises:
@@ -884,8 +868,7 @@ class Sheaf:
             source,
             replace=replace,
             dry_run=dry_run,
-            allow_secret=allow_secret,
-            anyway=anyway,
+            allow=allow,
             history=history,
         )
 

@@ -30,7 +30,7 @@ from memsheaf.errors import (
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
 from memsheaf.llm.talker import Touched
-from memsheaf.memory import KINDS, LIMIT, Memory
+from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
@@ -84,7 +84,7 @@ class Desk:
         self.verdicts = verdicts
         self.remember = remember
         self.seen: dict[str, str] = {}
-        self.anyway = False
+        self.allow = STRICT
         self._refused: dict[str, None] = {}
 
     def saw(self, memory: Memory) -> Memory:
@@ -161,7 +161,7 @@ def memory_write(
     if filename and not (name or description or type):
         return _write_free(desk, filename, content)
     try:
-        memory = desk.memory.remember(name, description, type, content, path=filename, anyway=desk.anyway)
+        memory = desk.memory.remember(name, description, type, content, path=filename, allow=desk.allow)
     except Exists as error:
         expect = desk.seen.get(error.path)
         memory = desk.memory.remember(
@@ -172,7 +172,7 @@ def memory_write(
             path=error.path,
             replace=True,
             expect=expect or "unread",
-            anyway=desk.anyway,
+            allow=desk.allow,
         )
     return Answer(f"Memory saved: {desk.saw(memory).path}{_advice(memory)}", touched=desk.did("saved", memory.path))
 
@@ -185,7 +185,7 @@ def memory_update(
     count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
 ) -> Answer:
     """Replace a piece of text in a memory."""
-    memory = desk.saw(desk.memory.revise(filename, old_text, new_text, count=count, anyway=desk.anyway))
+    memory = desk.saw(desk.memory.revise(filename, old_text, new_text, count=count, allow=desk.allow))
     return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
 
 
@@ -196,7 +196,7 @@ def memory_insert(
     text: Annotated[str, "The text to insert"],
 ) -> Answer:
     """Insert text in a memory."""
-    memory = desk.saw(desk.memory.insert(filename, line, text, anyway=desk.anyway))
+    memory = desk.saw(desk.memory.insert(filename, line, text, allow=desk.allow))
     return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
 
 
@@ -333,7 +333,7 @@ class Tools:
         from copy import copy
 
         insisting = copy(self.desk)  # other threads may use this one
-        insisting.anyway = True
+        insisting.allow = Allow(anyway=True)
         return tool(insisting, **given)
 
     def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
@@ -506,7 +506,7 @@ def _write_free(desk: Desk, filename: str, content: str) -> Answer:
     if found and desk.seen.get(found.path) != found.version:
         raise Changed(found.path)
     expect = found.version if found else ""
-    memory = desk.memory.put(filename, content, expect=expect, free=True, anyway=desk.anyway)
+    memory = desk.memory.put(filename, content, expect=expect, free=True, allow=desk.allow)
     return Answer(f"Memory saved: {desk.saw(memory).path}", touched=desk.did("saved", memory.path))
 
 

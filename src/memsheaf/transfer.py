@@ -28,7 +28,7 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import CATALOG, fold, is_fact, shown
 from memsheaf.index.search import database_for
-from memsheaf.memory import Memory, parse
+from memsheaf.memory import STRICT, Allow, Memory, parse
 from memsheaf.scope import checkout_of
 from memsheaf.store import ABSENT, Change, Commit, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
@@ -190,26 +190,25 @@ def take_in(
     *,
     replace: bool = False,
     dry_run: bool = False,
-    allow_secret: bool = False,
-    anyway: bool = False,
+    allow: Allow = STRICT,
     history: bool = False,
 ) -> Imported:
     """Import a folder or an archive, one commit a root. What is refused stays out and is named.
 
-    What a memory of the scope says already is refused, too, unless it shall come in `anyway`; whether it is worth
+    What a memory of the scope says already is refused, too, unless `allow` says otherwise; whether it is worth
     keeping was decided where it comes from. With `history`, the past of what comes in comes along.
 
     Raises:
         ArchiveRefused: it reaches outside, or is too large; nothing was imported.
     """
     why = f"import {os.path.basename(os.path.abspath(source))}"
-    if not allow_secret:
+    if not allow.secrets:
         refuse_secrets(None, None, why)
     by_root: dict[str, list[Member]] = {"": []}
     for member in archive.read(source, history=history):
         by_root.setdefault(member.root, []).append(member)
     theirs = _taken_out(by_root[""])
-    importing = [_Import(keeper, root, replace=replace, allow_secret=allow_secret, anyway=anyway) for root in by_root]
+    importing = [_Import(keeper, root, replace=replace, allow=allow) for root in by_root]
     for one in importing:
         one.shared = theirs
         one.plan(by_root[one.root])
@@ -235,7 +234,7 @@ def _taken_out(members: list[Member]) -> frozenset[str]:
 class _Import:
     """What an import does to one root: the scope's own, where every gate of its memories stands, or one inside it."""
 
-    def __init__(self, keeper: Keeper, root: str, *, replace: bool, allow_secret: bool, anyway: bool) -> None:
+    def __init__(self, keeper: Keeper, root: str, *, replace: bool, allow: Allow) -> None:
         self.root = root
         self.outcome: dict[str, list[str]] = {what: [] for what in _OUTCOMES}
         self.refused: list[tuple[str, str]] = []
@@ -246,7 +245,7 @@ class _Import:
         if root and not keeper.read_only:
             self._store.recover()
         self._is_layer = bool(root) or keeper.scope.layer in ("task", "session")
-        self._replace, self._allow_secret, self._anyway = replace, allow_secret, anyway
+        self._replace, self._allow = replace, allow
         self._changes: list[Change] = []
         self._parsed: dict[str, Memory] = {}
         self._past: list[Commit] = []
@@ -291,9 +290,9 @@ class _Import:
                     retired = keeper.superseded_by(memory)
                     if retired and not self._replace:
                         raise Exists(retired[0], f"{memory.path!r} would retire it")
-                if not self._allow_secret:
+                if not self._allow.secrets:
                     refuse_secrets(memory, found)
-                if has_some and not (self.root or found or self._anyway) and memory.state == "ok":
+                if has_some and not (self.root or found or self._allow.anyway) and memory.state == "ok":
                     keeper.refuse_duplicate(memory)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
                 self.refused.append((_named(member.name, error), str(error)))
@@ -313,7 +312,7 @@ class _Import:
         commits = self._store.graft(_of_these(self._past, there), self._stones) if self._past or self._stones else 0
         own = [change for change in self._changes if not self.root and change.path.endswith(".md")]
         if own:  # each was looked at
-            self._keeper.commit(own, why, by="import", parsed=self._parsed, allow_secret=True, anyway=True)
+            self._keeper.commit(own, why, by="import", parsed=self._parsed, allow=Allow(secrets=True, anyway=True))
         if others := [change for change in self._changes if change not in own]:
             self._store.commit(others, by="import", why=why)
         return commits
@@ -336,7 +335,7 @@ class _Import:
             return
         lines = [line for line in member.data.split(b"\n") if line.startswith(b'{"commit"')]
         found = [commit for line in lines if (commit := decode(line))]
-        self._past += found if self._allow_secret else map(_without_secrets, found)
+        self._past += found if self._allow.secrets else map(_without_secrets, found)
         if len(found) < len(lines):
             self.refused.append((member.name, f"{len(lines) - len(found)} lines of it cannot be read"))
 

@@ -29,7 +29,7 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
-from memsheaf.memory import KINDS, Memory, check, compose, parse
+from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, parse
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
@@ -158,8 +158,7 @@ class Keeper:
         name: str,
         expect: Version,
         *,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Store a memory under a file name that is free; the index knows which are, the store has the last word.
 
@@ -180,8 +179,7 @@ class Keeper:
             expect,
             f"remember {name}",
             alone=True,
-            allow_secret=allow_secret,
-            anyway=anyway,
+            allow=allow,
         )
 
     def again(self, work: Callable[[], T], expect: Version | None) -> T:
@@ -213,8 +211,7 @@ class Keeper:
         *,
         was: Memory | None = None,
         alone: bool = False,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Store one memory, new or in the place of what it was, with the trust that its channel gives it."""
         memory = self._doubted(vouched(memory, was, self.by), was)
@@ -224,8 +221,7 @@ class Keeper:
             parsed={memory.path: memory},
             was={memory.path: was} if was else {},
             alone=alone,
-            allow_secret=allow_secret,
-            anyway=anyway,
+            allow=allow,
         )
         return memory
 
@@ -263,14 +259,13 @@ class Keeper:
         parsed: Mapping[str, Memory] = MappingProxyType({}),
         was: Mapping[str, Memory] = MappingProxyType({}),
         alone: bool = False,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
         rewriting: bool = False,
     ) -> Commit:
         """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
 
         Every change of ours passes here. What holds a new secret goes no further, nor does what is not worth
-        keeping or is there already, unless it shall be kept `anyway`. A fact is not edited, unless an older text of
+        keeping or is there already, unless `allow` says so. A fact is not edited, unless an older text of
         it comes back by `rewriting`; it is retired by the one that supersedes it.
         """
         self.require_writable()
@@ -280,7 +275,7 @@ class Keeper:
         made = {
             one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
         }
-        for change in changes if not allow_secret else ():
+        for change in changes if not allow.secrets else ():
             refuse_secrets(made.get(change.path), was.get(change.path), why)
         if any(is_fact(change.path) for change in changes) and not rewriting:
             changes = self._with_retired(changes, made, by or self.by)
@@ -289,7 +284,7 @@ class Keeper:
             self.index.notice(present)
         if not alone:
             self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
-        for path, memory in made.items() if not anyway else ():
+        for path, memory in made.items() if not allow.anyway else ():
             if memory.state == "ok":
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
@@ -435,9 +430,7 @@ class Keeper:
             self.index.follow(commit, before, parsed)
         return commit
 
-    def change_many(
-        self, changes: Sequence[Change], why: str, *, by: str, allow_secret: bool = False, anyway: bool = False
-    ) -> Commit:
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str, allow: Allow = STRICT) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
 
         Raises:
@@ -454,7 +447,7 @@ class Keeper:
             else change
             for change in changes
         ]
-        return self.commit(changes, why, by=by, was=was, allow_secret=allow_secret, anyway=anyway)
+        return self.commit(changes, why, by=by, was=was, allow=allow)
 
     def confirm(self, path: str) -> Memory:
         """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
@@ -523,7 +516,7 @@ class Keeper:
 
     def accept(self, change: Change, was: Memory | None, why: str) -> None:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
-        self.commit([change], why, by="user", was={was.path: was} if was else {}, anyway=True)
+        self.commit([change], why, by="user", was={was.path: was} if was else {}, allow=Allow(anyway=True))
 
     def bury(self, memory: Memory) -> None:
         """Note that a person rejected this: it is not learned again."""

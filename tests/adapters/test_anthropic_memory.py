@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
 from memsheaf.adapters.memory_texts import LISTED, shown, stored
 from memsheaf.config import Settings
-from memsheaf.memory import Memory
+from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.similarity import fact as words_of
 from memsheaf.tools import Tools
@@ -599,7 +599,7 @@ def test_a_rename_is_refused_where_something_is_or_cannot_be(tool: MemoryTool) -
 
 def test_a_secret_that_a_person_allowed_does_not_stand_in_the_way_of_a_rename(tool: MemoryTool) -> None:
     secret = "".join(cases("secrets")[0]["parts"])
-    tool.sheaf.put("keys.txt.md", secret, free=True, allow_secret=True)
+    tool.sheaf.put("keys.txt.md", secret, free=True, allow=Allow(secrets=True))
 
     rename(tool, "/memories/keys.txt", "/memories/old.txt")
     assert files(tool) == {"old.txt.md": secret}

@@ -29,6 +29,7 @@ from memsheaf.adapters.langgraph import MemsheafStore
 from memsheaf.errors import BadHeader, PathRefused, ReadOnly, SecretFound, TextRefused
 from memsheaf.guard.paths import check_path, fold
 from memsheaf.llm.scripted import Scripted
+from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message
 from memsheaf.text.similarity import fact
 
@@ -701,7 +702,7 @@ def test_consolidation_leaves_items_alone_and_holds_nothing_against_them(sheaf: 
     users = [("users", name) for name in ("ann", "bob")]
     for user in users:
         store.put(user, "indent", TABS)
-    mine = sheaf.remember("Likes tabs", "Indentation", "user", TABS["content"], anyway=True).path
+    mine = sheaf.remember("Likes tabs", "Indentation", "user", TABS["content"], allow=Allow(anyway=True)).path
 
     assert sheaf.consolidate(apply=True).groups == ()
     assert [value_of(store, user, "indent") for user in users] == [TABS, TABS]

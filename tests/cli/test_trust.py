@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import config
+from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import Tools
@@ -335,7 +336,9 @@ def test_consolidation_leaves_shared_memories_alone(
     git(clone, "pull", "-q")
     run("trust", "--yes")
     with opened() as sheaf:
-        sheaf.remember("Zebra port", "About Zebra port", "project", f"{fact}\nAlso.", path="mine.md", anyway=True)
+        sheaf.remember(
+            "Zebra port", "About Zebra port", "project", f"{fact}\nAlso.", path="mine.md", allow=Allow(anyway=True)
+        )
         report = sheaf.consolidate("none", apply=True)
 
         assert report.groups == ()

@@ -37,7 +37,7 @@ from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.search import database_for
 from memsheaf.index.vector_file import SlotFile
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
-from memsheaf.memory import parse
+from memsheaf.memory import Allow, parse
 from memsheaf.sheaf import Sheaf
 
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor", "canine": "dog", "feline": "cat"}
@@ -282,12 +282,12 @@ def test_two_memories_of_one_text_both_keep_their_vectors(settings: Settings, to
     text = "---\nname: Twin\ndescription: d\ntype: user\n---\nautomobile\n"
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
         for path in ("a.md", "b.md"):
-            sheaf.put(path, text, anyway=True)
+            sheaf.put(path, text, allow=Allow(anyway=True))
         assert found(sheaf, "car") == ["a.md", "b.md"]
         sheaf.forget("a.md")
         assert found(sheaf, "car") == ["b.md"]
-        sheaf.put("c.md", text, anyway=True)
-        sheaf.put("d.md", text, anyway=True)
+        sheaf.put("c.md", text, allow=Allow(anyway=True))
+        sheaf.put("d.md", text, allow=Allow(anyway=True))
     Path(database_for(sheaf.root, settings.cache)).unlink()
     Path(sheaf.root, "e.md").write_text(text)
     toy.texts.clear()

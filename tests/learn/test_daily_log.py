@@ -23,7 +23,7 @@ from memsheaf.errors import BadSettings, PathRefused, SecretFound, TextRefused
 from memsheaf.learn import consolidate, schedule
 from memsheaf.learn.daily_log import PAGE_BYTES, DailyLog, LogEntry, entries
 from memsheaf.learn.inbox import Inbox
-from memsheaf.memory import parse
+from memsheaf.memory import Allow, parse
 from memsheaf.recall.inject import Shown, volatile
 from memsheaf.scope import Scope
 from memsheaf.store.folder import FolderStore
@@ -264,7 +264,7 @@ def test_whatever_is_noted_stands_there_as_one_entry_behind_all_that_was_there(t
         texts = [text for text in texts if text.strip()]
 
         for text in texts:
-            log.note(text, allow_secret=True)
+            log.note(text, allow=Allow(secrets=True))
 
         assert page.read_bytes().startswith(before)
         found = told(log)[count:]
@@ -379,7 +379,7 @@ def test_a_note_with_a_secret_is_refused_and_says_where(log: DailyLog, tmp_path:
         log.note("On the new host:\npassword: Corr3ct-H0rse-Fake")
     assert not os.path.exists(log.root)
 
-    log.note("password: Corr3ct-H0rse-Fake", allow_secret=True)
+    log.note("password: Corr3ct-H0rse-Fake", allow=Allow(secrets=True))
     assert told(log)[0].text == "password: Corr3ct-H0rse-Fake"
     log.hand_over()
     assert b"Corr3ct" not in everywhere(tmp_path / "state")

@@ -18,7 +18,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
-from memsheaf.memory import parse
+from memsheaf.memory import Allow, parse
 from memsheaf.recall import recall as module
 from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
 from memsheaf.recall.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
@@ -636,7 +636,7 @@ def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> No
     sheaf.by = "user"
     for name in ("CONTEXT.md", "NOTES.md"):
         sheaf.put(name, "The zebra service moves to Oslo.\n", free=True)
-    sheaf.put("other.md", "The zebra service moves to Oslo.\n", free=True, anyway=True)
+    sheaf.put("other.md", "The zebra service moves to Oslo.\n", free=True, allow=Allow(anyway=True))
 
     found = sheaf.recall("where does the zebra service move?")
 

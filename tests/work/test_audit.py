@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
+from memsheaf.memory import Allow
 from memsheaf.store import Change, version_of
 from memsheaf.work.audit import Audit, Finding, audit
 from memsheaf.work.facts import Fact, Facts
@@ -77,7 +78,7 @@ def kinds(found: Iterator[Finding] | tuple[Finding, ...]) -> list[tuple[str, str
 
 
 def remember(sheaf: Sheaf, name: str, text: str, **more: str) -> str:
-    return sheaf.remember(name, "d", "project", text, anyway=True, **more).path  # type: ignore[arg-type]
+    return sheaf.remember(name, "d", "project", text, allow=Allow(anyway=True), **more).path  # type: ignore[arg-type]
 
 
 # the promise
@@ -133,7 +134,7 @@ def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_kee
             facts.add(
                 Fact(f"Command {'abcdefgh'[number]}", text, ("package.json:1",), "It is asked often.", "project"),
                 tree=tree,
-                anyway=True,
+                allow=Allow(anyway=True),
             ).path
             for number, text in enumerate(texts)
         ]
@@ -171,7 +172,7 @@ def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
             text = "".join(case["parts"])
             for twin in ("", " Once a day."):
                 body = f"Run `curl {text.strip()} --fail`.{twin}\n\n    {text}"
-                sheaf.remember(f"Entry {number}{twin}", "d", "project", body, anyway=True, allow_secret=True)
+                sheaf.remember(f"Entry {number}{twin}", "d", "project", body, allow=Allow(secrets=True, anyway=True))
     (place.work / "app.py").write_text("LIMIT = 3\n")
 
     shown = str(place.audit(tree=True))
@@ -339,7 +340,7 @@ def test_a_catalog_near_its_cap_and_over_it_is_told(place: Place) -> None:
                     f"---\nname: N{number}\ndescription: d{number}\ntype: user\n---\nWord{number} is all.\n".encode()
                 )
                 changes.append(Change(f"user_n{number}.md", text, ""))
-            sheaf.change_many(changes, "fill", by="user", anyway=True)
+            sheaf.change_many(changes, "fill", by="user", allow=Allow(anyway=True))
 
     fill(range(120))
     assert place.audit().pollution == ()
@@ -400,7 +401,7 @@ EVIDENCE = "citations:\n  - app.py:1\nreason: asked often\n"
 def fact(place: Place) -> str:
     with place.sheaf() as sheaf:
         text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 8080.\n"
-        return sheaf.put("facts/project_port.md", text, anyway=True).path
+        return sheaf.put("facts/project_port.md", text, allow=Allow(anyway=True)).path
 
 
 def test_a_fact_that_was_edited_in_place_is_told(place: Place) -> None:
@@ -429,7 +430,7 @@ def test_a_fact_that_is_as_it_was_again_or_was_only_confirmed_is_no_finding(plac
             f"---\nname: Queue\ndescription: d\ntype: project\ntrust: unconfirmed\n{EVIDENCE}---\n"
             "It drops jobs at night.\n"
         )
-        sheaf.put("facts/project_queue.md", doubted, anyway=True)
+        sheaf.put("facts/project_queue.md", doubted, allow=Allow(anyway=True))
     with place.sheaf() as sheaf:
         sheaf.confirm("facts/project_queue.md")
     assert place.audit().clean
@@ -440,6 +441,6 @@ def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place)
     with place.sheaf() as sheaf:
         sheaf.forget(path)
         text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 9090.\n"
-        assert version_of(text.encode()) == sheaf.put(path, text, anyway=True).version
+        assert version_of(text.encode()) == sheaf.put(path, text, allow=Allow(anyway=True)).version
 
     assert place.audit().clean

@@ -30,6 +30,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.llm.scripted import Scripted
+from memsheaf.memory import Allow
 from memsheaf.store import Change
 from memsheaf.work.facts import FACT_BYTES, Fact, Facts, missing
 from memsheaf.worktree import WorkingTree
@@ -219,7 +220,7 @@ def test_a_fact_is_a_memory_with_its_five_fields_and_the_hash_of_its_places(
 
 def test_an_incomplete_fact_is_refused_with_all_it_lacks_whatever_is_insisted(sheaf: Sheaf, facts: Facts) -> None:
     with pytest.raises(TextRefused, match="no reason; the category") as caught:
-        facts.add(PORT._replace(reason="", category=""), anyway=True, allow_secret=True)
+        facts.add(PORT._replace(reason="", category=""), allow=Allow(secrets=True, anyway=True))
     assert "a reason" in caught.value.hint
     assert sheaf.list() == []
 
@@ -240,7 +241,7 @@ def test_what_another_memory_says_is_refused_unless_one_insists(sheaf: Sheaf, fa
 
     with pytest.raises(Duplicate):
         facts.add(PORT)
-    assert facts.add(PORT, anyway=True).path == PATH
+    assert facts.add(PORT, allow=Allow(anyway=True)).path == PATH
 
 
 def test_what_holds_for_the_moment_is_refused_unless_one_insists(facts: Facts) -> None:
@@ -248,7 +249,7 @@ def test_what_holds_for_the_moment_is_refused_unless_one_insists(facts: Facts) -
 
     with pytest.raises(NotWorth):
         facts.add(passing)
-    assert facts.add(passing, anyway=True).path == PATH
+    assert facts.add(passing, allow=Allow(anyway=True)).path == PATH
 
 
 def test_relative_days_get_their_date(facts: Facts) -> None:
@@ -296,7 +297,7 @@ def test_no_secret_becomes_part_of_a_fact(sheaf: Sheaf, facts: Facts, tmp_path: 
     line = " ".join(text.split())
     for fields in ({"subject": line}, {"fact": text}, {"reason": line}, {"citations": (*PORT.citations, line)}):
         with pytest.raises(MemsheafError) as caught:
-            facts.add(PORT._replace(**fields), anyway=True)
+            facts.add(PORT._replace(**fields), allow=Allow(anyway=True))
         assert value not in f"{caught.value} {caught.value.hint}"
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or value.encode() not in path.read_bytes()
@@ -308,7 +309,7 @@ def test_a_secret_is_stored_by_a_person_who_insists(facts: Facts) -> None:
 
     with pytest.raises(SecretFound):
         facts.add(told)
-    assert key in facts.add(told, allow_secret=True).body
+    assert key in facts.add(told, allow=Allow(secrets=True)).body
 
 
 # superseding
@@ -363,7 +364,7 @@ def test_the_same_fact_can_be_cited_anew_but_not_said_again(facts: Facts) -> Non
     facts.add(PORT)
 
     with pytest.raises(TextRefused, match="says this already"):
-        facts.supersede(PATH, PORT.fact, reason=PORT.reason, anyway=True)
+        facts.supersede(PATH, PORT.fact, reason=PORT.reason, allow=Allow(anyway=True))
     made = facts.supersede(PATH, PORT.fact, reason="the code moved", citations=("src/new.py:1",))
     assert made.citations == ("src/new.py:1",)
 
@@ -478,7 +479,7 @@ def rewritten(sheaf: Sheaf) -> str:
 
 
 def by_put(sheaf: Sheaf, _: Path) -> object:
-    return sheaf.put(PATH, rewritten(sheaf), expect=sheaf.read(PATH).version, anyway=True)
+    return sheaf.put(PATH, rewritten(sheaf), expect=sheaf.read(PATH).version, allow=Allow(anyway=True))
 
 
 def by_putting_free_text(sheaf: Sheaf, _: Path) -> object:
@@ -511,7 +512,7 @@ def by_another_case(sheaf: Sheaf, _: Path) -> object:
 
 def by_many(sheaf: Sheaf, _: Path) -> object:
     change = Change(PATH, rewritten(sheaf).encode(), sheaf.read(PATH).version)
-    return sheaf.change_many([change], "edit", by="extraction", anyway=True)
+    return sheaf.change_many([change], "edit", by="extraction", allow=Allow(anyway=True))
 
 
 def by_removing_it_among_many(sheaf: Sheaf, _: Path) -> object:
@@ -678,8 +679,8 @@ def test_extraction_asks_a_person_who_supersedes_by_approving(
 
 def test_consolidation_leaves_facts_alone(sheaf: Sheaf, facts: Facts) -> None:
     facts.add(PORT)
-    facts.add(PORT._replace(subject="Port again"), anyway=True)
-    sheaf.remember("Port", "d", "project", PORT.fact, anyway=True)
+    facts.add(PORT._replace(subject="Port again"), allow=Allow(anyway=True))
+    sheaf.remember("Port", "d", "project", PORT.fact, allow=Allow(anyway=True))
     before = [memory.version for memory in facts.all()]
 
     report = sheaf.consolidate("none", apply=True)

@@ -15,7 +15,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
-from memsheaf.memory import Memory
+from memsheaf.memory import Allow, Memory
 from memsheaf.work import sessions, tasks
 from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, examine
 from memsheaf.work.classify import is_procedure, kind_of, of_one_task, without_places
@@ -729,7 +729,7 @@ def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layer
         "project",
         "The gateway listens on 8080.",
         path="a.md",
-        allow_secret=True,
+        allow=Allow(secrets=True),
     )
     task.remember("Long", "Much", "project", "word \n" * 42_000, path="b.md")
     secret, long = items(task)

@@ -24,7 +24,7 @@ from memsheaf.adapters.items import FOLDER, Kept, folder_of, place, read, refuse
 from memsheaf.errors import BadHeader, Changed, MemsheafError, NotFound
 from memsheaf.index.database import Row
 from memsheaf.index.search import Match
-from memsheaf.memory import Memory
+from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 
@@ -245,7 +245,7 @@ class MemsheafStore(BaseStore):
             if not (changes := plan()):
                 return 0
             try:
-                self._sheaf.change_many(changes, f"langgraph: {why}", by=self._sheaf.by, anyway=True)
+                self._sheaf.change_many(changes, f"langgraph: {why}", by=self._sheaf.by, allow=Allow(anyway=True))
                 break
             except Changed:
                 if attempt == ATTEMPTS:

@@ -36,7 +36,7 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact
 from memsheaf.index.database import UNUSABLE, Row
-from memsheaf.memory import Memory
+from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.recall.recall import LAYER_FILES
 from memsheaf.recall.session import IGNORED, Session
@@ -61,7 +61,7 @@ class MemoryFiles:
         self._session = session
         self._turn = Lock()  # a model may call several at once
         self._refused: object = None  # the last command refused as not worth keeping; a repeat is accepted
-        self._anyway = False
+        self._allow = STRICT
 
     def call(self, given: object) -> str:
         """Carry out a command as the model gave it, and give the answer. Raises MemsheafError."""
@@ -71,7 +71,7 @@ class MemoryFiles:
         if self._session and self._session.ignoring:
             raise Refused(f"{IGNORED[0].upper()}{IGNORED[1:]}; answer without it.")
         with self._turn:
-            self._anyway = self._refused == (command, values)
+            self._allow = Allow(anyway=self._refused == (command, values))
             try:
                 answer: str = getattr(self, command)(*values)
             except NotWorth:
@@ -105,7 +105,7 @@ class MemoryFiles:
             raise Refused(f"File {path} already exists")
         self._refuse_kept(target, file_text)
         try:
-            self.sheaf.put(target, file_text, free=True, anyway=self._anyway)
+            self.sheaf.put(target, file_text, free=True, allow=self._allow)
         except (Exists, Changed) as error:  # somebody was quicker
             raise Refused(f"File {path} already exists") from error
         return f"File created successfully at: {path}"
@@ -177,7 +177,7 @@ class MemoryFiles:
             changes = [change for one, path in moved for change in self._moved(one, check_path(path))]
             why = f"rename {old} to {new}"
             # each was looked at, and what it says was kept already
-            self.sheaf.change_many(changes, why, by=self.sheaf.by, allow_secret=True, anyway=True)
+            self.sheaf.change_many(changes, why, by=self.sheaf.by, allow=Allow(secrets=True, anyway=True))
         except Exists as error:
             raise Refused(f"The destination {new_path} already exists as {ROOT}/{shown(error.path)}") from error
         return f"Successfully renamed {old_path} to {new_path}"
@@ -254,9 +254,7 @@ class MemoryFiles:
                 text = redated(memory, text, self.sheaf.today).text
             free = memory.state == "free"
             try:
-                return memory, self.sheaf.put(
-                    memory.path, text, expect=memory.version, free=free, anyway=self._anyway
-                )
+                return memory, self.sheaf.put(memory.path, text, expect=memory.version, free=free, allow=self._allow)
             except Changed:
                 continue
         raise Changed(stored(name))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memsheaf.cli.output import Console
     from memsheaf.cli.parser import Options
     from memsheaf.config import Settings
+    from memsheaf.memory import Allow
     from memsheaf.sheaf import Sheaf
     from memsheaf.work.layers import Layers
 
@@ -46,6 +47,12 @@ class Call:
         given = {key: value for key, value in chosen.items() if value}
         self._settings = config.load({**self.environment, **given})
         return self._settings
+
+    def allow(self) -> Allow:
+        """The checks that --allow-secret and --anyway skip."""
+        from memsheaf.memory import Allow
+
+        return Allow(self.options.allow_secret, self.options.anyway)
 
     def scopes(self) -> list[str]:
         """The scopes the line or the settings name; none for the layers around the working directory."""

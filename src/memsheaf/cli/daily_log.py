@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from memsheaf.cli.call import BY, here, insisting, plural
 from memsheaf.cli.command import ALLOW_SECRET, Argument, Usage, takes
+from memsheaf.memory import Allow
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -87,7 +88,7 @@ def _log(call: Call) -> DailyLog:
 def _note(call: Call) -> int:
     text = call.given_text(call.options.text)
     with _log(call) as log, insisting():
-        path = log.note(text, by=BY, allow_secret=call.options.allow_secret)
+        path = log.note(text, by=BY, allow=Allow(secrets=call.options.allow_secret))
     return call.console.answer(
         {"path": f"logs/{path}"}, [f"Noted in logs/{path}; `memsheaf diary --undo` takes it back"]
     )

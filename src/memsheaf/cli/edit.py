@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from memsheaf.cli.call import Call, insisting
 from memsheaf.cli.command import ALLOW_SECRET, FILE, takes
 from memsheaf.errors import MemsheafError, NotFound, SecretFound, TextRefused
+from memsheaf.memory import Allow
 from memsheaf.store import ABSENT
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -38,7 +39,7 @@ def edit(call: Call) -> int:
             data = _read(draft)
             if data != memory.data:
                 with insisting():
-                    _store(sheaf, memory, data, allow_secret=call.options.allow_secret)
+                    _store(sheaf, memory, data, allow=Allow(call.options.allow_secret, anyway=True))
         except MemsheafError as error:
             if isinstance(error, SecretFound):
                 _take_out_secrets(draft, memory.text)
@@ -113,14 +114,14 @@ def _read(draft: str) -> bytes:
         raise MemsheafError(f"the edited text cannot be read: {error}") from None
 
 
-def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow_secret: bool) -> None:
+def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow: Allow) -> None:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
     free = memory.state == "free" or not memory.data
     expect = memory.version if memory.data or memory.state != "free" else ABSENT
-    sheaf.put(memory.path, text, expect=expect, free=free, allow_secret=allow_secret, anyway=True)
+    sheaf.put(memory.path, text, expect=expect, free=free, allow=allow)
 
 
 def _take_out_secrets(draft: str, old: str) -> None:

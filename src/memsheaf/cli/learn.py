@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import Argument, filled, place, takes
 from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.memory import Allow
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -204,7 +205,7 @@ def _edited(call: Call, memories: Layers, name: str) -> Memory:
     if name.endswith(".md"):
         memory = memories.read(name)
         text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
-        memories.put(memory.path, text, expect=memory.version, anyway=True)
+        memories.put(memory.path, text, expect=memory.version, allow=Allow(anyway=True))
         return memories.confirm(memory.path)
     waiting = memories.learning.queue.get(name)
     content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)

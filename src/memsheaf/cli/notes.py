@@ -250,13 +250,13 @@ def _store_fact(call: Call, facts: Facts, tree: WorkingTree) -> int:
     options = call.options
     text, reason = call.given_text(options.text), options.reason or ""
     places = tuple(tree.spelled(place, here()) for place in options.cite or ())
-    insist = {"allow_secret": options.allow_secret, "anyway": options.anyway}
+    allow = call.allow()
     with insisting():
         if options.action == "supersede":
-            memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, **insist)
+            memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)
         else:
             fresh = Fact(options.what, text, places, reason, options.category or "")
-            memory = facts.add(fresh, supersedes=options.supersedes or "", tree=tree, **insist)
+            memory = facts.add(fresh, supersedes=options.supersedes or "", tree=tree, allow=allow)
     value = {**pick(memory, ("path", "version")), "supersedes": list(memory.supersedes), "commit": facts.commit}
     retired = f", which supersedes {', '.join(memory.supersedes)}" if memory.supersedes else ""
     return call.console.answer(value, [f"Saved {memory.path}{retired}"])

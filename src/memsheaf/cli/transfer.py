@@ -86,8 +86,7 @@ def import_(call: Call) -> int:
                     options.source,
                     replace=options.replace,
                     dry_run=options.dry_run,
-                    allow_secret=options.allow_secret,
-                    anyway=options.anyway,
+                    allow=call.allow(),
                     history=options.history,
                 )
         except OSError as error:

@@ -59,8 +59,7 @@ def add(call: Call) -> int:
             citations=options.cite or (),
             pinned=options.pin,
             expires=options.expires or "",
-            allow_secret=options.allow_secret,
-            anyway=options.anyway,
+            allow=call.allow(),
         )
     return _changed(call, "Saved", memory)
 
@@ -88,8 +87,7 @@ def update(call: Call) -> int:
             options.old,
             options.new,
             count=options.count,
-            allow_secret=options.allow_secret,
-            anyway=options.anyway,
+            allow=call.allow(),
         )
     return _changed(call, "Updated", memory)
 
@@ -110,9 +108,7 @@ def insert(call: Call) -> int:
     options = call.options
     text = call.given_text(options.text)
     with call.memory() as layers, insisting():
-        memory = layers.insert(
-            options.file, options.line, text, allow_secret=options.allow_secret, anyway=options.anyway
-        )
+        memory = layers.insert(options.file, options.line, text, allow=call.allow())
     return _changed(call, "Updated", memory)
 
 

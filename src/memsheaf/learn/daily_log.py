@@ -25,6 +25,7 @@ from itertools import count
 from memsheaf.errors import Busy, Changed, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
+from memsheaf.memory import STRICT, Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
@@ -146,7 +147,7 @@ class DailyLog:
         """
         return self._inbox.relay(turn, lambda fresh: self._logged(fresh, by))
 
-    def note(self, text: str, *, by: str = "user", allow_secret: bool = False) -> str:
+    def note(self, text: str, *, by: str = "user", allow: Allow = STRICT) -> str:
         """Log a note, as it is; gives the page it is on.
 
         Raises:
@@ -154,7 +155,7 @@ class DailyLog:
             TextRefused: it is empty, or too long for a note.
             PathRefused, StoreFailed, Busy: as `append`.
         """
-        for secret in new_secrets(text, "") if not allow_secret else ():
+        for secret in new_secrets(text, "") if not allow.secrets else ():
             line = text.count("\n", 0, secret.start) + 1
             raise SecretFound(secret.kind, f"line {line} of the note")
         size = len(text.encode("utf-8", "replace"))

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from memsheaf.editing import checked
 from memsheaf.errors import BadHeader, Busy, Changed, Exists, NotFound
 from memsheaf.guard.paths import check_stored
-from memsheaf.memory import Memory
+from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 
@@ -21,7 +21,7 @@ Plan = Callable[[Look], Mapping[str, str | None]]
 """Says which files shall hold which text (None: be gone), from what it looked at; {} for nothing."""
 
 
-def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow_secret: bool = False) -> Commit | None:
+def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow: Allow = STRICT) -> Commit | None:
     """Change files of a scope as one commit, all or none; None when the plan changes nothing.
 
     The plan is asked again when a file that it looked at has changed meanwhile, so that two who note something at
@@ -59,7 +59,7 @@ def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow_secret: bool = False) ->
             if not changes:
                 return None
             try:
-                return sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=True)
+                return sheaf.change_many(changes, why, by=sheaf.by, allow=allow._replace(anyway=True))
             except (Changed, Exists):
                 if number == 0:  # who was too slow once waits for a turn, so that nobody is too slow for ever
                     turn.enter_context(sheaf.store.lock("turn"))

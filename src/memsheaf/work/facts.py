@@ -16,7 +16,7 @@ from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefu
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.index.database import Row
-from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, Memory, compose
+from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, compose
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
@@ -95,8 +95,7 @@ class Facts:
         *,
         supersedes: str = "",
         tree: Tree | None = None,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Store a fact; the one that it `supersedes` is retired with it. With a tree, its places get their hashes.
 
@@ -120,7 +119,7 @@ class Facts:
             path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
             self._refuse_twin(fact.subject, old)
             try:
-                return self._store(path, fact, old, allow_secret=allow_secret, anyway=anyway)
+                return self._store(path, fact, old, allow=allow)
             except (Changed, Exists):  # somebody was faster, and the second look knows it
                 if last:
                     raise
@@ -134,8 +133,7 @@ class Facts:
         reason: str,
         citations: Sequence[str] = (),
         tree: Tree | None = None,
-        allow_secret: bool = False,
-        anyway: bool = False,
+        allow: Allow = STRICT,
     ) -> Memory:
         """Correct a fact: another takes its subject and category, and its citations unless it has its own.
 
@@ -145,7 +143,7 @@ class Facts:
         old = self.find(name)
         was = self.of(old)
         fact = was._replace(fact=text, reason=reason, citations=tuple(citations) or _places(was.citations))
-        return self.add(fact, supersedes=old.path, tree=tree, allow_secret=allow_secret, anyway=anyway)
+        return self.add(fact, supersedes=old.path, tree=tree, allow=allow)
 
     def all(self) -> list[Memory]:
         """Every fact, in the order of their files."""
@@ -174,7 +172,7 @@ class Facts:
         """The five fields of a fact that is stored."""
         return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
 
-    def _store(self, path: str, fact: Fact, old: Memory | None, *, allow_secret: bool, anyway: bool) -> Memory:
+    def _store(self, path: str, fact: Fact, old: Memory | None, *, allow: Allow) -> Memory:
         sheaf = self._sheaf
         text = dated(" ".join(fact.fact.split()), sheaf.today)
         made = compose(
@@ -193,7 +191,7 @@ class Facts:
         if old:
             changes.append(Change(old.path, None, old.version))
         why = f"supersede {old.name}" if old else f"fact {made.name}"
-        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow_secret=allow_secret, anyway=anyway).id
+        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow=allow).id
         return placed(made, path)
 
     def _is_taken(self, name: str) -> bool:

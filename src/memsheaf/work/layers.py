@@ -24,7 +24,7 @@ from memsheaf import config
 from memsheaf.errors import MemsheafError, NoSuchCommit, NotFound, ScopeRefused, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
-from memsheaf.memory import compose, parse
+from memsheaf.memory import STRICT, compose, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unused_folder
 from memsheaf.sheaf import Sheaf
@@ -461,7 +461,7 @@ class Layers:
         name of a memory goes where that is; all else where `scope_for` says.
         """
         sheaf, path, is_new = self._target(name, kind, f"{name}\n{content}", path)
-        if is_new and not more.get("anyway") and self.wider(sheaf):
+        if is_new and not more.get("allow", STRICT).anyway and self.wider(sheaf):
             made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")
             self.refuse_known(made, sheaf)
         with self.naming(sheaf):
@@ -499,7 +499,7 @@ class Layers:
         """Store a whole file, as `Sheaf.put` does; a new one goes where its type belongs."""
         made = parse(name.rpartition(":")[2], text.encode("utf-8", "replace"))
         sheaf, path, is_new = self._target(made.name, made.kind if made.state == "ok" else "", made.text, name)
-        if is_new and made.state == "ok" and not more.get("anyway"):
+        if is_new and made.state == "ok" and not more.get("allow", STRICT).anyway:
             self.refuse_known(made, sheaf)
         with self.naming(sheaf):
             return self._shown(sheaf, sheaf.put(path, text, expect=expect, **more))

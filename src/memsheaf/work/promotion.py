@@ -19,7 +19,7 @@ from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
-from memsheaf.memory import DESCRIPTION_LIMIT, Memory
+from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
@@ -276,7 +276,7 @@ def _written(item: Item, target: Sheaf, choice: Choice, tree: Tree | None) -> Me
         item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())
     insists = bool(choice.anyway)
     if target.scope.layer == "project":
-        return Facts(target).add(fact_of(item), supersedes=choice.supersedes, tree=tree, anyway=insists)
+        return Facts(target).add(fact_of(item), supersedes=choice.supersedes, tree=tree, allow=Allow(anyway=insists))
     return target.remember(
         item.title,
         cut_bytes(one_line(item.text, DESCRIPTION_LIMIT), DESCRIPTION_LIMIT),
@@ -286,7 +286,7 @@ def _written(item: Item, target: Sheaf, choice: Choice, tree: Tree | None) -> Me
         replace=bool(choice.supersedes),
         citations=item.citations,
         reason=item.reason or f"noted in {item.origin}",
-        anyway=insists,
+        allow=Allow(anyway=insists),
     )
 
 

@@ -31,7 +31,7 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edited, split
 from memsheaf.guard.paths import check_path, is_fact
-from memsheaf.memory import Memory, compose, parse
+from memsheaf.memory import Allow, Memory, compose, parse
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
@@ -191,7 +191,9 @@ class SessionNotes:
         moves = {path: self._moved_if_possible(path) for path in others}
         changes = [*notes, *(change for moved in moves.values() for change in moved)]
         # as they are, whatever is in them: it was here before
-        done = self.sheaf.change_many(changes, "end the session", by=self.sheaf.by, allow_secret=True, anyway=True)
+        done = self.sheaf.change_many(
+            changes, "end the session", by=self.sheaf.by, allow=Allow(secrets=True, anyway=True)
+        )
         return Ended(
             done.id,
             tuple(change.path for change in changes if change.data is not None),
