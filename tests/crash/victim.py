@@ -30,9 +30,9 @@ from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import SEGMENT_BYTES
 from memsheaf.store.state import State
-from memsheaf.work import task_file
 from memsheaf.work.sessions import SessionNotes
 from memsheaf.work.task import Task
+from memsheaf.work.task_files import new_task
 
 Files = dict[str, bytes]
 
@@ -283,7 +283,7 @@ def changed(files: Files, changes: dict[str, bytes | None]) -> Files:
     return {path: data for path, data in {**files, **changes}.items() if data is not None}
 
 
-TASK = task_file.new(
+TASK = new_task(
     "Port", "A goal.", phases=3, trace_id="5f0c9a52-2b1e-4d6a-9c3f-0a1b2c3d4e5f", today="2026-11-01", by="agent"
 ).encode()
 REPORTED = {

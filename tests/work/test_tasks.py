@@ -137,7 +137,7 @@ def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: 
     of(layers).drop("no time")
     with pytest.raises(NotFound, match="no active task"):
         of(layers)
-    assert [(one.slug, one.card.status if one.card else "") for one in every_task(layers)] == [
+    assert [(one.slug, one.state.status if one.state else "") for one in every_task(layers)] == [
         ("feature-x", "dropped"),
         ("other", "done"),
     ]
@@ -275,7 +275,7 @@ def test_what_was_decided_stands_behind_its_reason(task: Task) -> None:
     task.revise("Anna approved it.", "Use batches of 50.\n\nThe rest can wait.")
     task.revise("No time", phases=3)
 
-    assert [one.said for one in task.revisions()] == ["Anna approved it: Use batches of 50.", "No time"]
+    assert [one.summary for one in task.revisions()] == ["Anna approved it: Use batches of 50.", "No time"]
     assert "- 2, 2026-11-15: Anna approved it: Use batches of 50." in task.lines()
 
 
@@ -319,7 +319,7 @@ def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -
     path = Path(task.sheaf.root, "verified.md")
     path.write_text(path.read_text().replace("REGRESSED", "fine"))
 
-    for step in (task.done, task.items, partial(task.verify, "login"), task.told):
+    for step in (task.done, task.items, partial(task.verify, "login"), task.summary):
         with pytest.raises(TextRefused, match=r"verified.md, line 5"):
             step()
     task.note("one can still note")
@@ -520,7 +520,7 @@ def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(
             step()
     assert path.read_bytes() == before
     (one,) = every_task(layers)
-    assert one.card is None
+    assert one.state is None
     assert said in one.problem
     assert active_tasks(layers) == ["feature-x"]
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from memsheaf.errors import TextRefused
-from memsheaf.work.verified import Item, checked_id, items, with_item
+from memsheaf.work.task_files import VerifiedItem as Item
+from memsheaf.work.task_files import checked_id, with_item
+from memsheaf.work.task_files import read_items as items
 
 LOGIN = Item("login", "One can log in", 1, 3, "VERIFIED")
 TABLE = """# Verified

@@ -16,11 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.cli.parser import Options
-    from memsheaf.work.events import Line
+    from memsheaf.work.events import EventLine
     from memsheaf.work.layers import Layers
     from memsheaf.work.task import Task
-    from memsheaf.work.tasks import Listed
-    from memsheaf.work.verified import Item
+    from memsheaf.work.task_files import VerifiedItem
+    from memsheaf.work.tasks import ListedTask
 
 _ACTIONS = ("start", "note", "revise", "verify", "phase", "deliver", "event", "status", "list", "done", "drop")
 LIMIT = 20
@@ -214,7 +214,7 @@ def _event(call: Call, layers: Layers) -> int:
 
 def _status(call: Call, layers: Layers) -> int:
     found = _of(layers)
-    return call.console.answer(found.state()) if call.console.json else call.console.answer(None, found.told())
+    return call.console.answer(found.state()) if call.console.json else call.console.answer(None, found.summary())
 
 
 def _list(call: Call, layers: Layers) -> int:
@@ -224,8 +224,8 @@ def _list(call: Call, layers: Layers) -> int:
     if call.console.json:
         return call.console.answer({"tasks": [_listed_json(one) for one in found]})
     rows = [
-        (one.slug, one.card.status, f"phase {one.card.phase}", one.card.title)
-        if one.card
+        (one.slug, one.state.status, f"phase {one.state.phase}", one.state.title)
+        if one.state
         else (one.slug, "?", "", one.problem)
         for one in found
     ]
@@ -288,7 +288,7 @@ def _told_in_notes(call: Call, layers: Layers, found: Task) -> str:
     from memsheaf.work import tasks
 
     try:
-        return tasks.told_in_notes(layers, found)
+        return tasks.record_phase_in_notes(layers, found)
     except MemsheafError as error:
         call.console.note(f"NOTES.md was left as it is: {error}", style="yellow")
         return ""
@@ -342,21 +342,21 @@ def _number(text: str) -> int:
         raise Usage(f"{text[:80]!r} is no phase: {error}; --task SLUG names a task") from None
 
 
-def _ids(items: list[Item]) -> list[str]:
+def _ids(items: list[VerifiedItem]) -> list[str]:
     return [item.id for item in items]
 
 
-def _warning(bad: list[Item]) -> list[str]:
+def _warning(bad: list[VerifiedItem]) -> list[str]:
     return [f"REGRESSED: {', '.join(_ids(bad))}; the task cannot be done before it is verified again"] if bad else []
 
 
-def _line_json(line: Line) -> object:
+def _line_json(line: EventLine) -> object:
     """An event, or what stands in its place."""
     return line.event if line.event is not None else {"path": line.path, "line": line.number, "problem": line.text}
 
 
-def _listed_json(one: Listed) -> dict[str, object]:
-    if one.card is None:
+def _listed_json(one: ListedTask) -> dict[str, object]:
+    if one.state is None:
         return {"task": one.slug, "problem": one.problem}
     names = ("title", "status", "phase", "iteration", "trace_id")
-    return {"task": one.slug, **pick(one.card, names), "phases": one.card.phases or None}
+    return {"task": one.slug, **pick(one.state, names), "phases": one.state.phases or None}

@@ -56,7 +56,7 @@ def surviving(layers: Layers) -> tuple[Standing, str]:
     if isinstance(task, tasks.Task):
         phase = f"{task.phase} of {task.phases}" if task.phases else str(task.phase)
         mark = f"({_SHARED}) " if _is_shared(task.sheaf) else ""
-        decisions = [f"{mark}revision {one.number}: {one.said}" for one in task.revisions()[-DECISIONS:]]
+        decisions = [f"{mark}revision {one.number}: {one.summary}" for one in task.revisions()[-DECISIONS:]]
         pointers.append(f"{task.sheaf.scope} (`memsheaf task status --task {task.sheaf.scope.name}`)")
     notes = ""
     if isinstance(session, sessions.SessionNotes):

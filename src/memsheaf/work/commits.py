@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from memsheaf.editing import checked
-from memsheaf.errors import BadHeader, Busy, Changed, Exists, NotFound
+from memsheaf.errors import BadHeader, Busy, Changed, Exists, NotFound, SecretFound
 from memsheaf.guard.paths import check_stored
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
@@ -64,3 +64,11 @@ def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow: Allow = STRICT) -> Comm
                 if number == 0:  # who was too slow once waits for a turn, so that nobody is too slow for ever
                     turn.enter_context(sheaf.store.lock("turn"))
     raise Busy(f"the files of {sheaf.scope} change faster than they can be read")
+
+
+def refuse_secrets_in(text: str, where: str) -> None:
+    """Raise SecretFound for what would become the name of a file or folder."""
+    from memsheaf.guard.secrets import find_secrets
+
+    for secret in find_secrets(text):
+        raise SecretFound(secret.kind, where)

@@ -1,4 +1,4 @@
-"""What happened in a task, for whoever looks into it later: one JSON object a line, added and never changed.
+"""Events of a task: append-only NDJSON, for whoever looks into it later.
 
 Events are checked when they are written and shown when somebody asks. Nothing is decided by what is in them: how a
 task stands is in its Markdown files.
@@ -7,9 +7,8 @@ task stands is in its Markdown files.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
@@ -23,17 +22,11 @@ FOLDER = "observability"
 LINE_LIMIT = 16 * 1024
 FILE_LIMIT = 32 * 1024  # a file is read and written whole
 GAP = 100  # so many files may be missing between two; what is further off was not written by us
-ROUNDS = 100  # so many others may be faster, one after the other
+ROUNDS = 100  # retries when others were faster
 
 TYPES = (
-    "delegation",
-    "gate_event",
-    "execution_report",
-    "clarification_request",
-    "plan_audit",
-    "verdict",
-    "discovery",
-    "research_findings",
+    *("delegation", "gate_event", "execution_report", "clarification_request", "plan_audit"),
+    *("verdict", "discovery", "research_findings"),
 )
 SCHEMA_VERSION = "1.1.0"
 GATES = ("PLAN_GATE", "PREFLECT_GATE", "PHASE_REVIEW_GATE", "HIGH_RISK_APPROVAL_GATE", "COMPLETION_GATE")
@@ -45,17 +38,21 @@ MOST_ITERATIONS = 5
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
-Check = Callable[[object], str]
-"""What a value would have to be; "" when it is that."""
 
-
-class Line(NamedTuple):
+class EventLine(NamedTuple):
     """One line of a file of events, and what it says; None when that is no JSON object."""
 
     path: str
     number: int
     text: str
     event: Mapping[str, object] | None
+
+
+class _Rule(NamedTuple):
+    """What a field has to be, in words, and whether a value is that."""
+
+    wanted: str
+    holds: Callable[[object], bool]
 
 
 def is_trace_id(text: str) -> bool:
@@ -96,11 +93,12 @@ def completed(
         TextRefused: a field is not what it has to be; the message names it and what is allowed.
     """
     event = {"trace_id": trace_id, "ts": ts, "agent": agent, "phase": phase, **given}
-    _check_fields("", event, _line_fields(trace_id))
+    own = {"trace_id": _Rule(f"the task's: {trace_id}", lambda found: found == trace_id)}
+    _check_fields("", event, {**_EVENT_FIELDS, **own})
     payload = event["payload"]
     if event["event_type"] == "gate_event" and isinstance(payload, Mapping):
-        _check_fields("payload.", payload, _gate_fields(trace_id), _GATE_EXTRAS)
-    return {name: event[name] for name in _line_fields(trace_id)}
+        _check_fields("payload.", payload, {**_GATE_FIELDS, **own}, _GATE_EXTRAS)
+    return {name: event[name] for name in _EVENT_FIELDS}
 
 
 def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
@@ -127,132 +125,110 @@ def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
     raise Busy(f"the events of {sheaf.scope} change faster than they can be read")
 
 
-def lines(sheaf: Sheaf) -> Iterator[Line]:
+def lines(sheaf: Sheaf) -> Iterator[EventLine]:
     """Every event of a task, the newest first, and every line that is none."""
     for _, path in reversed(_files(sheaf)):
         text = (_read(sheaf, path) or b"").decode("utf-8", "replace")
         for number, line in reversed(list(enumerate(text.split("\n"), 1))):
             if line.strip():
-                yield Line(path, number, line, _event_of(line))
+                yield EventLine(path, number, line, _event_of(line))
 
 
 # which fields there are
 
 
-def _line_fields(trace_id: str) -> dict[str, Check]:
-    return {
-        "trace_id": _the_task(trace_id),
-        "ts": _time,
-        "agent": _agent,
-        "phase": _or_null(_whole(0)),
-        "event_type": _one_of(TYPES),
-        "payload": _object,
-    }
+def _is_whole(found: object, least: int, most: float) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool) and least <= found <= most  # True is not 1
 
 
-def _gate_fields(trace_id: str) -> dict[str, Check]:
-    return {
-        "schema_version": _one_of((SCHEMA_VERSION,)),
-        "agent": _agent,
-        "event_type": _one_of(GATES),
-        "workflow_state": _one_of(STATES),
-        "phase_id": _or_null(_whole(1)),
-        "decision": _one_of(DECISIONS),
-        "confidence": _share,
-        "requires_human_approval": _boolean,
-        "reason": _said,
-        "next_action": _said,
-        "trace_id": _the_task(trace_id),
-        "iteration_index": _whole(0),
-        "max_iterations": _whole(1, MOST_ITERATIONS),
-    }
+def _is_share(found: object) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
+
+
+def _is_agent(found: object) -> bool:
+    with suppress(ScopeRefused):
+        return isinstance(found, str) and bool(check_label(found, "agent"))
+    return False
+
+
+def _is_time(found: object) -> bool:
+    from datetime import datetime
+
+    with suppress(ValueError):
+        return isinstance(found, str) and bool(_TIME.fullmatch(found) and datetime.fromisoformat(found))
+    return False
+
+
+def _one_of(*values: str) -> _Rule:
+    wanted = f"one of {', '.join(values)}" if len(values) > 1 else f'"{values[0]}"'
+    return _Rule(wanted, lambda found: isinstance(found, str) and found in values)
+
+
+def _from(least: int) -> _Rule:
+    return _Rule(f"a whole number, {least} or more", lambda found: _is_whole(found, least, float("inf")))
+
+
+def _or_null(rule: _Rule) -> _Rule:
+    return _Rule(f"{rule.wanted}, or null", lambda found: found is None or rule.holds(found))
+
+
+def _each(rule: _Rule) -> _Rule:
+    wanted = f"a JSON object in which each value is {rule.wanted}"
+    return _Rule(wanted, lambda found: isinstance(found, dict) and all(map(rule.holds, found.values())))
+
+
+_AGENT = _Rule("the name of an agent: 1 to 64 letters, digits and hyphens", _is_agent)
+_BOOLEAN = _Rule("true or false", lambda found: isinstance(found, bool))
+_OBJECT = _Rule("a JSON object", lambda found: isinstance(found, dict))
+_TEXT = _Rule("a text that says something", lambda found: isinstance(found, str) and bool(found.strip()))
+_TRACE = _Rule("the task's", lambda found: False)  # each task has its own
+
+_EVENT_FIELDS = {
+    "trace_id": _TRACE,
+    "ts": _Rule("a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z", _is_time),
+    "agent": _AGENT,
+    "phase": _or_null(_from(0)),
+    "event_type": _one_of(*TYPES),
+    "payload": _OBJECT,
+}
+_GATE_FIELDS = {
+    "schema_version": _one_of(SCHEMA_VERSION),
+    "agent": _AGENT,
+    "event_type": _one_of(*GATES),
+    "workflow_state": _one_of(*STATES),
+    "phase_id": _or_null(_from(1)),
+    "decision": _one_of(*DECISIONS),
+    "confidence": _Rule("a number from 0 to 1", _is_share),
+    "requires_human_approval": _BOOLEAN,
+    "reason": _TEXT,
+    "next_action": _TEXT,
+    "trace_id": _TRACE,
+    "iteration_index": _from(0),
+    "max_iterations": _Rule(
+        f"a whole number from 1 to {MOST_ITERATIONS}", lambda found: _is_whole(found, 1, MOST_ITERATIONS)
+    ),
+}
+_GATE_EXTRAS = {
+    "safety_checks": _each(_BOOLEAN),
+    "verifier_statuses": _each(_one_of(*VERIFIER_STATUSES)),
+    "diagnosis_packet": _OBJECT,
+}
 
 
 def _check_fields(
-    where: str, found: Mapping[str, object], required: Mapping[str, Check], extras: Mapping[str, Check] = {}
+    where: str, found: Mapping[str, object], required: Mapping[str, _Rule], extras: Mapping[str, _Rule] = {}
 ) -> None:
     allowed = {**required, **extras}
     for name in found:
         if name not in allowed:
             shown = without_secrets(str(name))[:80]
             raise _refused(f"{where}{shown} is no field of it; there are {', '.join(allowed)}")
-    for name, check in allowed.items():
+    for name, rule in allowed.items():
         if name not in found:
             if name in required:
-                raise _refused(f"{where}{name} is missing: it is {check(_MISSING)}")
-        elif wanted := check(found[name]):
-            raise _refused(f"{where}{name} has to be {wanted}")
-
-
-_MISSING = object()
-
-
-def _one_of(values: Sequence[str]) -> Check:
-    wanted = f"one of {', '.join(values)}" if len(values) > 1 else f'"{values[0]}"'
-    return lambda found: "" if isinstance(found, str) and found in values else wanted
-
-
-def _whole(least: int, most: int = 0) -> Check:
-    wanted = f"a whole number from {least} to {most}" if most else f"a whole number, {least} or more"
-
-    def check(found: object) -> str:
-        is_whole = isinstance(found, int) and not isinstance(found, bool)  # True is not 1
-        return "" if is_whole and least <= found <= (most or found) else wanted  # type: ignore[operator]
-
-    return check
-
-
-def _or_null(check: Check) -> Check:
-    return lambda found: "" if found is None or not check(found) else f"{check(found)}, or null"
-
-
-def _share(found: object) -> str:
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return "" if is_number and 0 <= found <= 1 else "a number from 0 to 1"  # type: ignore[operator]
-
-
-def _boolean(found: object) -> str:
-    return "" if isinstance(found, bool) else "true or false"
-
-
-def _said(found: object) -> str:
-    return "" if isinstance(found, str) and found.strip() else "a text that says something"
-
-
-def _object(found: object) -> str:
-    return "" if isinstance(found, dict) else "a JSON object"
-
-
-def _each(check: Check) -> Check:
-    wanted = f"a JSON object in which each value is {check(_MISSING)}"
-    return lambda found: "" if isinstance(found, dict) and not any(map(check, found.values())) else wanted
-
-
-def _agent(found: object) -> str:
-    with suppress(ScopeRefused):
-        if isinstance(found, str) and check_label(found, "agent"):
-            return ""
-    return "the name of an agent: 1 to 64 letters, digits and hyphens"
-
-
-def _time(found: object) -> str:
-    from datetime import datetime
-
-    with suppress(ValueError):
-        if isinstance(found, str) and _TIME.fullmatch(found) and datetime.fromisoformat(found):
-            return ""
-    return "a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z"
-
-
-def _the_task(trace_id: str) -> Check:
-    return lambda found: "" if found == trace_id else f"the task's: {trace_id}"
-
-
-_GATE_EXTRAS: dict[str, Check] = {
-    "safety_checks": _each(_boolean),
-    "verifier_statuses": _each(_one_of(VERIFIER_STATUSES)),
-    "diagnosis_packet": _object,
-}
+                raise _refused(f"{where}{name} is missing: it is {rule.wanted}")
+        elif not rule.holds(found[name]):
+            raise _refused(f"{where}{name} has to be {rule.wanted}")
 
 
 # how they are written
@@ -272,12 +248,12 @@ def _encoded(event: Mapping[str, object]) -> bytes:
         raise _refused("a value in it is no JSON: a number that is not finite, or an object of a program") from None
     if len(data) + 1 > LINE_LIMIT:
         raise _refused(f"it is {len(data) + 1} bytes long; {LINE_LIMIT} is the most, so put the rest in a file")
-    for secret in new_secrets("\n".join([text, *_told(event)]), ""):
+    for secret in new_secrets("\n".join([text, *_texts_in(event)]), ""):
         raise SecretFound(secret.kind, "the event")
     return data + b"\n"
 
 
-def _told(event: Mapping[str, object]) -> Iterator[str]:
+def _texts_in(event: Mapping[str, object]) -> Iterator[str]:
     """All texts of an event as somebody reads them: behind their names, without JSON's escapes."""
     waiting: list[tuple[str, object]] = [("", event)]
     while waiting:
@@ -297,11 +273,8 @@ def _path(sheaf: Sheaf, number: int) -> str:
 
 def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
     """The files of events that there are, the newest last."""
-    name = re.compile(rf"{re.escape(sheaf.scope.name)}(?:-([2-9]|[1-9][0-9]{{1,8}}))?\.ndjson")
-    try:
-        found = map(name.fullmatch, os.listdir(os.path.join(sheaf.root, FOLDER)))
-    except OSError:
-        return []
+    name = re.compile(rf"{FOLDER}/{re.escape(sheaf.scope.name)}(?:-([2-9]|[1-9][0-9]{{1,8}}))?\.ndjson")
+    found = map(name.fullmatch, sheaf.store.events())
     last = 0
     numbers = sorted({int(one[1] or 1) for one in found if one})
     return [(last := number, _path(sheaf, number)) for number in numbers if number - last <= GAP]

@@ -26,14 +26,15 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.outline import guide
 from memsheaf.text.sections import Section, folded, sections
 from memsheaf.values import NamedTuple, sha256
-from memsheaf.work import commits, sessions, task_file, tasks
+from memsheaf.work import commits, sessions, tasks
 from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, classified, examine, fact_of
 from memsheaf.work.classify import LONGEST, PLACE
 from memsheaf.work.facts import Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.task import DELIVERABLES, PHASES
+from memsheaf.work.task_files import TASK
 
-NOTED = {sessions.FILE: frozenset(map(folded, sessions.PROMOTABLE)), task_file.PATH: frozenset({"notes"})}
+NOTED = {sessions.FILE: frozenset(map(folded, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
 """Under which headings of a layer's own files the notes stand that may be of use beyond it."""
 
 _PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
@@ -100,7 +101,7 @@ def promising(layers: Layers, source: Sheaf) -> list[Item]:
 def task_names(layers: Layers) -> list[str]:
     """What the tasks of a project are called: their slugs and titles."""
     return [
-        name for one in tasks.every_task(layers) for name in (one.slug, one.card.title if one.card else "") if name
+        name for one in tasks.every_task(layers) for name in (one.slug, one.state.title if one.state else "") if name
     ]
 
 
@@ -254,7 +255,7 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
 
 def _require_task(target: Sheaf) -> None:
     try:
-        target.read(task_file.PATH)
+        target.read(TASK)
     except NotFound as error:
         error.args = (f"there is no task {target.scope.name!r}",)
         error.hint = "`memsheaf task list` shows which there are."

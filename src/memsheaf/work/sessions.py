@@ -39,9 +39,8 @@ from memsheaf.store import ABSENT, Change
 from memsheaf.text import outline, session_text
 from memsheaf.text.sections import folded
 from memsheaf.values import NamedTuple
-from memsheaf.work.commits import ROUNDS, Look, commit
+from memsheaf.work.commits import ROUNDS, Look, commit, refuse_secrets_in
 from memsheaf.work.layers import Layers
-from memsheaf.work.task import refuse_secrets_in
 
 FILE = session_text.FILE
 """The notes of a session. In the folder where memories live, the user's own template."""

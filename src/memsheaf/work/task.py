@@ -1,11 +1,11 @@
-"""A task: one piece of work, in a folder of its own.
+"""One task: a piece of work in a folder of its own.
 
     TASK.md                    title, goal, status, phase, iteration, notes, log
     revisions.md               how the plan changed, and why
     verified.md                what was shown to hold, and whether it still does
     phases/phase-1.md          what each phase came to
     deliverables/NAME.md       what the task is to bring
-    observability/SLUG.ndjson  what happened, for those who look into it later
+    observability/SLUG.ndjson  events, for those who look into it later
 
 Whoever goes on with it, a person or a model that forgot everything, needs nothing else.
 """
@@ -18,31 +18,47 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from memsheaf.editing import dated
-from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused, hinted
+from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, TextRefused, hinted
 from memsheaf.guard.paths import check_path
 from memsheaf.memory import clean_field
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.parts import lowered, parts, with_part
 from memsheaf.values import NamedTuple
-from memsheaf.work import events, task_file, verified
-from memsheaf.work.commits import Look, commit
-from memsheaf.work.task_file import ACTIVE, DONE, DROPPED, MOST_PHASES, Card
-from memsheaf.work.verified import REGRESSED, VERIFIED, Item
+from memsheaf.work import events
+from memsheaf.work.commits import Look, commit, refuse_secrets_in
+from memsheaf.work.task_files import (
+    ACTIVE,
+    DONE,
+    DROPPED,
+    MOST_PHASES,
+    REGRESSED,
+    TASK,
+    VERIFIED,
+    VERIFIED_TABLE,
+    TaskState,
+    VerifiedItem,
+    change_task,
+    checked_id,
+    read_items,
+    read_task,
+    with_item,
+)
 
 REVISIONS = "revisions.md"
 PHASES = "phases/"
 DELIVERABLES = "deliverables/"
+
 _REASON = "**Reason:** "
 _REVISION = re.compile(r"Revision ([1-9][0-9]{0,8}), ([0-9]{4}-[0-9]{2}-[0-9]{2})")
 _REPORT = re.compile(rf"{PHASES}phase-([1-9][0-9]{{0,2}})\.md")
-_WIDTH = 200  # characters of a line in a brief
+_WIDTH = 200  # characters of a line in a summary
 
-Step = Callable[[Look, str, Card], Mapping[str, str]]
-"""Says which files a step changes, from what it looks at, TASK.md and what that says."""
+TaskChange = Callable[[Look, str, TaskState], Mapping[str, str]]
+"""Says which files a step changes, from what it looks at, the text of TASK.md and what that says."""
 
 
-class Revision(NamedTuple):
+class PlanRevision(NamedTuple):
     """A change of plan: the iteration that began with it, its day, why; how the text begins, and where it is."""
 
     number: int
@@ -52,12 +68,12 @@ class Revision(NamedTuple):
     path: str
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Why the plan changed, and to what."""
         return f"{self.reason.rstrip('.:;')}: {self.first_line}" if self.first_line else self.reason
 
 
-class Report(NamedTuple):
+class PhaseReport(NamedTuple):
     """What a phase came to: the first line of it, and where the rest is."""
 
     phase: int
@@ -65,10 +81,10 @@ class Report(NamedTuple):
     path: str
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """An item as it is now, and the status it had before; "" when it is new."""
 
-    item: Item
+    item: VerifiedItem
     was: str
 
 
@@ -76,9 +92,6 @@ class Task:
     """One task, as its files are; what is read from TASK.md is as of the opening, or of the last change.
 
     Every step is one commit; `commit` is the id of the last, "" when there was none, or it changed nothing.
-
-    >>> task.verify("login", "One can log in")                                   # doctest: +SKIP
-    >>> task.report("The schema is there.")                                      # doctest: +SKIP
     """
 
     def __init__(self, sheaf: Sheaf) -> None:
@@ -88,36 +101,35 @@ class Task:
         self._read()
 
     def _read(self) -> None:
-        now = self._card(self.sheaf.read(task_file.PATH).text)
+        now = self._state_of(self.sheaf.read(TASK).text)
         self.title, self.goal, self.status = now.title, now.goal, now.status
         self.phase, self.phases, self.iteration = now.phase, now.phases, now.iteration
         self.trace_id, self.notes, self.log = now.trace_id, now.notes, now.log
 
     # asking
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[VerifiedItem]:
         """What was shown to hold, whether or not it still does. Raises TextRefused when a row cannot be read."""
-        return verified.items(self._text(verified.PATH))
+        return read_items(self._text(VERIFIED_TABLE))
 
-    def regressed(self) -> list[Item]:
+    def regressed(self) -> list[VerifiedItem]:
         """What held once and does not any more."""
         return [item for item in self.items() if item.status == REGRESSED]
 
-    def revisions(self) -> list[Revision]:
+    def revisions(self) -> list[PlanRevision]:
         """How often the plan changed, and why."""
         revisions = []
         for one in parts(self._text(REVISIONS)):
             if found := _REVISION.fullmatch(one.title):
-                reason, _, text = one.text.partition("\n")
-                reason = reason.removeprefix(_REASON)
-                revisions.append(Revision(int(found[1]), found[2], reason, _first_line(text), REVISIONS))
+                reason, _, text = one.text.removeprefix(_REASON).partition("\n")
+                revisions.append(PlanRevision(int(found[1]), found[2], reason, _first_line(text), REVISIONS))
         return revisions
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[PhaseReport]:
         """What each phase came to, in the order of the phases."""
         found = ((_REPORT.fullmatch(path), path) for path in self._files(PHASES))
         numbered = sorted((int(match[1]), path) for match, path in found if match)
-        return [Report(number, _reported(self._text(path)), path) for number, path in numbered]
+        return [PhaseReport(number, _last_report(self._text(path)), path) for number, path in numbered]
 
     def unreported(self) -> list[int]:
         """The phases that nobody reported on; [] when nobody said how many there are."""
@@ -151,32 +163,32 @@ class Task:
         }
 
     def lines(self) -> list[str]:
-        """The task in at most 60 lines, as data for the prompt of a model that goes on with it."""
-        return [for_prompt(line) for line in self.told()]
+        """The summary as data for the prompt of a model that goes on with the task."""
+        return [for_prompt(line) for line in self.summary()]
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """The task in at most 60 lines, the same for the same files: what stands in the way, then the newest."""
         found = self.items()
         bad = [_item_line(item) for item in found if item.status == REGRESSED]
         good = sorted((item for item in found if item.status == VERIFIED), key=lambda item: -item.last)
-        step = f"phase {self.phase}{f' of {self.phases}' if self.phases else ''}, iteration {self.iteration}"
         reports = [f"phase {one.phase}: {one.first_line} ({one.path})" for one in self.reports()[::-1]]
-        revisions = [f"{one.number}, {one.date}: {one.said}" for one in self.revisions()[::-1]]
+        revisions = [f"{one.number}, {one.date}: {one.summary}" for one in self.revisions()[::-1]]
         notes, log = (
             [f"{line.date}: {line.text}" if line.date else line.text for line in lines[::-1]]
             for lines in (self.notes, self.log)
         )
+        of = f" of {self.phases}" if self.phases else ""
         return [
             one_line(f"Task {self.slug}: {self.title}", _WIDTH),
-            f"{self.status}, {step}",
-            *_listed("Goal", [line for line in self.goal.split("\n") if line.strip()], 5, task_file.PATH, mark="  "),
-            *_listed("REGRESSED, to be verified before the task is done", bad, 8, verified.PATH),
-            *_listed("Verified", list(map(_item_line, good)), 6, verified.PATH),
+            f"{self.status}, phase {self.phase}{of}, iteration {self.iteration}",
+            *_listed("Goal", [line for line in self.goal.split("\n") if line.strip()], 5, TASK, mark="  "),
+            *_listed("REGRESSED, to be verified before the task is done", bad, 8, VERIFIED_TABLE),
+            *_listed("Verified", list(map(_item_line, good)), 6, VERIFIED_TABLE),
             *_listed("Reports, newest first", reports, 6, PHASES),
             *_listed("Revisions of the plan, newest first", revisions, 3, REVISIONS),
             *_listed("Deliverables", self.deliverables(), 4, DELIVERABLES),
-            *_listed("Notes, newest first", notes, 7, task_file.PATH),
-            *_listed("Log, newest first", log, 2, task_file.PATH),
+            *_listed("Notes, newest first", notes, 7, TASK),
+            *_listed("Log, newest first", log, 2, TASK),
             f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it.",
         ]
 
@@ -187,60 +199,57 @@ class Task:
         text, today = lowered(self._dated(text)), self.sheaf.today
         if not text:
             raise _refused("there is nothing to note")
-        self._commit(
-            lambda _, task, now: {task_file.PATH: task_file.changed(task, today, note=text)}, "note", ended=True
-        )
+        self._commit(lambda _, task, now: {TASK: change_task(task, today, note=text)}, "note", ended=True)
 
     def revise(self, reason: str, text: str = "", *, phases: int = 0) -> None:
         """Change the plan: another iteration begins. `phases` is how many there are from now on."""
         reason = _one_line("reason", self._dated(reason))
         given, today = self._dated(text), self.sheaf.today
 
-        def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
+        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             number = now.iteration + 1
             fields = {"iteration": str(number)}
             if phases:
                 checked_phase(now.phase, checked_phase(phases))
                 fields["phases"] = str(phases)
             known = look(REVISIONS) or "# Revisions\n"
-            said = f"{_REASON}{reason}\n\n{given}"
             return {
-                task_file.PATH: task_file.changed(task, today, fields=fields),
-                REVISIONS: with_part(known, f"Revision {number}, {today}", said),
+                TASK: change_task(task, today, fields=fields),
+                REVISIONS: with_part(known, f"Revision {number}, {today}", f"{_REASON}{reason}\n\n{given}"),
             }
 
         self._commit(change, "revise the plan")
 
-    def verify(self, name: str, description: str = "", *, regressed: bool = False) -> Verdict:
+    def verify(self, name: str, description: str = "", *, regressed: bool = False) -> Verification:
         """Say that an item holds in this iteration, or with `regressed` that it does not any more.
 
         The first time it needs a description. When what was seen differs from before, the log says so.
         """
-        name = verified.checked_id(name)
+        name = checked_id(name)
         description = _one_line("description", self._dated(description)) if description else ""
         status, today = REGRESSED if regressed else VERIFIED, self.sheaf.today
-        verdicts: list[Verdict] = []
+        found = Verification(VerifiedItem(name, description, 1, 1, status), "")
 
-        def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
-            table = look(verified.PATH) or ""
-            was = next((item for item in verified.items(table) if item.id == name), None)
+        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+            nonlocal found
+            table = look(VERIFIED_TABLE) or ""
+            was = next((item for item in read_items(table) if item.id == name), None)
             if was is None and not description:
                 raise _refused(f"{name!r} is new: it needs a description")
-            before = was or Item(name, description, now.iteration, now.iteration, "")
-            item = Item(
-                name, description or before.description, before.first, max(before.first, now.iteration), status
-            )
-            verdicts.append(Verdict(item, before.status))
-            changes = {verified.PATH: verified.with_item(table, item)}
+            before = was or VerifiedItem(name, description, now.iteration, now.iteration, "")
+            last = max(before.first, now.iteration)
+            item = VerifiedItem(name, description or before.description, before.first, last, status)
+            found = Verification(item, before.status)
+            changes = {VERIFIED_TABLE: with_item(table, item)}
             if status != (before.status or VERIFIED):
-                said = f"{name} was {before.status}, and is {status}" if was else f"{name} is {status}"
-                changes[task_file.PATH] = task_file.changed(task, today, log=f"{said}: {item.description}")
+                change = f"{name} was {before.status}, and is {status}" if was else f"{name} is {status}"
+                changes[TASK] = change_task(task, today, log=f"{change}: {item.description}")
             return changes
 
         self._commit(change, f"verify {name}")
-        return verdicts[-1]
+        return found
 
-    def report(self, text: str, phase: int = 0) -> Report:
+    def report(self, text: str, phase: int = 0) -> PhaseReport:
         """Write what a phase came to, the present one unless another is meant; after the present one comes the next.
 
         What was reported before about the same phase stays.
@@ -250,24 +259,23 @@ class Task:
         if not given.strip():
             raise _refused("there is nothing in the report")
 
-        def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
+        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             checked_phase(number, now.phases)
-            known = look(path) or f"# Phase {number}\n"
-            changes = {path: with_part(known, f"Report, {today}", given)}
+            changes = {path: with_part(look(path) or f"# Phase {number}\n", f"Report, {today}", given)}
             if number == now.phase and number != (now.phases or MOST_PHASES):
-                changes[task_file.PATH] = task_file.changed(task, today, fields={"phase": str(number + 1)})
+                changes[TASK] = change_task(task, today, fields={"phase": str(number + 1)})
             return changes
 
         self._commit(change, f"report on phase {number}")
-        return Report(number, _reported(self._text(path)), path)
+        return PhaseReport(number, _last_report(self._text(path)), path)
 
     def go_to(self, phase: int) -> None:
         """Go to another phase, forward or back."""
         today = self.sheaf.today
 
-        def change(_: Look, task: str, now: Card) -> Mapping[str, str]:
+        def change(_: Look, task: str, now: TaskState) -> Mapping[str, str]:
             fields = {"phase": str(checked_phase(phase, now.phases))}
-            return {task_file.PATH: task_file.changed(task, today, fields=fields)} if phase != now.phase else {}
+            return {TASK: change_task(task, today, fields=fields)} if phase != now.phase else {}
 
         self._commit(change, f"go to phase {phase}")
 
@@ -283,7 +291,7 @@ class Task:
         if not text.strip():
             raise _refused("there is nothing to deliver")
 
-        def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
+        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             look(path)
             return {path: text if text.endswith("\n") else f"{text}\n"}
 
@@ -292,14 +300,14 @@ class Task:
 
     def done(self, summary: str = "") -> None:
         """End the task. Raises Blocked as long as something is REGRESSED."""
-        self._end(DONE, "Done", summary)
+        self._end(DONE, f"Done: {summary}" if summary.strip() else "Done")
 
     def drop(self, reason: str) -> None:
         """End the task without having done it."""
-        self._end(DROPPED, "Dropped", _one_line("reason", reason))
+        self._end(DROPPED, f"Dropped: {_one_line('reason', reason)}")
 
     def event(self, given: Mapping[str, object], *, clock: Callable[[], float] = time.time) -> dict[str, object]:
-        """Add to what happened; what is left out of time, agent, phase and trace is filled in. Gives the event.
+        """Add an event; what is left out of time, agent, phase and trace is filled in. Gives the event.
 
         Raises:
             TextRefused, SecretFound: it may not be stored.
@@ -310,42 +318,40 @@ class Task:
         self.commit = events.append(self.sheaf, event).id
         return event
 
-    def _end(self, status: str, word: str, said: str) -> None:
-        line, today = lowered(self._dated(f"{word}: {said}" if said.strip() else word)), self.sheaf.today
+    def _end(self, status: str, line: str) -> None:
+        line, today = lowered(self._dated(line)), self.sheaf.today
 
-        def change(look: Look, task: str, now: Card) -> Mapping[str, str]:
-            found = verified.items(look(verified.PATH) or "") if status == DONE else []
+        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+            found = read_items(look(VERIFIED_TABLE) or "") if status == DONE else []
             if bad := [item.id for item in found if item.status == REGRESSED]:
                 raise Blocked(f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first")
-            return {task_file.PATH: task_file.changed(task, today, log=line, fields={"status": status})}
+            return {TASK: change_task(task, today, log=line, fields={"status": status})}
 
         self._commit(change, f"the task is {status}")
 
-    def _commit(self, step: Step, why: str, *, ended: bool = False) -> None:
+    def _commit(self, change: TaskChange, why: str, *, ended: bool = False) -> None:
         """Make a step, one commit; with `ended` also when the task has."""
 
         def plan(look: Look) -> Mapping[str, str]:
-            task = look(task_file.PATH)
+            task = look(TASK)
             if task is None:
                 raise NotFound(str(self.sheaf.scope))
-            now = self._card(task)
+            now = self._state_of(task)
             if now.status != ACTIVE and not ended:
-                raise hinted(
-                    Blocked(f"the task {self.slug!r} is {now.status}"),
-                    f"`memsheaf undo --scope {self.sheaf.scope}` takes the last step back; `memsheaf task start` "
-                    "begins another.",
-                )
-            return step(look, task, now)
+                undo = f"`memsheaf undo --scope {self.sheaf.scope}` takes the last step back"
+                error = Blocked(f"the task {self.slug!r} is {now.status}")
+                raise hinted(error, f"{undo}; `memsheaf task start` begins another.")
+            return change(look, task, now)
 
         made = commit(self.sheaf, plan, why)
         self.commit = made.id if made else ""
         self._read()
 
-    def _card(self, text: str) -> Card:
+    def _state_of(self, text: str) -> TaskState:
         try:
-            return task_file.read(text, f"{self.sheaf.scope}/{task_file.PATH}")
+            return read_task(text, f"{self.sheaf.scope}/{TASK}")
         except BadHeader as error:
-            raise hinted(error, f"`memsheaf edit --scope {self.sheaf.scope} {task_file.PATH}` opens it.") from None
+            raise hinted(error, f"`memsheaf edit --scope {self.sheaf.scope} {TASK}` opens it.") from None
 
     def _dated(self, text: str) -> str:
         return dated(text, self.sheaf.today)
@@ -357,11 +363,7 @@ class Task:
             return ""
 
     def _files(self, folder: str) -> list[str]:
-        return sorted(
-            entry.path
-            for entry in self.sheaf.store.scan()
-            if entry.path.startswith(folder) and entry.path.endswith(".md") and not entry.problem
-        )
+        return [row.path for row in self.sheaf.list() if row.path.startswith(folder)]
 
 
 def checked_phase(phase: int, most: int = 0) -> int:
@@ -372,13 +374,13 @@ def checked_phase(phase: int, most: int = 0) -> int:
 
 
 def _one_line(label: str, text: str) -> str:
-    """A text that stands in one line, its line breaks as blanks. Raises TextRefused."""
+    """A text that stands in one line, its line breaks as spaces. Raises TextRefused."""
     if line := clean_field(label, " ".join(text.split())):
         return line
     raise _refused(f"the {label} is empty")
 
 
-def _reported(text: str) -> str:
+def _last_report(text: str) -> str:
     """The first line of the last report in a file."""
     found = parts(text)
     return _first_line(found[-1].text if found else text)
@@ -389,7 +391,7 @@ def _first_line(text: str) -> str:
     return next((line.strip().lstrip("# ") for line in text.split("\n") if line.strip()), "")
 
 
-def _item_line(item: Item) -> str:
+def _item_line(item: VerifiedItem) -> str:
     return f"{item.id}: {item.description} (iterations {item.first} to {item.last})"
 
 
@@ -398,14 +400,6 @@ def _listed(title: str, found: list[str], most: int, path: str, *, mark: str = "
     shown = [f"{mark}{one_line(line, _WIDTH)}" for line in found[:most]]
     more = [f"({len(found) - most} more in {path})"] if len(found) > most else []
     return [f"{title}:", *shown, *more] if found else []
-
-
-def refuse_secrets_in(text: str, where: str) -> None:
-    """Raise SecretFound for what would become the name of a file or folder."""
-    from memsheaf.guard.secrets import find_secrets
-
-    for secret in find_secrets(text):
-        raise SecretFound(secret.kind, where)
 
 
 def _refused(why: str) -> MemsheafError:

@@ -2,6 +2,7 @@
 
 >>> with Layers.open(by="user") as layers:                                       # doctest: +SKIP
 ...     task = start(layers, "Feature X", goal="Users can log in", phases=6)
+...     task.verify("login", "One can log in")
 ...     print("\\n".join(task.lines()))
 """
 
@@ -17,16 +18,15 @@ from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextR
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
 from memsheaf.values import NamedTuple, sha256
-from memsheaf.work import task_file
-from memsheaf.work.commits import Look, commit
+from memsheaf.work.commits import Look, commit, refuse_secrets_in
 from memsheaf.work.layers import Layers
-from memsheaf.work.task import Task, checked_phase, refuse_secrets_in
-from memsheaf.work.task_file import ACTIVE, DONE, Card
+from memsheaf.work.notes import Notes, phase_of
+from memsheaf.work.task import Task, checked_phase
+from memsheaf.work.task_files import ACTIVE, DONE, TASK, TaskState, new_task, read_task
 
-__all__ = ["Listed", "Task", "active_tasks", "every_task", "of", "slug_of", "start", "told_in_notes"]
+__all__ = ["ListedTask", "Task", "active_tasks", "every_task", "of", "record_phase_in_notes", "slug_of", "start"]
 
 SLUG_LIMIT = 60
-
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
@@ -36,11 +36,11 @@ _LETTERS = str.maketrans(
 _PLAIN = re.compile(r"(?:[0-9]+(?: of [0-9]+)?|DONE [0-9]{4}-[0-9]{2}-[0-9]{2}: [a-z0-9-]+(?: was dropped)?)?")
 
 
-class Listed(NamedTuple):
-    """A task among others; when its TASK.md cannot be read there is no card, and the problem says why."""
+class ListedTask(NamedTuple):
+    """A task among others; when its TASK.md cannot be read there is no state, and the problem says why."""
 
     slug: str
-    card: Card | None
+    state: TaskState | None
     problem: str = ""
 
 
@@ -62,7 +62,7 @@ def start(layers: Layers, title: str, *, goal: str = "", phases: int = 0, slug: 
     except ScopeRefused as error:
         raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
     sheaf = layers.sheaf(f"task/{name}")
-    text = task_file.new(
+    text = new_task(
         title,
         dated(goal, sheaf.today),
         phases=checked_phase(phases) if phases else 0,
@@ -72,12 +72,10 @@ def start(layers: Layers, title: str, *, goal: str = "", phases: int = 0, slug: 
     )
 
     def plan(look: Look) -> Mapping[str, str]:
-        if look(task_file.PATH) is not None:
-            raise hinted(
-                Exists(str(sheaf.scope)),
-                f"`memsheaf task status --task {name}` shows it; --slug NAME chooses another name for a new one.",
-            )
-        return {task_file.PATH: text}
+        if look(TASK) is not None:
+            shown = f"`memsheaf task status --task {name}` shows it"
+            raise hinted(Exists(str(sheaf.scope)), f"{shown}; --slug NAME chooses another name for a new one.")
+        return {TASK: text}
 
     made = commit(sheaf, plan, "start the task")
     task = Task(sheaf)
@@ -108,7 +106,7 @@ def of(layers: Layers, slug: str = "") -> Task:
     raise missing
 
 
-def told_in_notes(layers: Layers, task: Task) -> str:
+def record_phase_in_notes(layers: Layers, task: Task) -> str:
     """Say in NOTES.md how far a task is, where its phase is said there; gives the line, "" when nothing is changed.
 
     NOTES.md is not begun for it, and a phase in somebody's own words, or of other work, is left alone.
@@ -116,8 +114,6 @@ def told_in_notes(layers: Layers, task: Task) -> str:
     Raises:
         TextRefused: the notes would be out of order.
     """
-    from memsheaf.work.notes import Notes, phase_of
-
     notes = Notes(layers.project)
     was = phase_of(text) if (text := notes.text).strip() else "none"
     is_ours = re.search(rf"(?<![\w-]){re.escape(task.slug)}(?![\w-])", was)
@@ -125,24 +121,23 @@ def told_in_notes(layers: Layers, task: Task) -> str:
         return ""
     of = f" of {task.phases}" if task.phases else ""
     over = "" if task.status == DONE else f" was {task.status}"
-    line = (
-        f"{task.phase}{of} ({task.slug})" if task.status == ACTIVE else f"DONE {task.sheaf.today}: {task.slug}{over}"
-    )
+    ended = f"DONE {task.sheaf.today}: {task.slug}{over}"
+    line = f"{task.phase}{of} ({task.slug})" if task.status == ACTIVE else ended
     notes.set(phase=line)
     return line
 
 
-def every_task(layers: Layers) -> list[Listed]:
+def every_task(layers: Layers) -> list[ListedTask]:
     """The tasks of the project, in the order of their slugs, those that cannot be read among them."""
     found = []
     for slug in layers.names("task"):
         try:
-            text = layers.sheaf(f"task/{slug}").read(task_file.PATH).text
-            found.append(Listed(slug, task_file.read(text, f"task/{slug}/{task_file.PATH}")))
+            text = layers.sheaf(f"task/{slug}").read(TASK).text
+            found.append(ListedTask(slug, read_task(text, f"task/{slug}/{TASK}")))
         except NotFound:
             continue  # a scope that somebody keeps memories in, and no task
         except MemsheafError as error:
-            found.append(Listed(slug, None, str(error)))
+            found.append(ListedTask(slug, None, str(error)))
     return found
 
 
@@ -151,7 +146,7 @@ def active_tasks(layers: Layers) -> list[str]:
 
     One that cannot be read is among them: what is meant for it shall not go to another by mistake.
     """
-    return [one.slug for one in every_task(layers) if one.card is None or one.card.status == ACTIVE]
+    return [one.slug for one in every_task(layers) if one.state is None or one.state.status == ACTIVE]
 
 
 def slug_of(title: str) -> str:
