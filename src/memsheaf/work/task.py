@@ -363,7 +363,8 @@ class Task:
             return ""
 
     def _files(self, folder: str) -> list[str]:
-        return [row.path for row in self.sheaf.list() if row.path.startswith(folder)]
+        paths = (entry.path for entry in self.sheaf.store.scan() if not entry.problem)
+        return sorted(path for path in paths if path.startswith(folder) and path.endswith(".md"))
 
 
 def checked_phase(phase: int, most: int = 0) -> int:
