@@ -12,7 +12,7 @@ from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
 from memsheaf.scope import NAMED, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.accepted import accept
+from memsheaf.store.trust import accept
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:

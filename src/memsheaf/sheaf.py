@@ -36,7 +36,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.writer import Keeper
+from memsheaf.writer import Writer
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Turn
-    from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
+    from memsheaf.store.trust import TrustLedger
     from memsheaf.transfer import Exported, Imported
 
 PAGE = 150
@@ -78,14 +78,14 @@ class Sheaf:
         read_only: bool = False,
         tools: bool = True,
         settings: config.Settings | None = None,
-        ledger: Ledger | None = None,
+        ledger: TrustLedger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.scope = scope
         self.store = store
         self.index = index
         self.tools = tools
-        self._keeper = Keeper(
+        self._keeper = Writer(
             scope,
             store,
             index,
@@ -140,9 +140,9 @@ class Sheaf:
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
         ledger = None
         if checkout:
-            from memsheaf.store.ledger import Ledger
+            from memsheaf.store.trust import TrustLedger
 
-            ledger = Ledger(_state_of(root, settings), checkout)
+            ledger = TrustLedger(_state_of(root, settings), checkout)
         return cls(
             scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
             clock=clock,
@@ -168,7 +168,7 @@ class Sheaf:
         self.close()
 
     @property
-    def keeper(self) -> Keeper:
+    def keeper(self) -> Writer:
         """What every change of this scope passes."""
         return self._keeper
 

@@ -34,13 +34,13 @@ from memsheaf.store import ABSENT, Change, Commit, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore, remove_empty
 from memsheaf.store.journal import decode, encode
-from memsheaf.store.ledger import Ledger
 from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
+from memsheaf.store.trust import TrustLedger
 from memsheaf.values import NamedTuple
 from memsheaf.worktree import bring_journal
-from memsheaf.writer import Keeper
+from memsheaf.writer import Writer
 
 SEGMENT = f"{HISTORY}/journal-000001.jsonl"
 STONES = f"{HISTORY}/tombstones"
@@ -185,7 +185,7 @@ def _outgoing(places: Places, history: bool, left_out: list[tuple[str, str]]) ->
 
 
 def take_in(
-    keeper: Keeper,
+    keeper: Writer,
     source: str,
     *,
     replace: bool = False,
@@ -234,7 +234,7 @@ def _taken_out(members: list[Member]) -> frozenset[str]:
 class _Import:
     """What an import does to one root: the scope's own, where every gate of its memories stands, or one inside it."""
 
-    def __init__(self, keeper: Keeper, root: str, *, replace: bool, allow: Allow) -> None:
+    def __init__(self, keeper: Writer, root: str, *, replace: bool, allow: Allow) -> None:
         self.root = root
         self.outcome: dict[str, list[str]] = {what: [] for what in _OUTCOMES}
         self.refused: list[tuple[str, str]] = []
@@ -454,13 +454,13 @@ def _store(folder: str, root: str, checkout: str) -> FolderStore:
     return store
 
 
-def _ledger(folder: str, root: str, places: Places) -> Ledger | None:
+def _ledger(folder: str, root: str, places: Places) -> TrustLedger | None:
     """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
     checkout = checkout_of(folder, places.home)
     if not checkout:
         return None
     owner = root.removesuffix(LOGS).rstrip("/") if _is_log(root) else root
-    ledger = Ledger(State.of(os.path.join(folder, owner), places.state), checkout)
+    ledger = TrustLedger(State.of(os.path.join(folder, owner), places.state), checkout)
     return ledger.below(f"{LOGS}/") if _is_log(root) else ledger
 
 

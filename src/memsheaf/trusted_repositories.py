@@ -2,7 +2,7 @@
 
 A repository's `.memory/` counts as the project's memory only when its checkout is listed here (`memsheaf init`,
 `memsheaf trust`). A `.git` or `.memory` that another user owns counts only when it was accepted with that owner. This
-module reads the file, `store/accepted.py` writes it.
+module reads the file, `store/trust.py` writes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every change of a scope passes here: what may be stored is, as one commit, and the index follows.
 
-The gates stand at one place, `Keeper.commit`: a new secret, what is not worth keeping, and what another memory says
+The gates stand at one place, `Writer.commit`: a new secret, what is not worth keeping, and what another memory says
 already go no further, whichever way they come.
 """
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from memsheaf.index.database import Row
     from memsheaf.recall.turns import Proposal
-    from memsheaf.store.ledger import Ledger
     from memsheaf.store.tombstones import Tombstone
+    from memsheaf.store.trust import TrustLedger
 
     T = TypeVar("T")
 
@@ -53,7 +53,7 @@ FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each on
 TRIES = 100  # retries when other writers win the race
 
 
-class Keeper:
+class Writer:
     """Writes the memories of one scope. `by` is who does, unless a change says otherwise.
 
     `ledger` is there for a root inside a repository: what is not in it came from somebody else. `own_context` says
@@ -69,7 +69,7 @@ class Keeper:
         by: str,
         read_only: bool,
         clock: Callable[[], float],
-        ledger: Ledger | None = None,
+        ledger: TrustLedger | None = None,
         own_context: bool = False,
     ) -> None:
         self.scope = scope
@@ -80,7 +80,7 @@ class Keeper:
         self._clock = clock
         self.ledger = ledger
         self._own_context = own_context
-        self.around: Callable[[], Iterable[Keeper]] = lambda: ()  # the keepers of scopes that are seen with this one
+        self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
         self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
     def read(self, path: str) -> Memory:
@@ -301,7 +301,7 @@ class Keeper:
             self._record(self.ledger, commit)
         return commit
 
-    def _record(self, ledger: Ledger, commit: Commit) -> None:
+    def _record(self, ledger: TrustLedger, commit: Commit) -> None:
         """Record what a commit wrote as this machine's own.
 
         What a machine makes of shared texts stays shared: it may repeat them, and no person has read it.

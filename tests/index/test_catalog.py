@@ -21,7 +21,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, Page, lay_out, line_of
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.accepted import accept
+from memsheaf.store.trust import accept
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")
 with open(CORPUS, encoding="utf-8") as file:

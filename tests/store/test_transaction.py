@@ -15,18 +15,18 @@ from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder
-from memsheaf.store.transaction import Desk
+from memsheaf.store.transaction import Transaction
 
 OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person saved\n"
 
 
 @contextmanager
-def desk_at(root: Path, *, portable: bool) -> Iterator[Desk]:
+def transaction_at(root: Path, *, portable: bool) -> Iterator[Transaction]:
     """Someone between the check of the versions and the placing of the texts."""
     with Folder.open(str(root), portable=portable) as folder, folder.folder(".history", create=True) as history:
         journal = Journal(history)
         try:
-            yield Desk(folder, history, journal, "boot", Placing(folder, history, 0.001))
+            yield Transaction(folder, history, journal, "boot", Placing(folder, history, 0.001))
         finally:
             journal.close()
 
@@ -49,14 +49,14 @@ def test_a_save_between_check_and_rename_stays_and_the_writer_is_told(
     store = FolderStore(str(tmp_path))
     first = store.commit([Change("a.md", OLD, ABSENT), Change("b.md", OLD, ABSENT)], by="agent")
     assert first.id
-    with desk_at(tmp_path, portable=portable) as desk:
+    with transaction_at(tmp_path, portable=portable) as transaction:
         changes = [Change("b.md", OURS, version_of(OLD)), Change("a.md", new, version_of(OLD))]
-        revisions = tuple(desk.revision(change) for change in changes)
+        revisions = tuple(transaction.revision(change) for change in changes)
         assert callable(save)
         save(tmp_path / "a.md")
 
         with pytest.raises(Changed):
-            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", revisions))
+            transaction.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", revisions))
 
     assert (tmp_path / "a.md").read_bytes() == THEIRS
     assert (tmp_path / "b.md").read_bytes() == OLD, "the rest of the commit is taken back"
@@ -66,12 +66,12 @@ def test_a_save_between_check_and_rename_stays_and_the_writer_is_told(
 
 @pytest.mark.parametrize("portable", [False, True])
 def test_a_file_created_between_check_and_rename_stays_and_the_writer_is_told(tmp_path: Path, portable: bool) -> None:
-    with desk_at(tmp_path, portable=portable) as desk:
-        revision = desk.revision(Change("a.md", OURS, ABSENT))
+    with transaction_at(tmp_path, portable=portable) as transaction:
+        revision = transaction.revision(Change("a.md", OURS, ABSENT))
         (tmp_path / "a.md").write_bytes(THEIRS)
 
         with pytest.raises(Changed):
-            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+            transaction.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
 
     assert (tmp_path / "a.md").read_bytes() == THEIRS
 
@@ -82,13 +82,13 @@ def test_a_link_put_in_the_way_is_left_alone_and_leads_nowhere(tmp_path: Path, p
     outside.write_bytes(THEIRS)
     store = FolderStore(str(root))
     store.commit([Change("a.md", OLD, ABSENT)], by="agent")
-    with desk_at(root, portable=portable) as desk:
-        revision = desk.revision(Change("a.md", OURS, version_of(OLD)))
+    with transaction_at(root, portable=portable) as transaction:
+        revision = transaction.revision(Change("a.md", OURS, version_of(OLD)))
         (root / "a.md").unlink()
         (root / "a.md").symlink_to(outside)
 
         with pytest.raises(Changed):
-            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+            transaction.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
 
     assert outside.read_bytes() == THEIRS
     assert (root / "a.md").is_symlink()
@@ -98,11 +98,11 @@ def test_a_link_put_in_the_way_is_left_alone_and_leads_nowhere(tmp_path: Path, p
 def test_a_deletion_by_a_person_is_not_undone_by_our_write(tmp_path: Path) -> None:
     store = FolderStore(str(tmp_path))
     store.commit([Change("a.md", OLD, ABSENT)], by="agent")
-    with desk_at(tmp_path, portable=False) as desk:
-        revision = desk.revision(Change("a.md", OURS, version_of(OLD)))
+    with transaction_at(tmp_path, portable=False) as transaction:
+        revision = transaction.revision(Change("a.md", OURS, version_of(OLD)))
         (tmp_path / "a.md").unlink()
 
         with pytest.raises(Changed):
-            desk.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
+            transaction.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
 
     assert not (tmp_path / "a.md").exists()

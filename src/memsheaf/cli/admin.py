@@ -79,7 +79,7 @@ def init(call: Call) -> int:
     """
     from memsheaf.cli.trust import refuse_journals
     from memsheaf.scope import FOLDER, find_repository, private_root, project_root
-    from memsheaf.store.accepted import accept
+    from memsheaf.store.trust import accept
 
     settings, options = call.settings(), call.options
     checkout, identity = find_repository(here(), settings.home)
@@ -108,8 +108,8 @@ def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
     from memsheaf import trusted_repositories
     from memsheaf.scope import FOLDER
-    from memsheaf.store.accepted import withdraw
     from memsheaf.store.folder import IGNORED
+    from memsheaf.store.trust import withdraw
     from memsheaf.worktree import tracked
 
     root = os.path.join(checkout, FOLDER)

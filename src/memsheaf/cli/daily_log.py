@@ -75,14 +75,14 @@ def diary(call: Call) -> int:
 def _log(call: Call) -> DailyLog:
     from memsheaf.learn.daily_log import DailyLog
     from memsheaf.scope import Scope, checkout_of, resolve
-    from memsheaf.store.ledger import Ledger
     from memsheaf.store.state import State
+    from memsheaf.store.trust import TrustLedger
 
     settings = call.settings()
     root = resolve(Scope.parse(call.scope()), settings.places(here()))
     state = State.of(root, settings.state)
     checkout = checkout_of(root, settings.home)
-    return DailyLog(root, state, ledger=Ledger(state, checkout) if checkout else None)
+    return DailyLog(root, state, ledger=TrustLedger(state, checkout) if checkout else None)
 
 
 def _note(call: Call) -> int:

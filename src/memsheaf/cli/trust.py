@@ -39,7 +39,7 @@ def trust(call: Call) -> int:
     """
     from memsheaf import trusted_repositories
     from memsheaf.scope import FOLDER, Scope, private_root, refuse_links, repository_around
-    from memsheaf.store.accepted import accept, withdraw
+    from memsheaf.store.trust import accept, withdraw
 
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())

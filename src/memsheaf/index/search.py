@@ -54,7 +54,7 @@ from memsheaf.index.database import (
 )
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough, put_words
 from memsheaf.memory import KINDS, Memory, parse
-from memsheaf.store import ABSENT, Commit, Entry, Stamp, Version
+from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import head_of
 from memsheaf.values import NamedTuple, sha256
@@ -607,7 +607,7 @@ class Index:
             row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
             stamp = self._store.stamps([path])[path]
             if stamp is not None:
-                changed |= self._compare(db, Entry(path, stamp), row)
+                changed |= self._compare(db, ScanEntry(path, stamp), row)
             elif row and row[5] != ABSENT:
                 mark_gone(db, path)
                 changed = True
@@ -660,7 +660,7 @@ class Index:
                 self._store.adopt(None, wait=SHORT_WAIT, bury=self._buries(db))
                 set_facts(db, journal=int(self._store.last_id() or "0", 16))
 
-    def _compare(self, db: sqlite3.Connection, entry: Entry, row: Known | None, *, worded: bool = False) -> bool:
+    def _compare(self, db: sqlite3.Connection, entry: ScanEntry, row: Known | None, *, worded: bool = False) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
         memory, entry, usable = self._taken(entry)
         same = row is not None and row[5] == (memory.version if usable else UNUSABLE)
@@ -680,7 +680,7 @@ class Index:
         put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded, by_text=self._by_text)
         return True
 
-    def _taken(self, entry: Entry) -> tuple[Memory, Entry, bool]:
+    def _taken(self, entry: ScanEntry) -> tuple[Memory, ScanEntry, bool]:
         """What is in a file, the stamp to remember it by, and whether it can be used."""
         memory, usable = self._read(entry)
         if memory.problem == _FAILED:  # the disk, not the file: it is read again at the next look
@@ -698,7 +698,7 @@ class Index:
             verified = number
         set_facts(db, verified=verified)
 
-    def _read(self, entry: Entry) -> tuple[Memory, bool]:
+    def _read(self, entry: ScanEntry) -> tuple[Memory, bool]:
         """What is in a file, and whether it can be used."""
         problem = entry.problem
         if not problem:

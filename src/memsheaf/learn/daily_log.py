@@ -29,8 +29,8 @@ from memsheaf.memory import STRICT, Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.ledger import Ledger
 from memsheaf.store.state import State
+from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.values import NamedTuple, sha256
 
@@ -103,7 +103,7 @@ class DailyLog:
     """The log of one scope. Nothing is created before something is written; any number of processes may append."""
 
     def __init__(
-        self, root: str, state: State, *, ledger: Ledger | None = None, clock: Callable[[], float] = time.time
+        self, root: str, state: State, *, ledger: TrustLedger | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.root = os.path.join(root, LOGS)
         self._ledger = ledger and ledger.below(f"{LOGS}/")

@@ -40,7 +40,7 @@ COVERED = 0.8  # of the words of what the user asked for; with less, a model has
 
 
 class ProposalWriter(Protocol):
-    """What they are saved by; `writer.Keeper` is one."""
+    """What they are saved by; `writer.Writer` is one."""
 
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"

@@ -27,8 +27,8 @@ from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.store import Commit
-from memsheaf.store.ledger import Ledger
 from memsheaf.store.state import State
+from memsheaf.store.trust import TrustLedger
 from memsheaf.values import NamedTuple, Protocol
 
 ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules alone read it
@@ -86,7 +86,7 @@ class Learner:
         state: State,
         *,
         policy: Callable[[str], str] = lambda path: "auto",
-        ledger: Ledger | None = None,
+        ledger: TrustLedger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._scope = scope

@@ -52,7 +52,7 @@ class Document(NamedTuple):
         return self.data.decode("utf-8", "replace")
 
 
-class Entry(NamedTuple):
+class ScanEntry(NamedTuple):
     """One file that a scan met. With a `problem` it is there but cannot be used."""
 
     path: str

@@ -28,8 +28,8 @@ from memsheaf.store import (
     Change,
     Commit,
     Document,
-    Entry,
     Revision,
+    ScanEntry,
     Stamp,
     Version,
     catalogs,
@@ -42,7 +42,7 @@ from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
 from memsheaf.store.git_checkout import journals_of
 from memsheaf.store.journal import Journal, needle_of
 from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, rewrite, stage, walk
-from memsheaf.store.transaction import Desk
+from memsheaf.store.transaction import Transaction
 from memsheaf.values import NamedTuple
 
 HISTORY = ".history"
@@ -130,7 +130,7 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
 
-    def scan(self) -> Iterator[Entry]:
+    def scan(self) -> Iterator[ScanEntry]:
         """List every Markdown file and every folder (its path ends with "/"; the root is ""), in no order.
 
         What cannot be used comes with its problem.
@@ -237,16 +237,16 @@ class FolderStore:
             StoreFailed: the disk is full or failing; nothing was written.
         """
         changes, segment = self._admitted(changes, undoing=bool(undoes)), self._segment
-        with self._desk() as desk:
-            revisions = [desk.revision(change) for change in changes]
+        with self._transaction() as transaction:
+            revisions = [transaction.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
             name = os.urandom(6).hex() if revisions else ""
-            commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, desk.journal.last)
+            commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.journal.last)
             if revisions:
-                commit = desk.carry_out(commit)
-                self._settle_if_due(desk)
+                commit = transaction.carry_out(commit)
+                self._settle_if_due(transaction)
             if undoes:
-                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
+                tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
         if segment and self._segment != segment:
             self._note_heads()
         return commit
@@ -259,12 +259,12 @@ class FolderStore:
         is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury`.
         """
         commit = None
-        with self._desk(wait) as desk:
-            steps = desk.outside(None if paths is None else set(paths))
+        with self._transaction(wait) as transaction:
+            steps = transaction.outside(None if paths is None else set(paths))
             # a catalog that the journal does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
-                commit = self._note_outside(desk, revisions)
+                commit = self._note_outside(transaction, revisions)
                 gone = [step for step in revisions if step.after == ABSENT and step.path != CATALOG]
                 there = {step.after for step in revisions}  # such as after a rename
                 stones = [
@@ -273,16 +273,16 @@ class FolderStore:
                     if step.old and step.before not in there
                 ]
                 if bury and len(gone) < MASS:
-                    tombstones.add(desk.history, stones)
-                tombstones.lift(desk.history, [(step.path, step.new) for step in revisions if step.new])
+                    tombstones.add(transaction.history, stones)
+                tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
         if paths is None:
             self._note_heads()
         return commit
 
-    def _note_outside(self, desk: Desk, revisions: tuple[Revision, ...]) -> Commit:
+    def _note_outside(self, transaction: Transaction, revisions: tuple[Revision, ...]) -> Commit:
         commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
-        desk.note(commit)
-        desk.finish(commit)
+        transaction.note(commit)
+        transaction.finish(commit)
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -312,18 +312,18 @@ class FolderStore:
             raise NotFound(path) from None
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
-        with self._desk() as desk:
-            desk.sweep(self._clock())
-            names, texts = desk.forget(path)
+        with self._transaction() as transaction:
+            transaction.sweep(self._clock())
+            names, texts = transaction.forget(path)
             if not texts:
                 raise NotFound(path)
-            desk.drop_derived(CATALOG)
-            usage.bring_together(desk.history, without=names)
-            tombstones.take_away(desk.history, names)
+            transaction.drop_derived(CATALOG)
+            usage.bring_together(transaction.history, without=names)
+            tombstones.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
-            desk.note(mark)
-            desk.finish(mark)
-            desk.settle()
+            transaction.note(mark)
+            transaction.finish(mark)
+            transaction.settle()
         return Erased(path, tuple(sorted(names)), tuple(texts), tuple(filter(None, texts.values())))
 
     def prune(self) -> int:
@@ -340,14 +340,14 @@ class FolderStore:
             while plan := self._tended(partial(work, cutoff=cutoff), locked=locked):
                 dropped += plan.dropped
         self._note_heads()
-        with self._desk() as desk:
-            tombstones.prune(desk.history, cutoff)
-            desk.drop_derived()
-            usage.bring_together(desk.history)
-            catalogs.trim(desk.history)
+        with self._transaction() as transaction:
+            tombstones.prune(transaction.history, cutoff)
+            transaction.drop_derived()
+            usage.bring_together(transaction.history)
+            catalogs.trim(transaction.history)
             with suppress(FileNotFoundError):
-                desk.history.unlink(PRUNED)
-            stage(desk.history, PRUNED, f"{self._clock()}\n".encode())
+                transaction.history.unlink(PRUNED)
+            stage(transaction.history, PRUNED, f"{self._clock()}\n".encode())
         return dropped
 
     def _note_heads(self) -> None:
@@ -355,34 +355,34 @@ class FolderStore:
             self._tended(journal_folding.note_heads)
 
     def _tended(
-        self, work: Callable[[Folder, Journal], journal_folding.Plan | None], *, locked: bool = False
-    ) -> journal_folding.Plan | None:
+        self, work: Callable[[Folder, Journal], journal_folding.FoldPlan | None], *, locked: bool = False
+    ) -> journal_folding.FoldPlan | None:
         """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
 
         What has to be done now is planned with the lock held as well.
         """
         if locked:
-            with self._desk() as desk:
-                plan = work(desk.history, desk.journal)
-                desk.journal.close()
-                return plan if plan and journal_folding.put_in_place(desk.history, plan) else None
+            with self._transaction() as transaction:
+                plan = work(transaction.history, transaction.journal)
+                transaction.journal.close()
+                return plan if plan and journal_folding.put_in_place(transaction.history, plan) else None
         with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
             plan = work(history, journal) if journal else None
             if plan:
-                with self._desk() as desk:
-                    return plan if journal_folding.put_in_place(desk.history, plan) else None
+                with self._transaction() as transaction:
+                    return plan if journal_folding.put_in_place(transaction.history, plan) else None
         return None
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
         commits were new. No file is changed. Raises StoreFailed, Busy."""
-        with self._desk() as desk:
-            known = {commit.id for commit in desk.journal.commits()}
+        with self._transaction() as transaction:
+            known = {commit.id for commit in transaction.journal.commits()}
             fresh = [commit for commit in commits if commit.id not in known]
             if fresh:
-                desk.settle()
-                desk.journal.graft(fresh)
-            tombstones.add(desk.history, stones)
+                transaction.settle()
+                transaction.journal.graft(fresh)
+            tombstones.add(transaction.history, stones)
         return len(fresh)
 
     def buried_all(self) -> list[tombstones.Tombstone]:
@@ -394,7 +394,7 @@ class FolderStore:
     @contextmanager
     def still(self) -> Iterator[None]:
         """Hold the folder still: nobody commits to it meanwhile. Raises Busy, StoreFailed."""
-        with self._desk():
+        with self._transaction():
             yield
 
     def publish(
@@ -466,24 +466,24 @@ class FolderStore:
             Changed: somebody saved in this moment.
             PathRefused, TextRefused, StoreFailed: it is a link or a folder, too large, or cannot be read; it stays.
         """
-        with self._desk(wait) as desk:
-            found = desk.present(name)
-            head = desk.journal.heads({name}).get(name)
+        with self._transaction(wait) as transaction:
+            found = transaction.present(name)
+            head = transaction.journal.heads({name}).get(name)
             if head:
-                last = desk.journal.last_step(name, head)
+                last = transaction.journal.last_step(name, head)
                 if head.version != version_of(found):
                     step = Revision(name, head.version, version_of(found), last.new if last else None, found)
-                    self._note_outside(desk, (step,))
+                    self._note_outside(transaction, (step,))
                 return None if found is not None else ""
             if found is None:
                 return ""
-            kept = catalogs.kept(found, shown, desk.present)
+            kept = catalogs.kept(found, shown, transaction.present)
             steps = [Revision(name, version_of(found), ABSENT, found), *([kept] if kept else [])]
             why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
-            desk.carry_out(
-                Commit(os.urandom(6).hex(), self._now(), "outside", why, tuple(steps), "", desk.journal.last)
+            transaction.carry_out(
+                Commit(os.urandom(6).hex(), self._now(), "outside", why, tuple(steps), "", transaction.journal.last)
             )
-            self._settle_if_due(desk)
+            self._settle_if_due(transaction)
             return kept.path if kept else ""
 
     def _stage_derived(self, history: Folder, data: bytes) -> None:
@@ -588,7 +588,7 @@ class FolderStore:
         with self._reading() as journal:
             tail = journal.tail() if journal else None
         if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self.boot)):
-            with self._desk():
+            with self._transaction():
                 pass
 
     def close(self) -> None:
@@ -601,10 +601,10 @@ class FolderStore:
                 self._drop_spare(history)
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
-                with self._desk() as desk:
-                    desk.settle()
+                with self._transaction() as transaction:
+                    transaction.settle()
                     self._unsettled = 0
-                    last, now = self._last_pruned(desk.history), self._clock()
+                    last, now = self._last_pruned(transaction.history), self._clock()
                 self._note_heads()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
@@ -682,34 +682,34 @@ class FolderStore:
             admitted.append(change._replace(path=path) if path != change.path else change)
         return admitted
 
-    def _scan(self) -> Iterator[Entry]:
+    def _scan(self) -> Iterator[ScanEntry]:
         waiting = [""]
         with self._open_root() as root:
             while waiting:
                 prefix = waiting.pop()
                 try:
                     with walk(root, f"{prefix}any") as (folder, _):
-                        yield Entry(prefix, _stamp(folder.stat_self()))
+                        yield ScanEntry(prefix, _stamp(folder.stat_self()))
                         for entry in folder.scan():
                             if not _is_folder_of_ours(entry, prefix):
                                 if found := _entry(entry, prefix):
                                     yield found
                             elif problem := _name_problem(f"{prefix}{entry.name}/any.md"):
-                                yield Entry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+                                yield ScanEntry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
                             else:
                                 waiting.append(f"{prefix}{entry.name}/")
                 except (OSError, PathRefused):
                     if not prefix:
                         raise
-                    yield Entry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
+                    yield ScanEntry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
 
-    def _settle_if_due(self, desk: Desk) -> None:
+    def _settle_if_due(self, transaction: Transaction) -> None:
         self._unsettled += 1
         if not self.boot:
-            desk.settle()  # nobody could tell later that it has to be verified, so it is safe now or it failed
+            transaction.settle()  # nobody could tell later that it has to be verified, so it is safe now or it failed
         elif self._unsettled >= SETTLE_AFTER:
             with suppress(OSError):  # the journal has it: a later flush will do
-                desk.settle()
+                transaction.settle()
                 self._unsettled = 0
 
     @contextmanager
@@ -744,7 +744,7 @@ class FolderStore:
                 raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
 
     @contextmanager
-    def _desk(self, wait: float | None = None) -> Iterator[Desk]:
+    def _transaction(self, wait: float | None = None) -> Iterator[Transaction]:
         """Where changes are made: the lock held, the journal sound, crashes of others mended."""
         try:
             with (
@@ -753,15 +753,15 @@ class FolderStore:
                 kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
             ):
                 journal = Journal(history, self._segment)
-                desk = Desk(root, history, journal, self.boot, Placing(root, history, self._patience))
+                transaction = Transaction(root, history, journal, self.boot, Placing(root, history, self._patience))
                 try:
                     journal.open_to_append()
-                    desk.recover()
-                    desk.make_room()
+                    transaction.recover()
+                    transaction.make_room()
                     if not self._swept:
-                        desk.sweep(self._clock())
+                        transaction.sweep(self._clock())
                         self._swept = True
-                    yield desk
+                    yield transaction
                 finally:
                     self._segment = journal.segment
                     journal.close()
@@ -815,19 +815,19 @@ def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
     return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
 
 
-def _entry(entry: os.DirEntry[str], prefix: str) -> Entry | None:
+def _entry(entry: os.DirEntry[str], prefix: str) -> ScanEntry | None:
     if not listable(entry.name) or (not prefix and entry.name == CATALOG):
         return None
     path, problem = prefix + entry.name, ""
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return Entry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
+        return ScanEntry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
     if not stat.S_ISREG(found.st_mode):
         problem = "is a link, which is not followed" if stat.S_ISLNK(found.st_mode) else "is not a plain file"
     else:
         problem = _name_problem(path)
-    return Entry(shown(path) if problem else path, _stamp(found), problem)
+    return ScanEntry(shown(path) if problem else path, _stamp(found), problem)
 
 
 @lru_cache(maxsize=1 << 14)

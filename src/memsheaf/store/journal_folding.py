@@ -45,7 +45,7 @@ _BEGINNING = 256  # bytes that hold the time of a segment's first commit
 _AT = re.compile(rb'(?m)^\{"commit": "[0-9a-f]+", "at": "([^"\\]*)"')
 
 
-class Plan(NamedTuple):
+class FoldPlan(NamedTuple):
     """Files that wait to be put in place, by name; those that are needless then; and all that was read for it."""
 
     drafts: dict[str, str]
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     dropped: int = 0
 
 
-def note_heads(history: Folder, journal: Journal) -> Plan | None:
+def note_heads(history: Folder, journal: Journal) -> FoldPlan | None:
     """Note where the sealed segments left each path, once more stands behind the last note than in it."""
     through, known = journal.checkpoint()
     later = journal.since(through, journal.segment - 1)
@@ -63,10 +63,10 @@ def note_heads(history: Folder, journal: Journal) -> Plan | None:
     read = _stamps(history, [HEADS, KEPT, *map(segment_name, later)])
     heads = journal.heads(last=later[-1])
     lines = [encode_head(path, head.version, segment=head.segment) for path, head in heads.items()]
-    return Plan({HEADS: _draft(journal, [*lines, b'{"through": %d}\n' % later[-1]])}, [], read)
+    return FoldPlan({HEADS: _draft(journal, [*lines, b'{"through": %d}\n' % later[-1]])}, [], read)
 
 
-def fold(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
+def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
     """Archive the oldest segments, a few at a time, as long as all their commits are older than `cutoff`."""
     old: dict[int, bytes] = {}
     for number in journal.segments()[:-1][:FOLDED_AT_ONCE]:
@@ -97,10 +97,10 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
                 kept[step.path] = encode_head(step.path, step.after, step.new)
     joined = (b"\n".join([*parts[number], b'{"folded": %d}\n' % number]) for number in sorted(parts))
     lines = [*kept.values(), b'{"through": %d}\n' % max(done, *old)]
-    return Plan({KEPT: _draft(journal, lines), archive: _draft(journal, joined)}, names, read, dropped)
+    return FoldPlan({KEPT: _draft(journal, lines), archive: _draft(journal, joined)}, names, read, dropped)
 
 
-def put_in_place(history: Folder, plan: Plan) -> bool:
+def put_in_place(history: Folder, plan: FoldPlan) -> bool:
     """Take over what was planned; False when what it was made from has changed. The caller holds the lock."""
     try:
         if _stamps(history, plan.read) != plan.read:
@@ -121,7 +121,7 @@ def put_in_place(history: Folder, plan: Plan) -> bool:
                 history.unlink(draft)
 
 
-def trim(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
+def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
     """Drop what was retired before `cutoff` from the two segments that may hold newer commits as well."""
     segments = journal.segments()
     for name in dict.fromkeys(map(segment_name, (*segments[:1], *segments[-1:]))):
@@ -132,7 +132,7 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> Plan | None:
                 continue
             after, dropped = _trimmed(before[name], before[KEPT], cutoff)
             if changed := {one: data for one, data in zip((name, KEPT), after, strict=True) if data != before[one]}:
-                return Plan({one: _draft(journal, [data]) for one, data in changed.items()}, [], read, dropped)
+                return FoldPlan({one: _draft(journal, [data]) for one, data in changed.items()}, [], read, dropped)
     return None
 
 

@@ -19,7 +19,7 @@ _STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
-class Desk:
+class Transaction:
     """An open root, its `.history` and its journal, with the lock held by whoever made this."""
 
     def __init__(self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing) -> None:

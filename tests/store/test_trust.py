@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from memsheaf.errors import StoreFailed
-from memsheaf.store.accepted import accept, withdraw
+from memsheaf.store.trust import accept, withdraw
 from memsheaf.trusted_repositories import NAME, is_accepted
 
 PROGRAM = """
 import sys
-from memsheaf.store.accepted import accept, withdraw
+from memsheaf.store.trust import accept, withdraw
 home, mine = sys.argv[1:]
 sys.stdin.readline()
 for number in range(20):
@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_understood_is_left_as_it_is(tmp_path: Path, text:
     (tmp_path / NAME).write_text(text)
 
     for change in (accept, withdraw):
-        with pytest.raises(StoreFailed, match="cannot be understood"):
+        with pytest.raises(StoreFailed, match="is not valid JSON"):
             change(str(tmp_path), str(tmp_path / "checkout"))
 
     assert (tmp_path / NAME).read_text() == text

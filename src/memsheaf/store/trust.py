@@ -1,6 +1,6 @@
-"""Which versions of the files of a repository's memory this machine wrote, or a person accepted here.
+"""Trust in a repository's memory, as recorded on this machine: accepted checkouts and known file versions.
 
-A root inside a git working tree holds what others committed, too, and no header can tell that apart. So each path and
+A root inside a git working tree also holds what others committed, and no header can tell that apart. So each path and
 content version that came through our own commits is added to an append-only file in the state directory of that root,
 outside of the repository. What is not listed is shared. A line that gets lost makes a memory shared, never trusted.
 """
@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 
+from memsheaf.errors import StoreFailed, hinted
 from memsheaf.store import Version
 from memsheaf.store.state import State, line
+from memsheaf.trusted_repositories import NAME as REPOSITORIES
+from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines
 VERSIONS = 8  # of each path that stay when it is folded, so that `undo` comes back to what is known
-_WAIT = 5.0  # seconds
+_WAIT = 10.0  # seconds for a lock
 
 
-class Ledger:
+class TrustLedger:
     """The ledger of one root in a checkout; `prefix` is put before each path."""
 
     def __init__(self, state: State, checkout: str, prefix: str = "") -> None:
@@ -32,9 +36,9 @@ class Ledger:
         self._known: dict[tuple[str, Version], None] = {}  # oldest first
         self._is_long = False
 
-    def below(self, prefix: str) -> Ledger:
+    def below(self, prefix: str) -> TrustLedger:
         """The same ledger, for a store that lies in a folder of the root."""
-        return Ledger(self.state, self.checkout, self._prefix + prefix)
+        return TrustLedger(self.state, self.checkout, self._prefix + prefix)
 
     @property
     def stamp(self) -> tuple[int, int]:
@@ -109,3 +113,27 @@ class Ledger:
         )
         self.state.write(NAME, b"".join(lines))
         self._is_long = False
+
+
+def accept(home: str, checkout: str) -> None:
+    """Record that a person accepts the memory of this checkout. Raises StoreFailed, Busy."""
+    if not is_accepted(home, checkout):
+        entry = {"since": time.strftime("%Y-%m-%d"), "owners": sorted(foreign_owners(checkout))}
+        _change_accepted(home, lambda known: known | {key(checkout): entry})
+
+
+def withdraw(home: str, checkout: str) -> None:
+    """Remove that record; the files stay as they are. Raises StoreFailed, Busy."""
+    gone = key(checkout)
+    _change_accepted(home, lambda known: {name: entry for name, entry in known.items() if name != gone})
+
+
+def _change_accepted(home: str, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+    state = State(home)
+    with state.lock("repositories", wait=_WAIT):
+        known = read(home)
+        if known is None:
+            error = StoreFailed(f"{REPOSITORIES} in {home!r} is not valid JSON, so it is left unchanged")
+            raise hinted(error, "Fix it, or remove it and accept each repository again.")
+        if (new := change(known)) != known:
+            state.write(REPOSITORIES, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
