@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.ignore import HEAD, STEMS, TAIL, asks_to_ignore, is_private, phrases
+from memsheaf.recall.ignore import DIALECT, HEAD, STEMS, TAIL, asks_to_ignore, is_private
+from memsheaf.text.phrases import lexicon
 
-CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "ignore.json")
+CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
 
@@ -202,7 +203,7 @@ def said(phrase: str, lists: dict[str, list[str]], chance: random.Random) -> lis
 
 @pytest.mark.parametrize("language", STEMS)
 def test_every_request_in_the_file_is_understood_and_has_a_stem(language: str) -> None:
-    chance, lists = random.Random(language), phrases(language)
+    chance, lists = random.Random(language), lexicon("ignore", language, DIALECT).lists
     between = "" if "spaces" in lists else " "
     for phrase in lists["asks"] + lists["asks anywhere"]:
         examples = [between.join(said(phrase, lists, chance)).replace("' ", "'") for _ in range(60)]
@@ -218,10 +219,10 @@ def test_the_languages_of_the_file_are_those_with_stems() -> None:
 
 @pytest.mark.parametrize("language", STEMS)
 def test_every_list_is_known_or_used(language: str) -> None:
-    lists = phrases(language)
+    lists = lexicon("ignore", language, DIALECT).lists
     known = {
         "memory", "memory or hardware", "this turn", "asks", "asks anywhere", "before", "after", "joins",
-        "turned round", "turned round after", "mentioned", "hardware", "spaces",
+        "turned round", "turned round after", "mentioned", "hardware", "spaces", "private", "courtesy",
     }  # fmt: skip
     used = {name for found in lists.values() for phrase in found for name in re.findall(r"\{([^}]+)\}", phrase)}
     assert used <= set(lists) | {"surely"}

@@ -229,7 +229,7 @@ def _is_an_order(paragraph: str) -> bool:
 
 
 def _has_noun(sentence: str) -> bool:
-    return bool(compiled(any_of("text noun")).search(sentence))
+    return bool(compiled(any_of("phrases", "text noun")).search(sentence))
 
 
 def _speaks_of_text(sentence: str) -> bool:
@@ -330,55 +330,61 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _introduces(sentence: str) -> bool:
     """Whether the end of a sentence speaks of a text, or of what somebody else said."""
-    return bool(compiled(any_of("as text")).search(compiled(_MINE).sub("", sentence[-LONG:])))
+    return bool(compiled(any_of("phrases", "as text")).search(compiled(_MINE).sub("", sentence[-LONG:])))
 
 
 @cache
 def _ends() -> re.Pattern[str]:
     """Where an introduction may end: at a colon, or at a stop behind words that announce what follows."""
-    return compiled(rf"[:：](?=\s|$)|：|{any_of('announces')}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))")
+    return compiled(rf"[:：](?=\s|$)|：|{any_of('phrases', 'announces')}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))")
 
 
 @cache
 def _announces() -> re.Pattern[str]:
-    return compiled(any_of("announces"))
+    return compiled(any_of("phrases", "announces"))
 
 
 @cache
 def _points() -> re.Pattern[str]:
-    return compiled(any_of("points"))
+    return compiled(any_of("phrases", "points"))
 
 
 @cache
 def _dictates() -> re.Pattern[str]:
-    return compiled(rf"(?:{any_of('before')}[\s,]*+)*{any_of('dictates')}")
+    return compiled(rf"(?:{any_of('phrases', 'before')}[\s,]*+)*{any_of('phrases', 'dictates')}")
 
 
 @cache
 def _courtesy() -> re.Pattern[str]:
-    return compiled(rf"(?:{any_of('before')}|{any_of('greets')}|{any_of('closes')}|\W)*+")
+    return compiled(
+        rf"(?:{any_of('phrases', 'before')}|{any_of('phrases', 'greets')}|{any_of('phrases', 'closes')}|\W)*+"
+    )
 
 
 @cache
 def _refers_back() -> re.Pattern[str]:
-    return compiled(rf"(?:{any_of('before')}|{any_of('closes')}|{any_of('remember that')}|\W)*+")
+    return compiled(
+        rf"(?:{any_of('phrases', 'before')}|{any_of('phrases', 'closes')}|{any_of('phrases', 'remember that')}|\W)*+"
+    )
 
 
 @cache
 def _greets() -> re.Pattern[str]:
-    return compiled(rf"\s*(?:{any_of('greets')}|{any_of('formal')})")
+    return compiled(rf"\s*(?:{any_of('phrases', 'greets')}|{any_of('phrases', 'formal')})")
 
 
 @cache
 def _greets_later() -> re.Pattern[str]:
-    return compiled(rf"(?<=[.!?。！？]\s)(?:{any_of('greets')}|{any_of('formal')})[^\n,.!?]{{0,30}}[,，!]")
+    return compiled(
+        rf"(?<=[.!?。！？]\s)(?:{any_of('phrases', 'greets')}|{any_of('phrases', 'formal')})[^\n,.!?]{{0,30}}[,，!]"
+    )
 
 
 @cache
 def _formal() -> re.Pattern[str]:
-    return compiled(rf"\s*(?:{any_of('greets')}[\s,]*)?{any_of('formal')}")
+    return compiled(rf"\s*(?:{any_of('phrases', 'greets')}[\s,]*)?{any_of('phrases', 'formal')}")
 
 
 @cache
 def _signed() -> re.Pattern[str]:
-    return compiled(_SIGNED.replace("{closes}", any_of("closes")))
+    return compiled(_SIGNED.replace("{closes}", any_of("phrases", "closes")))

@@ -16,7 +16,7 @@ from memsheaf.learn.pasted import OTHERS, Heard, heard
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text.dates import absolute, has_relative
-from memsheaf.text.phrases import Language, border, compiled, languages
+from memsheaf.text.phrases import Lexicon, compiled, guess_languages, lexicon, sentence_border
 from memsheaf.text.spoken import SHOWN
 from memsheaf.values import NamedTuple
 
@@ -131,17 +131,38 @@ def corrects(text: str) -> bool:
     (True, False)
     """
     return any(
-        compiled(language.corrects).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
+        compiled(language.one_of("corrects")).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
         for said in _sentences(heard(text))
         if not re.search(_ASKED, said.spoken)
-        for language in languages(said.spoken)
+        for language in _lexicons(said.spoken)
     )
+
+
+def _lexicons(sentence: str) -> list[Lexicon]:
+    """The phrases of the languages that a sentence may be in."""
+    return [lexicon("phrases", language) for language in guess_languages(sentence)]
+
+
+def _before(language: Lexicon) -> re.Pattern[str]:
+    """What may stand before a phrase."""
+    return compiled(rf"{language.one_of('before')}[\s,:，、.!-]*+")
+
+
+def _turned(language: Lexicon) -> re.Pattern[str]:
+    """What makes a clause a question, a doubt or a report."""
+    return compiled(rf"{language.one_of('turned round')}.*")
+
+
+def _joint(language: Lexicon) -> re.Pattern[str]:
+    """What stands between two clauses."""
+    joint = r"[,;:–—]\s+|\s-+\s+" if language.is_spaced else r"[，、,；：;:]\s*"
+    return compiled(rf"{joint}|\s+(?={language.one_of('joined')})")
 
 
 def _sentences(heard: Heard) -> list[Said]:
     """The user's own sentences, one after the other; of very many the first and the last."""
     found, start = [], 0
-    borders = (match.span() for match in compiled(border()).finditer(heard.spoken))
+    borders = (match.span() for match in sentence_border().finditer(heard.spoken))
     for end in [*borders, (len(heard.spoken), len(heard.spoken))]:
         sentence, original, at = heard.spoken[start : end[0]], heard.text[start : end[0]], start
         start = end[1]
@@ -158,9 +179,9 @@ def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
     """The memory that a sentence asks for, if it asks for one."""
     if ephemeral(said.text) or said.spoken.endswith((":", "：")):
         return None
-    for language in languages(said.spoken):
+    for language in _lexicons(said.spoken):
         starts = _starts(language, said.spoken, len(said.spoken))
-        if any(compiled(language.turned).fullmatch(said.spoken, start) for start in starts):
+        if any(_turned(language).fullmatch(said.spoken, start) for start in starts):
             continue
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
@@ -195,38 +216,35 @@ def _stated(said: Said, today: date) -> Proposal | None:
     """The fact that a statement tells which fits no phrase: it has signs that it lasts, and none of the moment."""
     if re.search(_ASKED, said.spoken) or ephemeral(said.text):
         return None
-    for language in languages(said.spoken):
+    for language in _lexicons(said.spoken):
         start = _starts(language, said.spoken, len(said.spoken))[-1]
-        if any(compiled(each).match(said.spoken, start) for each in (language.turned, language.request)):
+        if _turned(language).match(said.spoken, start) or compiled(language.one_of("request")).match(
+            said.spoken, start
+        ):
             continue
-        if compiled(language.passing).search(said.spoken, start):
+        if compiled(language.one_of("passing")).search(said.spoken, start):
             continue
-        if sum(bool(compiled(sign).search(said.spoken, start)) for sign in language.signs) >= SIGNS:
+        signs = (compiled(language.pattern(f"({each})")) for each in language.lists.get("signs", ()))
+        if sum(bool(sign.search(said.spoken, start)) for sign in signs) >= SIGNS:
             return _proposal(language, said.text[start:], "project", False, today)
     return None
 
 
-def _is(language: Language, sentence: str, title: str) -> bool:
+def _is(language: Lexicon, sentence: str, title: str) -> bool:
     """Whether a phrase of this list is all of a sentence."""
     found = _find(language, sentence, (title,))
     return found is not None and found.clause == found.start
 
 
-def _find(language: Language, sentence: str, titles: tuple[str, ...]) -> Found | None:
+def _find(language: Lexicon, sentence: str, titles: tuple[str, ...]) -> Found | None:
     """The first phrase of these lists that is all of a sentence, but for what may stand before it."""
     end = len(sentence.rstrip(" .,!?。，！？;；~–—-"))
     starts = _starts(language, sentence, end)
     clauses = _clauses(language, sentence, starts[-1], end)
-    words = frozenset(re.findall(r"\w+" if language.has_blanks else r"\S", sentence.lower()))
-    fitting = [
-        (title, phrase, compiled(language.pattern(phrase)))
-        for title in titles
-        for phrase in language.phrases[title]
-        if not any(map(words.isdisjoint, phrase.needles))
-    ]
+    fitting = list(language.candidates(titles, sentence))
     for places in (starts, clauses):
         for title, phrase, pattern in fitting:
-            for place in places if places is starts or not phrase.text.startswith("...") else ():
+            for place in places if places is starts or not phrase.startswith("...") else ():
                 if match := pattern.fullmatch(sentence, place, end):
                     if "kept" in pattern.groupindex:
                         return Found(title, *match.span("kept"), match.start("kept"))
@@ -234,38 +252,38 @@ def _find(language: Language, sentence: str, titles: tuple[str, ...]) -> Found |
     return None
 
 
-def _starts(language: Language, sentence: str, end: int) -> list[int]:
+def _starts(language: Lexicon, sentence: str, end: int) -> list[int]:
     """Where the first clause may begin: at the beginning, and behind words such as *please*."""
     starts = [0]
-    while len(starts) < 4 and (before := compiled(language.before).match(sentence, starts[-1], end)):
+    while len(starts) < 4 and (before := _before(language).match(sentence, starts[-1], end)):
         starts.append(before.end())
     return starts
 
 
-def _clauses(language: Language, sentence: str, start: int, end: int) -> list[int]:
+def _clauses(language: Lexicon, sentence: str, start: int, end: int) -> list[int]:
     """Where the other clauses begin, up to one that follows on a report or a supposition."""
     found: list[int] = []
-    for joint in compiled(language.clause).finditer(sentence, start, end):
-        if len(found) == CLAUSES or compiled(language.spoils).search(sentence, start, joint.start()):
+    for joint in _joint(language).finditer(sentence, start, end):
+        if len(found) == CLAUSES or compiled(language.one_of("spoils")).search(sentence, start, joint.start()):
             break
         place = joint.end()
-        while before := compiled(language.before).match(sentence, place, end):
+        while before := _before(language).match(sentence, place, end):
             place = before.end()
-        if not compiled(language.turned).fullmatch(sentence, place, end):
+        if not _turned(language).fullmatch(sentence, place, end):
             found.append(place)
     return found
 
 
 def _kind_of(sentence: str) -> str:
     """The type of what is to be remembered: that of the first list it fits, else project."""
-    for language in languages(sentence):
+    for language in _lexicons(sentence):
         if found := _find(language, sentence, tuple(REMEMBERED)):
             return REMEMBERED[found.title]
     return "project"
 
 
 def _proposal(
-    language: Language, text: str, kind: str, explicit: bool, today: date, clause: str = ""
+    language: Lexicon, text: str, kind: str, explicit: bool, today: date, clause: str = ""
 ) -> Proposal | None:
     """The memory, unless what is left of the sentence is of the moment, or next to nothing."""
     text = " ".join(text.split()).strip(" ,:-，：、")
@@ -286,10 +304,11 @@ def _proposal(
     )
 
 
-def _told(language: Language, text: str, today: date, kind: str) -> str:
+def _told(language: Lexicon, text: str, today: date, kind: str) -> str:
     """What was said, with days beside its dates; of the user in the third person, where English allows."""
     text = absolute(" ".join(text.split()).strip(" ,:-，：、"), today)
-    for begins, told in language.told if kind == "user" else ():
+    for phrase in language.lists.get("of the user", ()) if kind == "user" else ():
+        begins, _, told = phrase.partition(" => ")
         rest = text[len(begins) :]
         if text.lower().startswith(begins + " "):
             if re.search(r"\b(?:i|me|my|mine|we|our)\b", rest, re.IGNORECASE):

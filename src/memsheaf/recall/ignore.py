@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from memsheaf.text.phrases import LANGUAGES, Dialect, compiled, lexicon
 from memsheaf.values import NamedTuple
 
 HEAD = TAIL = 2_000
@@ -54,7 +55,6 @@ UNKEPT = (
 # These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the
 # edge of a clause. The last is ASCII, so that it does not make plain text costly.
 _SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
-_MARKS = {"{memory}": f"[{_SURELY}{_PERHAPS}]", "{surely}": _SURELY, "{this turn}": _TURN}
 
 _ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a blank of the first
 _APOSTROPHES = str.maketrans("‘’", "''")
@@ -80,11 +80,29 @@ _EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
 _SYMBOL = "[\u2190-\u2bff\U0001f000-\U0001faff]"
 _SENTENCE = r"(?<=[!?;。])|(?<=\.)(?=\s)"
 _KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
-_TOKEN = r"\{[^}]+\}|\.\.\.|!?\(|[)\[\]|]|[^\s()\[\]{}|!]+"
-_BRACKETS = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": (r"(?!\s?(?:", "))")}
-_GAP = {True: r"((?:[\w'-]+,?\s){0,4}?)", False: r"([^\n,.:;!?、。]{0,8}?)"}
 _JOINED = r"\b(?:but|and|aber|und|mais|et|pero|y)\s"
 _CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
+
+
+def fold(text: str) -> str:
+    """One spelling for what reads the same: no capitals, accents, wide letters or hidden characters."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text.translate(_ACCENTS)).casefold()
+    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
+
+
+DIALECT = Dialect(
+    gap=r"((?:[\w'-]+,?\s){0,4}?)",
+    gap_unspaced=r"([^\n,.:;!?、。]{0,8}?)",
+    named=(
+        ("{memory}", rf"[{_SURELY}{_PERHAPS}]\s*+"),
+        ("{surely}", rf"{_SURELY}\s*+"),
+        ("{this turn}", rf"{_TURN}\s*+"),
+    ),
+    fold=fold,
+)
+"""How the phrases of `prompts/ignore.md` are read: what they are searched in has marks for three lists."""
 
 
 class Language(NamedTuple):
@@ -115,7 +133,7 @@ def asks_to_ignore(message: str) -> bool:
     >>> asks_to_ignore("Ignore memory leaks in this test.")
     False
     """
-    text = _fold(_ends(message))[: 2 * (HEAD + TAIL)]  # one ligature may unfold to a line
+    text = fold(_ends(message))[: 2 * (HEAD + TAIL)]  # one ligature may unfold to a line
     spoken = [name for name, stems in STEMS.items() if any(stem in text for stem in stems)]
     return bool(spoken) and any(_asks(spoken, said, sentence) for said, sentence in _sentences(text))
 
@@ -128,28 +146,13 @@ def is_private(message: str) -> bool:
     >>> is_private("Do not store it in localStorage."), is_private("The contract between us and Acme ends.")
     (False, False)
     """
-    text = _fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
+    text = fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
     return any(stem in text for stem in UNKEPT) and any(
         _private().fullmatch(part.strip(" .")[:REQUEST])
         for _, sentence in _sentences(text)
         for clause in re.split(_CLAUSE, sentence)
         for part in (clause, *re.split(_JOINED, clause)[1:])
     )
-
-
-@cache
-def _private() -> re.Pattern[str]:
-    """A clause that says that something is not for the record."""
-    from memsheaf.prompts import read_prompt
-
-    *phrases, around = [list(_split(line)) for line in re.findall(r"(?m)^- (.+)$", _fold(read_prompt("private")))]
-    said = "|".join(
-        _pattern(phrase.removesuffix("..."), {}, phrase.isascii()) + ".*" * phrase.endswith("...")
-        for several in phrases
-        for phrase in several
-    )
-    beside = "|".join(_pattern(each, {}, each.isascii()) for each in around)
-    return re.compile(rf"(?:(?:{beside})\s*+)*+(?:{said})(?:\s*+(?:{beside}))*+")
 
 
 def _ends(message: str) -> str:
@@ -162,14 +165,6 @@ def _ends(message: str) -> str:
     if line > HEAD:
         seam += "\n" + message[line : line + 3].strip()[:1]
     return message[:HEAD] + seam + _CUT + message[end:]
-
-
-def _fold(text: str) -> str:
-    """One spelling for what reads the same: no capitals, accents, wide letters or hidden characters."""
-    if text.isascii():
-        return text.lower()
-    text = unicodedata.normalize("NFKD", text.translate(_ACCENTS)).casefold()
-    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
@@ -223,12 +218,12 @@ def _asks_in(language: Language, languages: list[Language], said: str, sentence:
     if not language.spaced:
         sentence = sentence.replace(" ", "")
     for pattern, mark in (language.surely, _SURELY), (language.perhaps, _PERHAPS), (language.turn, _TURN):
-        sentence = re.sub(rf"(?:{pattern})(?<!\s)", mark, sentence)
+        sentence = _replace_phrases(pattern, mark, sentence)
     for pattern in (language.starting, language.anywhere):
-        for found in re.finditer(pattern, sentence):
+        for found in compiled(pattern).finditer(sentence):
             earlier = sentence[max(0, found.start() - 300) : found.start()]
-            clause = re.split(language.clause, earlier)[-1].lstrip()
-            led = re.search(language.led, clause)
+            clause = compiled(language.clause).split(earlier)[-1].lstrip()
+            led = compiled(language.led).search(clause)
             misplaced = not led if clause else sentence.startswith("?", found.end())
             if (misplaced and pattern is language.starting) or _CUT in clause:
                 continue
@@ -238,108 +233,64 @@ def _asks_in(language: Language, languages: list[Language], said: str, sentence:
     return False
 
 
+def _replace_phrases(pattern: str, mark: str, sentence: str) -> str:
+    """The sentence with a mark for each phrase; spaces behind one stay."""
+    return compiled(pattern).sub(lambda phrase: mark + phrase[0][len(phrase[0].rstrip()) :], sentence)
+
+
 def _turned(language: Language, said: str, earlier: str, before: str, found: re.Match[str]) -> bool:
     """Whether what stands around a phrase makes it a negation, a question, a report, a mention, or hardware."""
     later = found.string[found.end() :]
-    if any(re.search(language.turned, text) for text in (before, *filter(None, found.groups()))):
+    if any(compiled(language.turned).search(text) for text in (before, *filter(None, found.groups()))):
         return True
-    if re.search(language.turned_just, earlier[-40:]) or re.search(language.mentioned, earlier):
+    if compiled(language.turned_just).search(earlier[-40:]) or compiled(language.mentioned).search(earlier):
         return True
-    if re.search(language.turned_after, re.split(language.clause, later, maxsplit=1)[0]):
+    if compiled(language.turned_after).search(compiled(language.clause).split(later, maxsplit=1)[0]):
         return True
     if _PERHAPS not in found[0]:
         return False
     near = earlier + found[0] + (" ".join(later.split()[:5]) if language.spaced else later[:12])
-    return bool(re.search(language.hardware, near if _TURN in found.string else said + near))
+    return bool(compiled(language.hardware).search(near if _TURN in found.string else said + near))
 
 
 @cache
 def _language(name: str) -> Language:
     """The lists of one language as patterns."""
-    lists = phrases(name)
-    spaced = "spaces" not in lists
-
-    def one_of(title: str) -> str:
-        return _one_of(lists.get(title, []), lists, spaced)
+    words = lexicon("ignore", name, DIALECT)
 
     def request(title: str) -> str:
         """What ends in dots may be followed by anything; the rest by the end of a clause or what is in `after`."""
-        opened = [phrase.removesuffix("...") for phrase in lists[title] if phrase.endswith("...")]
-        closed = [phrase for phrase in lists[title] if not phrase.endswith("...")]
-        edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if spaced else r"[.,:;!?)\]。、~]"
-        follows = rf"(?=$|[\n—–]|{edge}|{one_of('after')})"
-        return rf"(?:{_one_of(closed, lists, spaced)}){follows}|{_one_of(opened, lists, spaced)}"
+        opened = [phrase.removesuffix("...") for phrase in words.lists[title] if phrase.endswith("...")]
+        closed = [phrase for phrase in words.lists[title] if not phrase.endswith("...")]
+        edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if words.is_spaced else r"[.,:;!?)\]。、~]"
+        follows = rf"(?:(?<=\n)|(?=$|[\n—–]|{edge}|{words.one_of('after')}))"
+        return rf"{words.any_phrase(closed)}{follows}|{words.any_phrase(opened)}"
 
     return Language(
-        spaced=spaced,
-        surely=one_of("memory"),
-        perhaps=one_of("memory or hardware"),
-        turn=one_of("this turn"),
+        spaced=words.is_spaced,
+        surely=words.one_of("memory"),
+        perhaps=words.one_of("memory or hardware"),
+        turn=words.one_of("this turn"),
         starting=request("asks"),
         anywhere=request("asks anywhere"),
-        led=rf"(?:{one_of('before')}){{1,6}}$",
-        clause=rf"{_CLAUSE}|{one_of('joins')}",
-        turned=one_of("turned round"),
-        turned_just=rf"(?:{one_of('turned round')})$",
-        turned_after=one_of("turned round after"),
-        mentioned=one_of("mentioned"),
-        hardware=one_of("hardware"),
+        led=rf"{words.one_of('before')}{{1,6}}$",
+        clause=rf"{_CLAUSE}|{words.one_of('joins')}",
+        turned=words.one_of("turned round"),
+        turned_just=rf"{words.one_of('turned round')}$",
+        turned_after=words.one_of("turned round after"),
+        mentioned=words.one_of("mentioned"),
+        hardware=words.one_of("hardware"),
     )
 
 
-def phrases(language: str) -> dict[str, list[str]]:
-    """What `prompts/ignore.md` says of one language: each list by its name."""
-    from memsheaf.prompts import read_prompt
-
-    section = read_prompt("ignore").partition(f"\n## {language}")[2].partition("\n## ")[0]
-    lists = (part.partition("\n") for part in _fold(section).split("\n### ")[1:])
-    return {
-        name: [phrase for line in re.findall(r"(?m)^- (.+)$", text) for phrase in _split(line)]
-        for name, _, text in lists
-    }
-
-
-def _split(line: str) -> Iterator[str]:
-    """The phrases of one line: between the bars that are in no bracket."""
-    depth = start = 0
-    for bar in re.finditer(r"[(\[|)\]]", line):
-        depth += (bar[0] in "([") - (bar[0] in ")]")
-        if bar[0] == "|" and not depth:
-            yield line[start : bar.start()].strip()
-            start = bar.end()
-    yield line[start:].strip()
-
-
-def _one_of(phrases: list[str], lists: dict[str, list[str]], spaced: bool) -> str:
-    """A pattern for any of these phrases; one that matches nothing when there are none."""
-    return "|".join(_pattern(phrase, lists, spaced) for phrase in phrases) or "(?!)"
-
-
-def _pattern(phrase: str, lists: dict[str, list[str]], spaced: bool) -> str:
-    pattern, closing = "", [""]
-    for token in re.findall(_TOKEN, phrase):
-        if token in _MARKS:
-            pattern += _MARKS[token] + r"\s?"
-        elif token.startswith("{"):
-            pattern += f"(?:{_one_of(lists[token[1:-1]], lists, spaced)})"
-        elif token in _BRACKETS:
-            opened, closed = _BRACKETS[token]
-            pattern += opened
-            closing.append(closed)
-        elif token in ")]":
-            pattern += closing.pop()
-        elif token == "|":
-            pattern += token
-        else:
-            pattern += _GAP[spaced] if token == "..." else _word(token, spaced)
-    return pattern
-
-
-def _word(word: str, spaced: bool) -> str:
-    """Each word takes the blank behind it along, so that optional ones need no blanks of their own."""
-    pattern = re.escape(word).replace(r"\*", r"\w*")
-    if not spaced:
-        return pattern
-    before = r"\b" if word[0].isalnum() else ""
-    after = r"\b" if word[-1].isalnum() or word[-1] == "*" else ""
-    return rf"{before}{pattern}{after}\s?"
+@cache
+def _private() -> re.Pattern[str]:
+    """A clause that says that something is not for the record."""
+    said, beside = [], []
+    for name in LANGUAGES:
+        words = lexicon("ignore", name, DIALECT)
+        for phrase in words.lists["private"]:
+            said.append(words.pattern(phrase.removesuffix("...")) + ".*" * phrase.endswith("..."))
+        beside.append(words.one_of("courtesy"))
+    around = "|".join(beside)
+    return compiled(rf"(?:{around})*+(?:{'|'.join(said)})(?:{around})*+")

@@ -1,227 +1,233 @@
-"""The phrases of `prompts/phrases.md`, by language, as patterns.
+"""The phrase engine: lists of phrases in `prompts/NAME.md`, by language, compiled to patterns.
 
-That file says how its phrases are written. A phrase becomes a pattern when a sentence has its words, not before:
-there are many, and compiling all of them takes longer than reading a conversation.
+A file has a section for each language (`## English`) with lists (`### title`). An item of a list is a phrase, or
+several with ` / ` between them; an indented line continues the item above it. In a phrase
+
+- `(a|b)` is one of these, `[a|b]` one of these or nothing
+- `{title}` is a phrase of the list with this title, or one of the patterns that the file's `Dialect` names
+- `!(a|b)` means that none of these comes next, `!(!(a|b))` that one of them does
+- `...` is anything, as far as the dialect says; `<name>` is anything, as the group `name`
+- `.` is one word that may be a name, `..` up to four: none that is in the list `no subject`
+- `*` in a word is any of its letters
+
+A language with a list called `spaces` is written without them. How to use it:
+
+    english = lexicon("phrases", "English")                     # cached; reads the file at the first call
+    english.lists["aside"]                                      # the phrases as they are written
+    compiled(english.one_of("aside")).search(text)              # any phrase of a list
+    for title, phrase, pattern in english.candidates(("rule", "person"), sentence):
+        pattern.fullmatch(sentence)                             # compiled only where the sentence has its words
+    compiled(any_of("phrases", "closes")).search(text)          # any phrase of a list, in all six languages
+
+Each word takes the spaces behind it along, so that optional words need none of their own. Repetitions are possessive:
+what hostile input costs stays linear.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from memsheaf.text.spoken import SHOWN
 from memsheaf.values import NamedTuple
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
-BUILT_IN = {
-    "{shown}": rf"{SHOWN}+\s?",
-    "{number}": r"\b[vq]?\d[\w./:-]*+\s?+",
-    "{name}": r"(?<=[\w,] )(?-i:[A-Z])\w++\s?+",
-}
-"""What stands in the phrases for something that is no list of words."""
 
-WHOLE = (
-    *("polite", "remember that", "underlined", "remember", "work", "rule", "owner", "place", "person", "preference"),
-    *("decision", "correction", "day", "self"),
-)
-"""The lists whose phrases are all of a clause."""
-
-_TOKEN = r"<\.\.\.>|\{[^}]+\}|\.\.\.|!\(|[()\[\]|]|[^\s()\[\]{}|<>]+"
-_OPENS, _CLOSES = ("(", "[", "!("), (")", "]")
+_TOKEN = r"<\w+>|\{[^}]+\}|\.\.\.|!\(|[()\[\]|]|[^\s()\[\]{}|<>]+"
+_OPENING = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": ("(?!", ")")}
+_CLOSING = (")", "]")
 _SENTENCE = (
     r"\n|(?<=[。！？；])|(?<=[^\W\d][.!?;])\s+|(?<=\d[!?;])\s+|(?<=[)\]…\ufffc][.!?;])\s+"
     r"|(?<=\d\.)\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
 
 
-class Phrase(NamedTuple):
-    """A phrase, and groups of words: a sentence that it fits has one of each group."""
+class Dialect(NamedTuple):
+    """What differs between files: the pattern for `...`, those for names in braces, and how the file is folded."""
 
-    text: str
-    needles: list[frozenset[str]]
+    gap: str = ".+?"
+    gap_unspaced: str = ".+?"
+    named: tuple[tuple[str, str], ...] = ()
+    fold: Callable[[str], str] = str
 
 
-class Language(NamedTuple):
-    """The phrases of one language; those that are of one kind as the text of one pattern."""
+PLAIN = Dialect(
+    named=(
+        ("{shown}", rf"{SHOWN}+\s?"),
+        ("{number}", r"\b[vq]?\d[\w./:-]*+\s*+"),
+        ("{name}", r"(?<=[\w,] )(?-i:[A-Z])\w++\s*+"),
+    )
+)
+"""`...` is any text, `{shown}` code or an address, `{number}` one in figures, `{name}` a capitalised word."""
 
-    name: str
-    has_blanks: bool
-    phrases: dict[str, list[Phrase]]
-    before: str
-    turned: str
-    clause: str
-    spoils: str
-    corrects: str
-    signs: list[str]
-    passing: str
-    request: str
-    told: list[tuple[str, str]]
 
-    def pattern(self, phrase: Phrase) -> str:
+class Lexicon:
+    """The lists of one language in one file, and their patterns."""
+
+    def __init__(self, lists: dict[str, list[str]], dialect: Dialect) -> None:
+        self.lists = lists
+        self.is_spaced = "spaces" not in lists
+        self._named = dict(dialect.named)
+        self._gap = dialect.gap if self.is_spaced else dialect.gap_unspaced
+        self._one_of: dict[str, str] = {}
+        self._patterns: dict[str, str] = {}
+        self._needles: dict[str, list[frozenset[str]]] = {}
+
+    def one_of(self, title: str) -> str:
+        """A pattern for any phrase of a list; one that matches nothing where the language has no such list."""
+        if title not in self._one_of:
+            self._one_of[title] = self.any_phrase(self.lists.get(title, []))
+        return self._one_of[title]
+
+    def any_phrase(self, phrases: Iterable[str]) -> str:
+        """A pattern for any of these phrases."""
+        return f"(?:{'|'.join(map(self.pattern, phrases)) or '(?!)'})"
+
+    def candidates(self, titles: Iterable[str], sentence: str) -> Iterator[tuple[str, str, re.Pattern[str]]]:
+        """The phrases of some lists whose words a sentence has, each with its list and its pattern."""
+        words = frozenset(re.findall(r"\w+" if self.is_spaced else r"\S", sentence.lower()))
+        for title in titles:
+            for phrase in self.lists.get(title, ()):
+                if not any(map(words.isdisjoint, self.needles(phrase))):
+                    yield title, phrase, compiled(self.pattern(phrase))
+
+    def pattern(self, phrase: str) -> str:
         """A phrase as the text of a pattern."""
-        return _pattern(phrase.text, self.name)
+        if phrase not in self._patterns:
+            self._patterns[phrase] = self._translate(phrase)
+        return self._patterns[phrase]
 
+    def needles(self, phrase: str) -> list[frozenset[str]]:
+        """Groups of words (of characters, without spaces): what matches the phrase has one of each group."""
+        if phrase not in self._needles:
+            self._needles[phrase] = self._find_needles(phrase)
+        return self._needles[phrase]
 
-def languages(sentence: str) -> list[Language]:
-    """Those a sentence may be in, by its letters and its little words."""
-    wide = any("\u3040" <= letter <= "\u9fff" for letter in sentence)
-    words = set(re.findall(r"\w+", sentence.lower()))
-    common = {name: len(words.intersection(_lists(name).get("common", []))) for name in LANGUAGES}
-    most = max(common.values())
-    return [
-        _language(name)
-        for name in LANGUAGES
-        if (name in ("Chinese", "Japanese")) is wide and (wide or common[name] == most)
-    ]
+    def _translate(self, phrase: str) -> str:
+        pattern, closing = "", [""]
+        for token in _tokens(phrase):
+            if token in self._named:
+                pattern += self._named[token]
+            elif token in (".", ".."):
+                pattern += self._few() + ("{1,4}?" if token == ".." else "")
+            elif token.startswith("{"):
+                pattern += self.one_of(token[1:-1])
+            elif token in _OPENING:
+                opened, closed = _OPENING[token]
+                if token == "!(" and pattern.endswith(")?"):
+                    pattern += "+"  # else what may be missing is left out to get past
+                pattern += opened
+                closing.append(closed)
+            elif token in _CLOSING:
+                pattern += closing.pop()
+            elif token == "|":
+                pattern += token
+            elif token.startswith("<"):
+                pattern += rf"(?P{token}\S.*?)\s*"
+            else:
+                pattern += self._gap if token == "..." else self._word(token)
+        return pattern
+
+    def _few(self) -> str:
+        """A word that may be a name, or part of one."""
+        if not self.is_spaced:
+            return r"(?:[^，、,。：:\s]{1,3}\s?)"
+        return rf"(?:(?!{self.one_of('no subject')})(?:[^\s,;:']|'(?!s\b))++\s?+)"
+
+    def _word(self, word: str) -> str:
+        pattern = re.escape(word).replace(r"\*", r"\w*")
+        if self.is_spaced:
+            before = r"\b" if word[0].isalnum() else ""
+            after = r"\b" if word[-1].isalnum() or word[-1] == "*" else ""
+            pattern = f"{before}{pattern}{after}"
+        return rf"{pattern}\s*+"
+
+    def _find_needles(self, phrase: str) -> list[frozenset[str]]:
+        found: list[frozenset[str]] = []
+        depth, group = 0, ""
+        for token in _tokens(phrase):
+            depth += (token in _OPENING) - (token in _CLOSING)
+            if depth or token in _CLOSING:
+                group += f" {token}"
+                if not depth:
+                    found += self._first_words(_choices(group)) if token == ")" and group[1] == "(" else []
+                    group = ""
+            elif token in self._named or "*" in token:
+                continue
+            elif token.startswith("{"):
+                found += self._first_words(self.lists[token[1:-1]])
+            elif not token.startswith("<") and (
+                word := re.search(r"\w+" if self.is_spaced else r"\w", token.lower())
+            ):
+                found.append(frozenset([word[0]]))
+        return found
+
+    def _first_words(self, choices: list[str]) -> list[frozenset[str]]:
+        """The words of which each of these phrases has one, as a group; no group where that is not sure."""
+        needed = [self.needles(choice) for choice in choices]
+        return [frozenset().union(*(each[0] for each in needed))] if all(needed) else []
 
 
 @cache
-def border() -> str:
-    """What ends a sentence, or begins another in its midst: *btw* and the like."""
-    return (
-        rf"{_SENTENCE}|\ufffb+|(?<![^\s,;，、–—-]){any_of('aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
-    )
-
-
-@cache
-def any_of(title: str) -> str:
-    """A pattern for any phrase of a list, in any language."""
-    return f"(?:{'|'.join(_one_of(title, name) for name in LANGUAGES)})"
-
-
-@cache
-def _language(name: str) -> Language:
-    lists = _lists(name)
-    told = (phrase.partition(" => ") for phrase in lists.get("of the user", []))
-    joint = r"[,;:–—]\s+|\s-+\s+" if _has_blanks(name) else r"[，、,；：;:]\s*"
-    return Language(
-        name=name,
-        has_blanks=_has_blanks(name),
-        phrases={title: [Phrase(each, _needles(each, name)) for each in lists.get(title, [])] for title in WHOLE},
-        before=rf"{_one_of('before', name)}[\s,:，、.!-]*+",
-        turned=rf"{_one_of('turned round', name)}.*",
-        clause=rf"{joint}|\s+(?={_one_of('joined', name)})",
-        spoils=_one_of("spoils", name),
-        corrects=_one_of("corrects", name),
-        signs=[_pattern(f"({each})", name) for each in lists.get("signs", [])],
-        passing=_one_of("passing", name),
-        request=_one_of("request", name),
-        told=[(begins, instead) for begins, _, instead in told],
-    )
-
-
-def phrases(language: str) -> dict[str, list[str]]:
-    """What `prompts/phrases.md` says of one language: each list by its name."""
+def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> Lexicon:
+    """What a file says of one language."""
     from memsheaf.prompts import read_prompt
 
-    section = read_prompt("phrases").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
-    lists = (part.partition("\n") for part in section.split("\n### ")[1:])
-    return {
-        name: [phrase.strip() for line in re.findall(r"(?m)^- (.+)$", text) for phrase in line.split(" / ")]
-        for name, _, text in lists
+    section = dialect.fold(read_prompt(file).partition(f"\n## {language}")[2].partition("\n## ")[0])
+    parts = (part.partition("\n") for part in section.replace("\n  ", " ").split("\n### ")[1:])
+    lists = {
+        title: [phrase.strip() for item in re.findall(r"(?m)^- (.+)$", text) for phrase in item.split(" / ")]
+        for title, _, text in parts
     }
+    return Lexicon(lists, dialect)
 
 
 @cache
-def _lists(language: str) -> dict[str, list[str]]:
-    return phrases(language)
+def any_of(file: str, title: str, dialect: Dialect = PLAIN) -> str:
+    """A pattern for any phrase of a list, in any of the six languages."""
+    return f"(?:{'|'.join(lexicon(file, name, dialect).one_of(title) for name in LANGUAGES)})"
 
 
-def _has_blanks(language: str) -> bool:
-    return "spaces" not in _lists(language)
+def guess_languages(sentence: str) -> list[str]:
+    """Those a sentence may be in, by its letters and its little words.
 
-
-@cache
-def _pattern(phrase: str, language: str) -> str:
-    """A phrase as the text of a pattern."""
-    pattern, closing = "", [""]
-    for token in compiled(_TOKEN).findall(phrase):
-        if token in BUILT_IN:
-            pattern += BUILT_IN[token]
-        elif token in (".", ".."):
-            pattern += _few(language) + ("{1,4}?" if token == ".." else "")
-        elif token.startswith("{"):
-            pattern += _one_of(token[1:-1], language)
-        elif token == "!(":
-            pattern += "+(?!" if pattern.endswith(")?") else "(?!"  # else what may be missing is left out to get past
-            closing.append(")")
-        elif token in _OPENS:
-            pattern += "(?:"
-            closing.append(")?" if token == "[" else ")")
-        elif token in ")]":
-            pattern += closing.pop()
-        elif token == "|":
-            pattern += token
-        elif token == "<...>":
-            pattern += "(?P<kept>.+)"
-        else:
-            pattern += ".+?" if token == "..." else _word(token, language)
-    return pattern
+    >>> guess_languages("We use pnpm now."), guess_languages("wir nutzen das nicht mehr")
+    (['English'], ['German'])
+    """
+    if any("\u3040" <= letter <= "\u9fff" for letter in sentence):
+        return ["Chinese", "Japanese"]
+    words = set(re.findall(r"\w+", sentence.lower()))
+    spaced = [name for name in LANGUAGES if name not in ("Chinese", "Japanese")]
+    common = {name: len(words.intersection(lexicon("phrases", name).lists["common"])) for name in spaced}
+    most = max(common.values())
+    return [name for name in spaced if common[name] == most]
 
 
 @cache
-def _one_of(title: str, language: str) -> str:
-    """A pattern for any phrase of a list; one that fits nothing where the language has no such list."""
-    return f"(?:{'|'.join(_pattern(each, language) for each in _lists(language).get(title, [])) or '(?!)'})"
-
-
-def _few(language: str) -> str:
-    """A word that may be a name, or part of one."""
-    if not _has_blanks(language):
-        return r"(?:[^，、,。：:\s]{1,3}\s?)"
-    return rf"(?:(?!{_one_of('no subject', language)})(?:[^\s,;:']|'(?!s\b))++\s?+)"
-
-
-def _word(word: str, language: str) -> str:
-    """Each word takes the blank behind it along, so that optional ones need no blanks of their own."""
-    pattern = re.escape(word).replace(r"\*", r"\w*")
-    if not _has_blanks(language):
-        return rf"{pattern}\s?+"
-    before = r"\b" if word[0].isalnum() else ""
-    after = r"\b" if word[-1].isalnum() or word[-1] == "*" else ""
-    return rf"{before}{pattern}{after}\s?+"
-
-
-def _needles(phrase: str, language: str) -> list[frozenset[str]]:
-    """Groups of words (of characters, where there are no blanks): what fits the phrase has one of each group."""
-    found: list[frozenset[str]] = []
-    depth, group = 0, ""
-    for token in compiled(_TOKEN).findall(phrase):
-        depth += (token in _OPENS) - (token in _CLOSES)
-        if depth or token in _CLOSES:
-            group += f" {token}"
-            if not depth:
-                found += _first_words(tuple(_choices(group)), language) if token == ")" and group[1] == "(" else []
-                group = ""
-        elif token in BUILT_IN or "*" in token:
-            continue
-        elif token.startswith("{"):
-            found += _first_words(tuple(_lists(language)[token[1:-1]]), language)
-        elif word := re.search(r"\w+" if _has_blanks(language) else r"\w", token.lower()):
-            found.append(frozenset([word[0]]))
-    return found
+def sentence_border() -> re.Pattern[str]:
+    """What ends a sentence, or begins another in its midst: *btw* and the like."""
+    aside = rf"(?<![^\s,;，、–—-]){any_of('phrases', 'aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    return compiled(rf"{_SENTENCE}|\ufffb+|{aside}")
 
 
 @cache
-def _first_words(choices: tuple[str, ...], language: str) -> list[frozenset[str]]:
-    """The words of which each of these phrases has one, as a group; no group where that is not sure."""
-    needed = [_needles(choice, language) for choice in choices]
-    return [frozenset().union(*(each[0] for each in needed))] if all(needed) else []
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern that matches capital and small letters alike."""
+    return re.compile(pattern, re.DOTALL | re.IGNORECASE)
+
+
+def _tokens(phrase: str) -> list[str]:
+    return compiled(_TOKEN).findall(phrase)
 
 
 def _choices(group: str) -> list[str]:
     """The phrases between the bars of a group."""
     choices, depth = [""], 0
-    for token in compiled(_TOKEN).findall(group)[1:-1]:
-        depth += (token in _OPENS) - (token in _CLOSES)
+    for token in _tokens(group)[1:-1]:
+        depth += (token in _OPENING) - (token in _CLOSING)
         if token == "|" and not depth:
             choices.append("")
         else:
             choices[-1] += f" {token}"
     return choices
-
-
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that fits capital and small letters alike."""
-    return re.compile(pattern, re.DOTALL | re.IGNORECASE)

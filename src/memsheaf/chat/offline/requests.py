@@ -15,7 +15,7 @@ from memsheaf.chat.offline.phrases import END, WIDE, first_words, holds, is_all,
 from memsheaf.learn.pasted import OTHERS, heard
 from memsheaf.learn.rules import captured
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.phrases import LANGUAGES, border, compiled, languages
+from memsheaf.text.phrases import LANGUAGES, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
@@ -121,7 +121,7 @@ def chosen(text: str) -> tuple[str, ...]:
 
 def spoken_in(text: str) -> list[str]:
     """The languages a text may be in, the likeliest first: of few words it cannot be told."""
-    names = [language.name for language in languages(text)]
+    names = guess_languages(text)
     if names[0] in WIDE:
         return ["Japanese" if re.search("[\u3041-\u30ff]", text) else "Chinese"]
     return list(dict.fromkeys([*names, "English", *(name for name in LANGUAGES if name not in WIDE)]))
@@ -145,7 +145,7 @@ def _sentences(text: str) -> list[Sentence]:
     shown = _shown(text)
     found: list[Sentence] = []
     start = 0
-    borders = [match.span() for match in compiled(border()).finditer(shown)]
+    borders = [match.span() for match in sentence_border().finditer(shown)]
     for end, following in [*borders, (len(shown), len(shown))]:
         if shown[start:end].rstrip().endswith((":", "：")) and end < len(shown):
             continue  # what was announced is below
