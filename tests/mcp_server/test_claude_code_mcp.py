@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memsheaf.mcp.clients import config_for, described
+from memsheaf.mcp.clients import describe_client
 from memsheaf.tools import TOOLS
 
 FOLDER = Path(__file__).resolve().parent / "claude"
@@ -129,7 +129,9 @@ def events(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_tools_are_in_the_first_request_and_save_a_memory(claude: Claude, tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
-    config.write_text(config_for("claude-code", sys.executable, ["-m", "memsheaf", "mcp", "--scope", "user"]))
+    config.write_text(
+        describe_client("claude-code", words=[sys.executable, "-m", "memsheaf", "mcp", "--scope", "user"])["config"]
+    )
 
     said = claude.run("-p", "I like tabs", "--mcp-config", str(config), "--allowedTools", "mcp__memsheaf")
 
@@ -145,7 +147,7 @@ def test_the_tools_are_in_the_first_request_and_save_a_memory(claude: Claude, tm
 
 def test_the_printed_line_adds_a_server_that_connects(claude: Claude, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "memsheaf", "mcp", "--scope", "user", "--home", str(tmp_path / 'a "b" c')]
-    line = described("claude-code", words=words, system="Linux")["command"]
+    line = describe_client("claude-code", words=words, system="Linux")["command"]
     here = {"PATH": f"{Path(claude.program).parent}{os.pathsep}{os.environ['PATH']}"}
 
     subprocess.run(line, shell=True, env=claude.environment | here, cwd=tmp_path, check=True, capture_output=True)

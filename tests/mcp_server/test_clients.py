@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.errors import Refused
-from memsheaf.mcp.clients import CLIENTS, PASTED, TOKEN, config_for, described, page, printed
-from memsheaf.mcp.token import VARIABLE
+from memsheaf.mcp.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client, render_page
+from memsheaf.mcp.http_bind import VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 URL = "http://127.0.0.1:8377/mcp"
@@ -33,9 +34,8 @@ HOSTILE = [
     "- yes: no # null",
 ]
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30)
-LOCAL = sorted(CLIENTS)
 WITH_A_LINE = ["cline", "codex", "copilot", "gemini", "opencode"]
-REMOTE = sorted(name for name, client in CLIENTS.items() if client.variable)
+REMOTE = [name for name, client in CLIENTS.items() if client["variable"]]
 
 
 def parsed(told: dict[str, Any]) -> Any:
@@ -51,58 +51,51 @@ def texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@pytest.mark.parametrize("client", LOCAL)
-@pytest.mark.parametrize("path", HOSTILE)
-def test_a_path_comes_out_of_the_settings_as_it_went_in(client: str, path: str) -> None:
-    words = [path, "mcp", "--scope", path]
-    told = described(client, words=words, system="Linux")
-    found = texts(parsed(told))
-    assert any(found[start : start + 4] == words for start in range(len(found)))
-    assert all(char.isprintable() or char == "\n" for char in told["config"])
+def test_a_path_comes_out_of_every_settings_file_as_it_went_in() -> None:
+    for client, path in product(CLIENTS, HOSTILE):
+        words = [path, "mcp", "--scope", path]
+        told = describe_client(client, words=words, system="Linux")
+        found = texts(parsed(told))
+        assert any(found[start : start + 4] == words for start in range(len(found))), (client, path)
+        assert all(char.isprintable() or char == "\n" for char in told["config"]), (client, path)
 
 
 @given(words=st.lists(TEXT, min_size=1, max_size=4))
 def test_any_words_survive_in_every_format(words: list[str]) -> None:
     for client in ("cursor", "codex", "goose", "continue"):
-        found = texts(parsed(described(client, words=words, system="Linux")))
+        found = texts(parsed(describe_client(client, words=words, system="Linux")))
         assert any(found[start : start + len(words)] == words for start in range(len(found)))
 
 
-@pytest.mark.parametrize("client", WITH_A_LINE)
-@pytest.mark.parametrize("path", HOSTILE)
-def test_the_line_for_a_shell_says_the_same_words(client: str, path: str) -> None:
-    line = described(client, words=[path, "mcp", "--scope", path], system="Linux")["command"]
-    assert bool(line) == path.isprintable()
-    said = [word for word in shlex.split(line) if word != "--"]
-    assert not line or said[-4:] == [path, "mcp", "--scope", path]
+def test_the_line_for_a_shell_says_the_same_words() -> None:
+    for client, path in product(WITH_A_LINE, HOSTILE):
+        line = describe_client(client, words=[path, "mcp", "--scope", path], system="Linux")["command"]
+        assert bool(line) == path.isprintable(), (client, path)
+        said = [word for word in shlex.split(line) if word != "--"]
+        assert not line or said[-4:] == [path, "mcp", "--scope", path], (client, path)
+    for client, path in product(("claude-code", "vscode"), HOSTILE):  # in JSON on their command line
+        *_, told = shlex.split(describe_client(client, words=[path, "mcp"], system="Linux")["command"])
+        assert json.loads(told).items() >= {"command": path, "args": ["mcp"]}.items(), (client, path)
 
 
-@pytest.mark.parametrize("client", ["claude-code", "vscode"])
-@pytest.mark.parametrize("path", HOSTILE)
-def test_some_are_told_in_json_on_their_command_line(client: str, path: str) -> None:
-    *_, told = shlex.split(described(client, words=[path, "mcp"], system="Linux")["command"])
-    assert json.loads(told).items() >= {"command": path, "args": ["mcp"]}.items()
+def test_no_line_is_offered_that_a_shell_or_a_person_would_misread() -> None:
+    for client in WITH_A_LINE:
+        line = describe_client(client, words=[r"C:\a b\memsheaf.exe", "mcp"], system="Windows")["command"]
+        assert '"C:\\a b\\memsheaf.exe"' in line, client
+        assert describe_client(client, words=[r"C:\%PATH%&calc", "mcp"], system="Windows")["command"] == ""
+        assert describe_client(client, words=["/tmp/\x1b[2Jgone", "mcp"], system="Linux")["command"] == ""
 
 
-@pytest.mark.parametrize("client", WITH_A_LINE)
-def test_no_line_is_offered_that_a_shell_or_a_person_would_misread(client: str) -> None:
-    line = described(client, words=[r"C:\a b\memsheaf.exe", "mcp"], system="Windows")["command"]
-    assert '"C:\\a b\\memsheaf.exe"' in line
-    assert described(client, words=[r"C:\%PATH%&calc", "mcp"], system="Windows")["command"] == ""
-    assert described(client, words=["/tmp/\x1b[2Jgone", "mcp"], system="Linux")["command"] == ""
-
-
-@pytest.mark.parametrize("client", REMOTE)
-def test_a_url_goes_with_the_name_of_the_variable_that_holds_the_token(client: str) -> None:
-    told = described(client, words=["memsheaf", "mcp"], url=URL, token="MY_TOKEN", system="Linux")
-    found = texts(parsed(told))
-    assert URL in found
-    assert "memsheaf" not in found or "command" not in told["config"]
-    header = next((text for text in found if text.startswith("Bearer ")), "")
-    assert header or "MY_TOKEN" in found
-    named = "MY_TOKEN" in told["config"] or PASTED in header or "${input:" in header
-    assert named
-    assert told["note"]
+def test_a_url_goes_with_the_name_of_the_variable_that_holds_the_token() -> None:
+    for client in REMOTE:
+        told = describe_client(client, words=["memsheaf", "mcp"], url=URL, token="MY_TOKEN", system="Linux")
+        found = texts(parsed(told))
+        header = next((text for text in found if text.startswith("Bearer ")), "")
+        assert URL in found, client
+        assert "memsheaf" not in found or "command" not in told["config"], client
+        assert header or "MY_TOKEN" in found, client
+        assert "MY_TOKEN" in told["config"] or PASTED in header or "${input:" in header, client
+        assert told["note"], client
 
 
 def test_the_variable_is_the_one_that_the_server_reads_too() -> None:
@@ -111,46 +104,39 @@ def test_the_variable_is_the_one_that_the_server_reads_too() -> None:
 
 def test_a_client_that_starts_its_servers_itself_takes_no_url() -> None:
     with pytest.raises(Refused, match="Claude Desktop") as refused:
-        described("claude-desktop", words=["memsheaf", "mcp"], url=URL)
+        describe_client("claude-desktop", words=["memsheaf", "mcp"], url=URL)
     assert "--print-config claude-desktop" in refused.value.hint
 
 
 def test_an_unknown_client_is_told_which_are_known() -> None:
     with pytest.raises(Refused) as refused:
-        printed("emacs\n", words=["memsheaf"])
+        render_client("emacs\n", words=["memsheaf"])
     assert "claude-code, claude-desktop" in refused.value.hint
 
 
 @pytest.mark.parametrize("word", ["/tmp/\udcff", "a\0b"])
 def test_what_is_no_text_is_refused(word: str) -> None:
     with pytest.raises(Refused, match="is no text"):
-        described("codex", words=[word])
+        describe_client("codex", words=[word])
 
 
-@pytest.mark.parametrize("client", LOCAL)
-@pytest.mark.parametrize("system", ["Linux", "macOS", "Windows"])
-def test_a_person_is_told_the_file_of_their_system_and_the_text(client: str, system: str) -> None:
-    told = described(client, words=["memsheaf", "mcp"], system=system)
-    lines = printed(client, words=["memsheaf", "mcp"], system=system)
-    assert told["file"] == told["files"][system]
-    assert any(told["file"] in line for line in lines)
-    assert told["config"] in "\n".join(lines)
-    assert ("\\" in told["file"]) == (system == "Windows" and client != "jetbrains")
-
-
-def test_the_text_alone_is_there_for_programs() -> None:
-    assert config_for("codex", "memsheaf", ["mcp"], url=URL, token_env="T") == (
-        f'[mcp_servers.memsheaf]\nurl = "{URL}"\nbearer_token_env_var = "T"'
-    )
+def test_a_person_is_told_the_file_of_their_system_and_the_text() -> None:
+    for client, system in product(CLIENTS, SYSTEMS):
+        told = describe_client(client, words=["memsheaf", "mcp"], system=system)
+        lines = render_client(client, words=["memsheaf", "mcp"], system=system)
+        assert told["file"] == told["files"][system]
+        assert any(told["file"] in line for line in lines)
+        assert told["config"] in "\n".join(lines)
+        assert ("\\" in told["file"]) == (system == "Windows" and client != "jetbrains"), client
 
 
 def test_the_page_is_made_from_the_same_table() -> None:
-    assert (ROOT / "docs" / "mcp-clients.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs" / "mcp-clients.md").read_text(encoding="utf-8") == render_page()
 
 
 def test_the_module_writes_the_page_and_imports_no_server() -> None:
     code = (
-        "import sys, memsheaf.mcp.clients as c; c.printed('codex', words=['memsheaf']);"
+        "import sys, memsheaf.mcp.clients as c; c.render_client('codex', words=['memsheaf']);"
         "print([name for name in ('mcp', 'sqlite3', 'asyncio', 'memsheaf.sheaf') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

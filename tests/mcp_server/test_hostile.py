@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
-from memsheaf.mcp.stdio import WAITING
+from memsheaf.mcp.work_queue import LIMIT
 from memsheaf.store import ABSENT
 
 sys.path.append(str(Path(__file__).parent))
@@ -468,7 +468,7 @@ def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Pat
         assert server.wire.text("memory_list")
         with open(place.root / ".history" / "lock", "rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # as another process that writes
-            sent = [wire.request("tools/call", new(number)) for number in range(WAITING)]
+            sent = [wire.request("tools/call", new(number)) for number in range(LIMIT)]
             wire.notify("notifications/cancelled", {"requestId": sent[50]})
             assert wire.ask("ping")["result"] == {}  # all that was read
             os.set_blocking(pipe, False)
@@ -482,7 +482,7 @@ def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Pat
     kept = {path.name for path in place.root.glob("project_order-*.md")}
     assert "project_order-50.md" not in kept
     assert "project_order-51.md" in kept
-    assert len(kept) <= 2 * WAITING
+    assert len(kept) <= 2 * LIMIT
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.mcp.http_bind import Site as Listening
+from memsheaf.mcp.http_bind import Endpoint as Listening
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
 sys.path.append(str(Path(__file__).parent))

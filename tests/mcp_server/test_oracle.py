@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from mcp.server.stdio import stdio_server
 
 from memsheaf.mcp.offer import Offer
-from memsheaf.mcp.sdk_server import official
-from memsheaf.mcp.stdio import Server
+from memsheaf.mcp.sdk_server import make_sdk_server
+from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import CLIENT, META, NEVER, PATIENCE, Message, Place, Wire, envelope
@@ -75,7 +75,7 @@ def ours(place: Place, *, modern: bool) -> Iterator[Wire]:
     offer = Offer(place.sheaf())
 
     def serve(source: BinaryIO, sink: BinaryIO) -> None:
-        Server(lambda: offer, source, sink, version="1", watch=3600).run()
+        StdioServer(lambda: offer, source, sink, version="1", watch=3600).run()
 
     with running(serve, modern=modern) as wire:
         yield wire
@@ -88,7 +88,7 @@ def theirs(place: Place, *, modern: bool) -> Iterator[Wire]:
         offer = Offer(sheaf)
 
         async def converse(source: BinaryIO, sink: BinaryIO) -> None:
-            server = official(lambda _: offer, version="1", watch=3600)
+            server = make_sdk_server(lambda _: offer, version="1", watch=3600)
             with (
                 TextIOWrapper(source, encoding="utf-8", errors="replace") as stdin,
                 TextIOWrapper(sink, encoding="utf-8") as stdout,
@@ -268,7 +268,7 @@ WORDS = {
     "this connection speaks 2026-07-28, which has no initialize": (
         "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted"
     ),
-    "this connection began with a handshake; it goes on without the envelope": (
+    "this connection began with a handshake and takes no envelope": (
         "this connection serves the handshake protocol era; requests carrying the 2026-07-28 envelope are not "
         "accepted on it"
     ),

@@ -21,7 +21,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from memsheaf.mcp.offer import Offer
-from memsheaf.mcp.stdio import Server
+from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import PATIENCE, Place, Wire, served
@@ -551,7 +551,7 @@ def test_a_call_that_is_cancelled_stops_and_one_that_waits_is_never_begun(place:
         open(tell, "wb") as sink,
     ):
         counted, slow = Counted(source), Slow(sink)
-        server = Server(
+        server = StdioServer(
             lambda: Offer(sheaf), cast("BinaryIO", counted), cast("BinaryIO", slow), version="1", watch=3600
         )
         running = threading.Thread(target=server.run)
@@ -596,7 +596,7 @@ def test_a_mistake_of_ours_ends_no_session(place: Place, modern: bool, capsys: p
         open(tell, "wb") as sink,
         open(ask, "wb") as to_server,
     ):
-        running = threading.Thread(target=Server(offer, source, sink, version="1", watch=3600).run)
+        running = threading.Thread(target=StdioServer(offer, source, sink, version="1", watch=3600).run)
         running.start()
         wire = Wire(to_server, from_server, modern=modern)
         wire.open()

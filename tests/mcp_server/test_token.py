@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.errors import MemsheafError, Refused
-from memsheaf.mcp.token import LEAST, NAME, VARIABLE, token
+from memsheaf.mcp.http_bind import TOKEN_FILE, TOKEN_LEAST, VARIABLE, load_token
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import Place
@@ -26,27 +26,27 @@ def state(tmp_path: Path) -> str:
 
 
 def test_it_is_made_once_and_kept_for_its_owner_alone(state: str) -> None:
-    first, again = token(state, {}), token(state, {})
+    first, again = load_token(state, {}), load_token(state, {})
     assert first.is_new
     assert not again.is_new
     assert again.text == first.text
-    assert len(first.text) >= LEAST
+    assert len(first.text) >= TOKEN_LEAST
     assert stat.S_IMODE(os.stat(first.file).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(state).st_mode) == 0o700
 
 
 def test_a_new_one_takes_the_place_of_the_old(state: str) -> None:
-    old = token(state, {})
-    new = token(state, {}, renew=True)
+    old = load_token(state, {})
+    new = load_token(state, {}, renew=True)
     assert new.is_new
     assert new.text != old.text
-    assert token(state, {}).text == new.text
+    assert load_token(state, {}).text == new.text
     assert stat.S_IMODE(os.stat(new.file).st_mode) == 0o600
 
 
 def test_two_that_start_at_once_agree(state: str) -> None:
     found = list[str]()
-    threads = [threading.Thread(target=lambda: found.append(token(state, {}).text)) for _ in range(16)]
+    threads = [threading.Thread(target=lambda: found.append(load_token(state, {}).text)) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -57,26 +57,26 @@ def test_two_that_start_at_once_agree(state: str) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o601])
 def test_one_that_others_can_read_is_refused(state: str, mode: int) -> None:
-    file = token(state, {}).file
+    file = load_token(state, {}).file
     os.chmod(file, mode)
     with pytest.raises(Refused, match="others") as caught:
-        token(state, {})
+        load_token(state, {})
     assert f"chmod 600 {file}" in caught.value.hint
     os.chmod(file, 0o600)
-    assert not token(state, {}).is_new
+    assert not load_token(state, {}).is_new
 
 
 @pytest.mark.parametrize(
     "text", ["", "short", "with a blank in the middle of a text that is long", "\xff" * 50, "x" * 4096]
 )
 def test_what_is_no_token_is_refused_and_not_shown(state: str, text: str) -> None:
-    file = Path(token(state, {}).file)
+    file = Path(load_token(state, {}).file)
     file.write_text(text, "latin-1")
     with pytest.raises(Refused) as caught:
-        token(state, {})
+        load_token(state, {})
     assert "--new-token" in caught.value.hint
     assert not text or text not in f"{caught.value}{caught.value.hint}"
-    assert token(state, {}, renew=True).is_new
+    assert load_token(state, {}, renew=True).is_new
 
 
 def test_a_link_is_not_followed(state: str, tmp_path: Path) -> None:
@@ -84,35 +84,35 @@ def test_a_link_is_not_followed(state: str, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(TOKEN)
     elsewhere.chmod(0o600)
-    (Path(state) / NAME).symlink_to(elsewhere)
+    (Path(state) / TOKEN_FILE).symlink_to(elsewhere)
     with pytest.raises(MemsheafError):
-        token(state, {})
-    assert token(state, {}, renew=True).is_new
+        load_token(state, {})
+    assert load_token(state, {}, renew=True).is_new
     assert elsewhere.read_text() == TOKEN
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
 def test_what_is_no_file_is_refused(state: str, kind: str) -> None:
     Path(state).mkdir(parents=True, mode=0o700)
-    place = Path(state) / NAME
+    place = Path(state) / TOKEN_FILE
     place.mkdir(mode=0o700) if kind == "folder" else os.mkfifo(place, 0o600)
     with pytest.raises(MemsheafError):
-        token(state, {})
+        load_token(state, {})
 
 
 def test_that_of_the_environment_counts_and_nothing_is_written(state: str) -> None:
-    assert token(state, {VARIABLE: TOKEN}) == (TOKEN, "", False)
+    assert load_token(state, {VARIABLE: TOKEN}) == (TOKEN, "", False)
     assert not os.path.exists(state)
     with pytest.raises(Refused, match=VARIABLE):
-        token(state, {VARIABLE: TOKEN}, renew=True)
+        load_token(state, {VARIABLE: TOKEN}, renew=True)
 
 
 @pytest.mark.parametrize(
-    "text", ["short", "x" * (LEAST - 1), "x" * 513, "with blanks " * 5, "ü" * 40, "x" * 40 + "\n"]
+    "text", ["short", "x" * (TOKEN_LEAST - 1), "x" * 513, "with blanks " * 5, "ü" * 40, "x" * 40 + "\n"]
 )
 def test_one_of_the_environment_that_is_none_is_refused_and_not_shown(state: str, text: str) -> None:
     with pytest.raises(Refused) as caught:
-        token(state, {VARIABLE: text})
+        load_token(state, {VARIABLE: text})
     assert text not in f"{caught.value}{caught.value.hint}"
 
 
@@ -134,4 +134,4 @@ def test_a_server_takes_that_of_the_environment(tmp_path: Path) -> None:
         assert started.told == {"url": started.url, "token_file": ""}
         assert started.greet().status == 200
         assert started._replace(token=TOKEN[:-1]).greet().status == 401
-    assert not (tmp_path / "state" / NAME).exists()
+    assert not (tmp_path / "state" / TOKEN_FILE).exists()

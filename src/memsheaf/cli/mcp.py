@@ -10,9 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memsheaf.mcp.http_bind import Site
+    from memsheaf.mcp.http_bind import Endpoint, Token
     from memsheaf.mcp.offer import Offer
-    from memsheaf.mcp.token import Token
 
 PORT = 8377
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -106,14 +105,14 @@ def _serve_http(call: Call) -> int:
         from memsheaf.mcp.http import serve
     except ImportError as error:
         raise Refused(str(error)) from None
+    from memsheaf.mcp.http_bind import load_token
     from memsheaf.mcp.offer import Offer
-    from memsheaf.mcp.token import token
     from memsheaf.scope import around
 
     site.check()
     tree = around(here())
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
-        shown = token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
+        shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         ended = serve(
             lambda alone: Offer(memory, tree=tree, remember=alone),
             site,
@@ -129,9 +128,9 @@ def _serve_http(call: Call) -> int:
     return 0
 
 
-def _site(call: Call) -> Site:
+def _site(call: Call) -> Endpoint:
     """Where the line says to listen."""
-    from memsheaf.mcp.http_bind import Site
+    from memsheaf.mcp.http_bind import Endpoint
 
     options = call.options
     if bool(options.tls_cert) != bool(options.tls_key):
@@ -140,7 +139,7 @@ def _site(call: Call) -> Site:
     if port > 65_535:
         raise Usage("--port takes a number up to 65535")
     names = tuple(options.allow_host or ())
-    return Site(options.host or "127.0.0.1", port, names, options.tls_cert, options.tls_key, options.behind_proxy)
+    return Endpoint(options.host or "127.0.0.1", port, names, options.tls_cert, options.tls_key, options.behind_proxy)
 
 
 def _listens(call: Call, url: str, token: Token) -> None:
@@ -158,7 +157,7 @@ def _listens(call: Call, url: str, token: Token) -> None:
 
 
 def _print_config(call: Call) -> int:
-    from memsheaf.mcp.clients import described, printed
+    from memsheaf.mcp.clients import describe_client, render_client
     from memsheaf.scope import Scope
 
     client = call.options.print_config
@@ -167,8 +166,8 @@ def _print_config(call: Call) -> int:
     url = _url(call) if call.options.http else ""
     words = [*_ourselves(), "mcp", *_chosen(call)]
     if call.console.json:
-        return call.console.answer(described(client, words=words, url=url))
-    call.console.exact(("\n".join(printed(client, words=words, url=url)) + "\n").encode())
+        return call.console.answer(describe_client(client, words=words, url=url))
+    call.console.exact(("\n".join(render_client(client, words=words, url=url)) + "\n").encode())
     return 0
 
 

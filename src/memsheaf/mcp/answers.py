@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memsheaf.errors import NotFound
-from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Offer, Progress, Question, Reply, structured
+from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Confirmation, Offer, Progress, Reply, structured
 from memsheaf.mcp.protocol import FORM, STRUCTURED, text
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -42,12 +42,12 @@ def replied(params: Params) -> Reply | None:
     return Reply(str(answered["confirm"].get("action")), state if isinstance(state, str) else "")
 
 
-def form(question: Question) -> Result:
+def form(question: Confirmation) -> Result:
     """What a client is to put before its user."""
     return {"mode": "form", "message": question.message, "requestedSchema": FORM}
 
 
-def asking(question: Question) -> Result:
+def asking(question: Confirmation) -> Result:
     """An answer of the modern era that asks: the client calls again with what its user said."""
     wanted = {"confirm": {"method": "elicitation/create", "params": form(question)}}
     return {"resultType": "input_required", "inputRequests": wanted, "requestState": question.about}

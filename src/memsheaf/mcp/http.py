@@ -16,15 +16,15 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
-from memsheaf.mcp.http_auth import PATH, Door
-from memsheaf.mcp.http_fast_path import Quick
+from memsheaf.mcp.http_auth import PATH, AccessCheck
+from memsheaf.mcp.http_fast_path import FastPath
 from memsheaf.mcp.protocol import MESSAGE_BYTES
-from memsheaf.mcp.sdk_server import official
+from memsheaf.mcp.sdk_server import make_sdk_server
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.mcp.http_bind import Listener, Site
+    from memsheaf.mcp.http_bind import Endpoint, Listener
     from memsheaf.mcp.subscriptions import Opened
 
 SESSIONS, IDLE_SECONDS = 1_000, 2 * 3_600  # conversations of the handshake: so many, and dropped after so long
@@ -35,7 +35,7 @@ _SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal
 
 def serve(
     opened: Opened,
-    site: Site,
+    site: Endpoint,
     listener: Listener,
     token: str,
     *,
@@ -51,7 +51,7 @@ def serve(
     """
     hosts = site.hosts(listener.getsockname()[1])
     url = f"{'https' if site.certificate else 'http'}://{hosts[0]}{PATH}"
-    server = official(opened, version=version, reading=reading, tools=tools)
+    server = make_sdk_server(opened, version=version, reading=reading, tools=tools)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MESSAGE_BYTES,
@@ -59,19 +59,19 @@ def serve(
         max_sessions=SESSIONS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door does it
     )
-    quick = Quick(server.audience, {"name": server.name, "title": server.title, "version": version})
-    door = Door(app, hosts=frozenset(hosts), token=token, version=version, know=listener.know, quick=quick)
+    quick = FastPath(server.clients, {"name": server.name, "title": server.title, "version": version})
+    door = AccessCheck(app, hosts=frozenset(hosts), token=token, version=version, know=listener.know, quick=quick)
 
     def ending() -> None:
         door.close()
-        server.audience.hang_up()
+        server.clients.hang_up()
 
     web = _Web(_configured(door, site), lambda: ready(url), listener.drop_strangers, ending)
     web.run(sockets=[listener])
     return web.signal
 
 
-def _configured(app: Door, site: Site) -> uvicorn.Config:
+def _configured(app: AccessCheck, site: Endpoint) -> uvicorn.Config:
     """How uvicorn serves: quietly, with what this needs and no more."""
     return uvicorn.Config(
         app,

@@ -24,14 +24,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from memsheaf.mcp.http_fast_path import Quick
+    from memsheaf.mcp.http_fast_path import FastPath
 
 PATH, HEALTH = "/mcp", "/health"
 BODY_SECONDS = 30.0
 TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
 
 
-class Door:
+class AccessCheck:
     """Checks every request, in this order: Host, Origin, method, token, type and size of its body.
 
     `know` is told the address of whoever may come in; plain calls are answered by `quick`. When the server ends,
@@ -46,7 +46,7 @@ class Door:
         token: str,
         version: str,
         know: Callable[[tuple[str, int]], None],
-        quick: Quick,
+        quick: FastPath,
     ) -> None:
         self._app = app
         self._hosts = hosts

@@ -1,4 +1,4 @@
-"""Where the server over HTTP listens, and the hosts that a request may name."""
+"""Where the HTTP server listens, the hosts that a request may name, and the bearer token of its clients."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ import errno
 import ipaddress
 import os
 import re
+import secrets
 import socket
 import ssl
+import stat
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from memsheaf.errors import Refused, hinted
+from memsheaf.errors import Refused, StoreFailed, hinted
+from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 MOST, RESERVED = 512, 64  # connections at most; and file descriptors for everything else
 STRANGER_SECONDS = 10.0  # until a connection must have shown the token
 
+VARIABLE = "MEMSHEAF_MCP_TOKEN"
+TOKEN_FILE = "mcp-token"
+TOKEN_LEAST, TOKEN_MOST = 32, 512  # characters
+_TOKEN = re.compile(rf"[A-Za-z0-9._~+/=-]{{{TOKEN_LEAST},{TOKEN_MOST}}}")  # what a bearer token may be made of
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _NAME = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+$")
 _TUNNEL = """\
@@ -26,7 +35,7 @@ Or let a reverse proxy add TLS, with --behind-proxy and --allow-host NAME.
 Or serve HTTPS with --tls-cert FILE and --tls-key FILE."""
 
 
-class Site(NamedTuple):
+class Endpoint(NamedTuple):
     """Where to listen, and under which names clients reach it. `proxied`: another program before it adds TLS."""
 
     host: str = "127.0.0.1"
@@ -166,3 +175,56 @@ def _most_connections() -> int:
         return MOST
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MOST if limit < 0 else max(8, min(MOST, limit - RESERVED))
+
+
+class Token(NamedTuple):
+    """What a client must show, the file it is kept in ("" for the environment's), and whether it is shown now."""
+
+    text: str
+    file: str = ""
+    is_new: bool = False
+
+
+def load_token(state: str, environment: Mapping[str, str], *, renew: bool = False) -> Token:
+    """The token of this user: from the environment, else from the state directory, where it is made at the first use.
+
+    Raises Refused for one that is too short, or that others can read, and StoreFailed.
+    """
+    if given := environment.get(VARIABLE, ""):
+        if renew:
+            raise hinted(Refused(f"the token comes from {VARIABLE}"), "Change it there, or remove the variable.")
+        if not _TOKEN.fullmatch(given):
+            takes = f"it takes {TOKEN_LEAST} to {TOKEN_MOST} letters, digits and ._~+/=-"
+            error = Refused(f"{VARIABLE} holds no token: {takes}")
+            raise hinted(error, "`openssl rand -hex 32` makes one.")
+        return Token(given)
+    kept, file = State(state), os.path.join(state, TOKEN_FILE)
+    with kept.lock(TOKEN_FILE, wait=5.0):
+        if not renew and (found := _read_token(file)):
+            return Token(found, file)
+        made = secrets.token_urlsafe(32)
+        kept.write(TOKEN_FILE, f"{made}\n".encode())
+        return Token(made, file, is_new=True)
+
+
+def _read_token(file: str) -> str:
+    """The token in the file, "" when there is none."""
+    try:
+        descriptor = os.open(file, _OPEN)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise StoreFailed(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        found, data = os.fstat(descriptor), os.read(descriptor, 2 * TOKEN_MOST)
+    except OSError as error:
+        raise StoreFailed(f"{file} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if os.name != "nt" and (stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.geteuid()):
+        hint = f"Make another with --new-token; or `chmod 600 {file}`, when nobody else can have read it."
+        raise hinted(Refused(f"the token in {file} can be read by others"), hint)
+    text = data.decode("ascii", "replace").strip()
+    if not stat.S_ISREG(found.st_mode) or not _TOKEN.fullmatch(text):
+        raise hinted(Refused(f"there is no token in {file}"), "--new-token makes another.")
+    return text

@@ -13,7 +13,7 @@ import anyio
 
 from memsheaf.mcp.answers import called
 from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MODERN, VERSION_KEY, modern
-from memsheaf.mcp.subscriptions import unheard
+from memsheaf.mcp.subscriptions import ignore_progress
 from memsheaf.tools import READING
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from memsheaf.mcp.subscriptions import Audience
+    from memsheaf.mcp.subscriptions import Clients
 
     Message = dict[str, Any]
 
@@ -31,11 +31,11 @@ CALL = "tools/call"
 _HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"accept")
 
 
-class Quick:
-    """Answers plain calls for an audience; `info` is the server's name and version."""
+class FastPath:
+    """Answers plain calls for an clients; `info` is the server's name and version."""
 
-    def __init__(self, audience: Audience, info: Message) -> None:
-        self._audience = audience
+    def __init__(self, clients: Clients, info: Message) -> None:
+        self._audience = clients
         self._info = info
 
     async def answer(self, headers: list[tuple[bytes, bytes]], body: bytes, receive: Receive) -> bytes | None:
@@ -59,7 +59,7 @@ class Quick:
 
             group.start_soon(watch)
             try:
-                result = await self._audience.turns.run(called, offer, params, None, unheard, writes=writes)
+                result = await self._audience.turns.run(called, offer, params, None, ignore_progress, writes=writes)
                 answer = {"result": modern(result, CALL, self._info)}
             except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the server
                 traceback.print_exc()

@@ -42,7 +42,7 @@ class Resource(NamedTuple):
     description: str
 
 
-class Question(NamedTuple):
+class Confirmation(NamedTuple):
     """What a person is asked before a tool goes on. `about` names the very version that the answer is about."""
 
     message: str
@@ -56,7 +56,7 @@ class Reply(NamedTuple):
     about: str
 
 
-class Change(NamedTuple):
+class ResourceChange(NamedTuple):
     """What changed: resources that have another text now, and whether memories came or went."""
 
     uris: tuple[str, ...]
@@ -86,7 +86,7 @@ class Offer:
 
     # tools
 
-    def question(self, name: str, arguments: object) -> Question | None:
+    def question(self, name: str, arguments: object) -> Confirmation | None:
         """What to ask a person, where the client can, before this call is made."""
         name = RENAMED.get(name, name)
         if name not in self._tools.names or name not in ("memory_delete", "memory_read"):
@@ -100,11 +100,11 @@ class Offer:
         if name == "memory_delete":
             scope = memory.path.rpartition(":")[0]
             undo = f"memsheaf undo --scope {scope}" if scope else "memsheaf undo"
-            return Question(f"Delete the memory {said}? `{undo}` brings it back.", about)
+            return Confirmation(f"Delete the memory {said}? `{undo}` brings it back.", about)
         if memory.trust != "unconfirmed" or self.memory.read_only or about in self._asked:
             return None
         about_it = one_line(for_prompt(memory.description), 200)
-        return Question(
+        return Confirmation(
             f"No person has confirmed the memory {said}: {about_it}. Is it true, as far as you know?", about
         )
 
@@ -254,7 +254,7 @@ class Offer:
         """Where the journals are now, for `changes` later."""
         return " ".join(f"{sheaf.scope}={sheaf.store.last_id() or ''}" for sheaf in self._sheaves())
 
-    def changes(self, since: str | None, *, look: bool = True) -> tuple[Change | None, str]:
+    def changes(self, since: str | None, *, look: bool = True) -> tuple[ResourceChange | None, str]:
         """What changed since `last` was asked, whoever did it, and what it would say now.
 
         Without a `look`, what was done with an editor is not noticed.
@@ -276,7 +276,7 @@ class Offer:
                     paths[self.memory.name(sheaf, revision.path)] = None
                     listed |= not (revision.before and revision.after)
         uris = (CATALOG, CONTEXT, *map(uri_of, list(paths)[: 10 * PAGE]))
-        return Change(uris, listed), last
+        return ResourceChange(uris, listed), last
 
 
 STANDING = (

@@ -57,7 +57,7 @@ _CACHEABLE = (
 )
 
 
-class Refused(Exception):
+class ProtocolError(Exception):
     """A request that the protocol does not allow, or that asks for what is not there."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -76,7 +76,7 @@ def capabilities(*, listening: bool) -> Message:
     }
 
 
-def refusal(error: Exception, era: str, params: Message) -> Refused:
+def refusal(error: Exception, era: str, params: Message) -> ProtocolError:
     """A mistake about a resource or a prompt, as the protocol tells it; of a resource, with its address."""
     from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
     from memsheaf.guard.secrets import without_secrets
@@ -85,7 +85,7 @@ def refusal(error: Exception, era: str, params: Message) -> Refused:
     code = NO_RESOURCE if isinstance(error, NotFound) and era == "handshake" else INVALID_PARAMS
     code = INTERNAL if isinstance(error, StoreFailed | Busy) else code
     uri = params.get("uri")
-    return Refused(code, without_secrets(f"{error}.{hint}"), {"uri": uri} if isinstance(uri, str) else None)
+    return ProtocolError(code, without_secrets(f"{error}.{hint}"), {"uri": uri} if isinstance(uri, str) else None)
 
 
 def text(said: str, *, failed: bool, structured: Message | None = None) -> Message:
@@ -105,12 +105,32 @@ def check_params(method: str, params: Message) -> None:
     for key, kind, is_needed in (*_PARTS.get(method, ()), ("_meta", dict, False)):
         value = params.get(key)
         if not isinstance(value, kind) and (is_needed or value is not None):
-            raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+            raise ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
     meta = meta_of(params)
     token = meta.get("progressToken", "")
     is_fine = token is not None and is_id(token) and isinstance(meta.get(CAN_KEY, {}), dict)
     if not (is_fine and _is_whole(method, params)):
-        raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+        raise ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
+
+
+def check_envelope(method: str, params: Message) -> Message:
+    """The client's capabilities, from a request of the modern era that carries all the protocol asks for."""
+    if method == "initialize":
+        asked = params.get("protocolVersion")
+        data = {"supported": [MODERN]} | ({"requested": asked} if isinstance(asked, str) else {})
+        raise ProtocolError(UNSUPPORTED, f"this connection speaks {MODERN}, which has no initialize", data)
+    meta = meta_of(params)
+    missing = [key for key in (VERSION_KEY, CAN_KEY) if key not in meta]
+    if missing:
+        lacking = ", ".join(missing)
+        raise ProtocolError(INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {lacking}")
+    version, can = meta[VERSION_KEY], meta[CAN_KEY]
+    if not isinstance(version, str):
+        raise ProtocolError(INVALID_PARAMS, "the protocol-version envelope value must be a string")
+    if version != MODERN:
+        data = {"supported": [MODERN], "requested": version}
+        raise ProtocolError(UNSUPPORTED, "Unsupported protocol version", data)
+    return can if isinstance(can, dict) else {}
 
 
 def _is_whole(method: str, params: Message) -> bool:

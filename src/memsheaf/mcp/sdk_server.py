@@ -28,9 +28,9 @@ except ImportError as error:
 from memsheaf.errors import MemsheafError
 from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
 from memsheaf.mcp.listing import listed
-from memsheaf.mcp.offer import Offer, Progress, Question, Reply
+from memsheaf.mcp.offer import Confirmation, Offer, Progress, Reply
 from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, refusal, text
-from memsheaf.mcp.subscriptions import WATCH_SECONDS, Audience, Context, Opened, is_modern, unheard
+from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Context, Opened, ignore_progress, is_modern
 from memsheaf.tools import READING
 
 TOLD = 1_000  # reports of progress that may wait for a client; more are left out
@@ -39,17 +39,17 @@ Work = Callable[[Offer, Params, Progress], Result]
 Handler = Callable[[Context, Any], Any]
 
 
-def official(
+def make_sdk_server(
     opened: Opened, *, version: str, reading: bool = False, tools: bool = True, watch: float = WATCH_SECONDS
-) -> OfficialServer:
+) -> SdkServer:
     """The SDK's server over what `opened` gives, with the same answers as the one on stdio."""
-    return OfficialServer(Audience(opened, watch=watch), version, listed(reading=reading, tools=tools))
+    return SdkServer(Clients(opened, watch=watch), version, listed(reading=reading, tools=tools))
 
 
-class OfficialServer(Server[None]):
+class SdkServer(Server[None]):
     """The SDK's server with our handlers, one for each method."""
 
-    def __init__(self, audience: Audience, version: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, clients: Clients, version: str, told: Mapping[str, Any]) -> None:
         schemas = {tool["name"]: tool["inputSchema"] for tool in told["tools"]}
         super().__init__(
             "memsheaf",
@@ -58,19 +58,19 @@ class OfficialServer(Server[None]):
             instructions=told["instructions"],
             lifespan=_watching,
             get_tool_input_schema=schemas.get,
-            on_subscriptions_listen=audience.listen,
+            on_subscriptions_listen=clients.listen,
         )
-        self.audience = audience
+        self.clients = clients
         self.middleware.clear()  # a tracer would be told of every call, and nobody asked for one
         for method, (key, made) in LISTS.items():
             found = made.model_validate({key: told[key]})
             self.add_request_handler(method, types.PaginatedRequestParams, _listing(found))
         for method, (params, made) in WORKED.items():
-            self.add_request_handler(method, params, _working(audience, made, ANSWERED[method]))
+            self.add_request_handler(method, params, _working(clients, made, ANSWERED[method]))
         for method, change in SUBSCRIBED.items():
-            self.add_request_handler(method, types.SubscribeRequestParams, _subscribing(audience, change))
-        self.add_request_handler("tools/call", types.CallToolRequestParams, _calling(audience))
-        self.add_notification_handler("notifications/initialized", types.NotificationParams, _greeting(audience))
+            self.add_request_handler(method, types.SubscribeRequestParams, _subscribing(clients, change))
+        self.add_request_handler("tools/call", types.CallToolRequestParams, _calling(clients))
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, _greeting(clients))
 
     def create_initialization_options(
         self,
@@ -86,9 +86,9 @@ class OfficialServer(Server[None]):
 @asynccontextmanager
 async def _watching(server: Server[None]) -> AsyncIterator[None]:
     """Watch for changes as long as the server runs."""
-    assert isinstance(server, OfficialServer)
+    assert isinstance(server, SdkServer)
     async with anyio.create_task_group() as group:
-        group.start_soon(server.audience.watch)
+        group.start_soon(server.clients.watch)
         yield
         group.cancel_scope.cancel()
 
@@ -103,36 +103,36 @@ def _listing(found: types.Result) -> Handler:
     return handle
 
 
-def _working(audience: Audience, made: type[types.Result], work: Work) -> Handler:
+def _working(clients: Clients, made: type[types.Result], work: Work) -> Handler:
     async def handle(context: Context, params: object) -> types.Result:
         with _told(context):
-            return made.model_validate(await _worked(audience, context, work))
+            return made.model_validate(await _worked(clients, context, work))
 
     return handle
 
 
-def _subscribing(audience: Audience, change: Callable[[set[str], str], None]) -> Handler:
+def _subscribing(clients: Clients, change: Callable[[set[str], str], None]) -> Handler:
     async def handle(context: Context, params: types.SubscribeRequestParams) -> types.Result:
         with _told(context):
-            change((await audience.conversation(context)).subscribed, params.uri)
+            change((await clients.conversation(context)).subscribed, params.uri)
             return types.EmptyResult()
 
     return handle
 
 
-def _calling(audience: Audience) -> Handler:
+def _calling(clients: Clients) -> Handler:
     async def handle(context: Context, params: object) -> types.Result:
         with _told(context):
-            return await _called(audience, context, context.params or {})
+            return await _called(clients, context, context.params or {})
 
     return handle
 
 
-def _greeting(audience: Audience) -> Handler:
+def _greeting(clients: Clients) -> Handler:
     async def handle(context: Context, params: object) -> None:
         if not is_modern(context):
             with suppress(MemsheafError):  # the first call says what is wrong
-                await audience.conversation(context)
+                await clients.conversation(context)
 
     return handle
 
@@ -155,15 +155,15 @@ def _told(context: Context) -> Iterator[None]:
 # what needs the memories
 
 
-async def _worked(audience: Audience, context: Context, work: Work, *, writes: bool = False) -> Result:
+async def _worked(clients: Clients, context: Context, work: Work, *, writes: bool = False) -> Result:
     """Run the work in a worker thread, and report progress if the client asked for it.
 
     A thread that has begun is waited for, even when the client has gone: a write is made, or not made. One that
     reports its progress learns there that nobody waits any more.
     """
-    offer, params = await audience.offer_for(context), context.params or {}
+    offer, params = await clients.offer_for(context), context.params or {}
     if progress_token_from_params(params) is None:
-        return await audience.turns.run(work, offer, params, unheard, writes=writes)
+        return await clients.turns.run(work, offer, params, ignore_progress, writes=writes)
     sent, received = anyio.create_memory_object_stream[tuple[int, int, str]](TOLD)
 
     def progress(done: int, total: int, doing: str) -> None:
@@ -181,18 +181,18 @@ async def _worked(audience: Audience, context: Context, work: Work, *, writes: b
         group.start_soon(forward)
         try:
             with sent:
-                return await audience.turns.run(work, offer, params, progress, writes=writes)
+                return await clients.turns.run(work, offer, params, progress, writes=writes)
         except Exception as error:  # noqa: BLE001  raised below, where no group wraps it
             failure = error
     assert failure is not None
     raise failure
 
 
-async def _called(audience: Audience, context: Context, params: Params) -> types.Result:
+async def _called(clients: Clients, context: Context, params: Params) -> types.Result:
     """Run a tool, after a person was asked, where that is right and the client can."""
     name, arguments = params["name"], params.get("arguments")
     try:
-        offer = await audience.offer_for(context)
+        offer = await clients.offer_for(context)
     except MemsheafError as error:
         return types.CallToolResult.model_validate(text(f"Error: {error}. {error.hint}", failed=True))
     reply, can = replied(params), context.session.client_capabilities
@@ -207,13 +207,13 @@ async def _called(audience: Audience, context: Context, params: Params) -> types
 
     writes = bool(reply) or name not in READING
     try:
-        return types.CallToolResult.model_validate(await _worked(audience, context, call, writes=writes))
+        return types.CallToolResult.model_validate(await _worked(clients, context, call, writes=writes))
     finally:
         if writes:
-            audience.wake()
+            clients.wake()
 
 
-async def _asked(context: Context, question: Question) -> Reply:
+async def _asked(context: Context, question: Confirmation) -> Reply:
     """Have a client of the handshake ask its user, and wait for what is said."""
     try:
         said = await context.session.elicit_form(question.message, FORM, related_request_id=context.request_id)

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.mcp.listing import listed
 from memsheaf.mcp.protocol import (
-    CAN_KEY,
     HANDSHAKES,
     INTERNAL,
     INVALID_PARAMS,
@@ -28,11 +27,11 @@ from memsheaf.mcp.protocol import (
     MODERN,
     NO_METHOD,
     PARSE_ERROR,
-    UNSUPPORTED,
     VERSION_KEY,
-    Refused,
+    ProtocolError,
     can_ask,
     capabilities,
+    check_envelope,
     check_params,
     is_id,
     meta_of,
@@ -41,43 +40,21 @@ from memsheaf.mcp.protocol import (
     refusal,
     text,
 )
+from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up
 
 # Known to type checkers under this name: what answers calls is imported when there is one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-    from memsheaf.mcp.offer import Change, Offer, Question, Reply
+    from memsheaf.mcp.offer import Confirmation, Offer, ResourceChange
 
     Message = dict[str, Any]
 
-WAITING = 100  # requests; with so many, no more are read
 WATCH_SECONDS = 2.0
 
 
-class Cancelled(Exception):
-    """The client does not want the answer any more."""
-
-
-class Request:
-    """One request that is being answered. `reply` is what a person said when asked about it."""
-
-    def __init__(self, number: object, method: str, params: Message, can: Message) -> None:
-        self.id = number
-        self.method = method
-        self.params = params
-        self.can = can
-        self.reply: Reply | None = None
-        self.cancelled = False
-
-    @property
-    def token(self) -> object:
-        """What the client wants progress to be told under, None when it does not."""
-        token = meta_of(self.params).get("progressToken")
-        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
-
-
-class Server:
+class StdioServer:
     """One client over two streams. `opened` gives what is offered, once somebody asks for it."""
 
     def __init__(
@@ -102,9 +79,9 @@ class Server:
         self._can: Message = {}  # what a client of the handshake said that it can
         self._greeted = False
         self._writing = threading.Lock()
-        self._work = _Work()
-        self._running: dict[object, Request] = {}
-        self._asked: dict[str, tuple[Request, Question]] = {}
+        self._work = WorkQueue()
+        self._running: dict[object, PendingRequest] = {}
+        self._asked: dict[str, tuple[PendingRequest, Confirmation]] = {}
         self._subscribed: set[str] = set()
         self._listening: dict[object, Message] = {}
         self._offer: Offer | None = None
@@ -123,7 +100,7 @@ class Server:
         watcher.start()
         try:
             while line := self._source.readline(MESSAGE_BYTES + 1):
-                if self._unheard or (self._work.is_full and _is_closed(self._source)):
+                if self._unheard or (self._work.is_full and is_hung_up(self._source)):
                     break
                 if len(line) > MESSAGE_BYTES:
                     while line and not line.endswith(b"\n"):
@@ -159,7 +136,7 @@ class Server:
             return self._noticed(method, params or {})
         try:
             self._begin(number, method, params or {})
-        except Refused as error:
+        except ProtocolError as error:
             self._fail(number, error.code, str(error), error.data)
         return None
 
@@ -168,27 +145,27 @@ class Server:
         is_modern = method != "initialize" and VERSION_KEY in meta_of(params)
         self._era = self._era or ("modern" if is_modern else "handshake")
         if self._era == "modern":
-            can = self._checked_envelope(method, params)
+            can = check_envelope(method, params)
         elif is_modern:
-            raise Refused(INVALID_REQUEST, "this connection began with a handshake; it goes on without the envelope")
+            raise ProtocolError(INVALID_REQUEST, "this connection began with a handshake and takes no envelope")
         else:
             can = self._can
             if method == "initialize":
                 return self._answer(number, self._greeting(params))
         known = HANDLED if self._era == "handshake" else HANDLED_MODERN
         if method not in known:
-            raise Refused(NO_METHOD, "Method not found", method)
+            raise ProtocolError(NO_METHOD, "Method not found", method)
         if self._era == "handshake" and not self._greeted and method != "ping":
-            raise Refused(INVALID_PARAMS, "Invalid request parameters", "")
+            raise ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
         check_params(method, params)
         if method in AT_ONCE:
             self._answer(number, AT_ONCE[method](self, params), method)
             if method == "tools/list":
                 self._work.put(None)  # opens the memories behind this answer
             return None
-        request = Request(number, method, params, can)
+        request = PendingRequest(number, method, params, can)
         if number in self._running:
-            raise Refused(INVALID_REQUEST, "a request with this id is being answered")
+            raise ProtocolError(INVALID_REQUEST, "a request with this id is being answered")
         self._running[number] = request
         self._work.put(request)
         return None
@@ -200,14 +177,14 @@ class Server:
         while (task := self._work.get()) is not END:
             if self._unheard:
                 continue
-            if isinstance(task, Request):
+            if isinstance(task, PendingRequest):
                 self._do(task)
                 self._tell(look=False)
             else:
                 with _contained():
                     self._ready()
 
-    def _do(self, request: Request) -> None:
+    def _do(self, request: PendingRequest) -> None:
         """Answer one request, whatever happens."""
         from memsheaf.errors import MemsheafError
 
@@ -217,7 +194,7 @@ class Server:
             answer = WORKED[request.method](self, request)
         except Cancelled:
             self._running.pop(request.id, None)
-        except Refused as error:
+        except ProtocolError as error:
             self._finish(request, error)
         except MemsheafError as error:
             self._finish(request, refusal(error, self._era, request.params))
@@ -225,15 +202,15 @@ class Server:
             import traceback
 
             traceback.print_exc()
-            self._finish(request, Refused(INTERNAL, f"Internal error: {type(error).__name__}"))
+            self._finish(request, ProtocolError(INTERNAL, f"Internal error: {type(error).__name__}"))
         else:
             if answer is not None:
                 self._finish(request, answer)
 
-    def _finish(self, request: Request, answer: Message | Refused) -> None:
+    def _finish(self, request: PendingRequest, answer: Message | ProtocolError) -> None:
         if self._running.pop(request.id, None) is None or request.cancelled:
             return
-        if isinstance(answer, Refused):
+        if isinstance(answer, ProtocolError):
             self._fail(request.id, answer.code, str(answer), answer.data)
         else:
             self._answer(request.id, answer, request.method)
@@ -246,7 +223,7 @@ class Server:
             self._offer = offer
         return self._offer
 
-    def _progress(self, request: Request) -> Callable[[int, int, str], None]:
+    def _progress(self, request: PendingRequest) -> Callable[[int, int, str], None]:
         """What tells the client how far a call is, and ends the call once the client has cancelled it."""
 
         def report(done: int, total: int, doing: str) -> None:
@@ -258,7 +235,7 @@ class Server:
 
         return report
 
-    def _call_tool(self, request: Request) -> Message | None:
+    def _call_tool(self, request: PendingRequest) -> Message | None:
         from memsheaf.errors import MemsheafError
         from memsheaf.mcp.answers import called, replied
 
@@ -275,7 +252,7 @@ class Server:
             return self._ask(request, question)
         return called(offer, params, reply, self._progress(request))
 
-    def _ask(self, request: Request, question: Question) -> Message | None:
+    def _ask(self, request: PendingRequest, question: Confirmation) -> Message | None:
         """Have the client ask its user: in an answer that it answers, or in a request of ours."""
         from memsheaf.mcp.answers import asking, form
 
@@ -301,17 +278,17 @@ class Server:
         request.reply = Reply(str(action), question.about)
         self._work.put(request)
 
-    def _answered(self, request: Request) -> Message:
+    def _answered(self, request: PendingRequest) -> Message:
         from memsheaf.mcp.answers import ANSWERED
 
         return ANSWERED[request.method](self._ready(), request.params, self._progress(request))
 
-    def _subscribe(self, request: Request) -> Message:
+    def _subscribe(self, request: PendingRequest) -> Message:
         self._ready()  # what changes from now on is told
         self._subscribed.add(request.params["uri"])
         return {}
 
-    def _unsubscribe(self, request: Request) -> Message:
+    def _unsubscribe(self, request: PendingRequest) -> Message:
         self._subscribed.discard(request.params["uri"])
         return {}
 
@@ -334,36 +311,8 @@ class Server:
         told = {"supportedVersions": [MODERN], "capabilities": capabilities(listening=True)}
         return told | {"instructions": self._listed["instructions"]}
 
-    def _ping(self, params: Message) -> Message:
-        return {}
-
-    def _tools(self, params: Message) -> Message:
-        return {"tools": self._listed["tools"]}
-
-    def _prompts(self, params: Message) -> Message:
-        return {"prompts": self._listed["prompts"]}
-
-    def _templates(self, params: Message) -> Message:
-        return {"resourceTemplates": self._listed["resourceTemplates"]}
-
-    def _checked_envelope(self, method: str, params: Message) -> Message:
-        """What the client can, from a request that says all the protocol wants to know."""
-        if method == "initialize":
-            asked = params.get("protocolVersion")
-            data = {"supported": [MODERN]} | ({"requested": asked} if isinstance(asked, str) else {})
-            raise Refused(UNSUPPORTED, f"this connection speaks {MODERN}, which has no initialize", data)
-        meta = meta_of(params)
-        missing = [key for key in (VERSION_KEY, CAN_KEY) if key not in meta]
-        if missing:
-            raise Refused(
-                INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {', '.join(missing)}"
-            )
-        version, can = meta[VERSION_KEY], meta[CAN_KEY]
-        if not isinstance(version, str):
-            raise Refused(INVALID_PARAMS, "the protocol-version envelope value must be a string")
-        if version != MODERN:
-            raise Refused(UNSUPPORTED, "Unsupported protocol version", {"supported": [MODERN], "requested": version})
-        return can if isinstance(can, dict) else {}
+    def _list(self, key: str) -> Message:
+        return {key: self._listed[key]}
 
     # notifications
 
@@ -381,7 +330,7 @@ class Server:
                 self._running.pop(number, None)
         self._listening.pop(number, None)
 
-    def _listen(self, request: Request) -> None:
+    def _listen(self, request: PendingRequest) -> None:
         """Begin to tell a client of this era what changes, until it cancels or hangs up."""
         self._ready()  # what changes from now on is told
         number, wanted = request.id, request.params["notifications"]
@@ -411,7 +360,7 @@ class Server:
             if change:
                 self._announce(change)
 
-    def _announce(self, change: Change) -> None:
+    def _announce(self, change: ResourceChange) -> None:
         if self._era == "handshake":
             for uri in self._subscribed.intersection(change.uris):
                 self._notify("notifications/resources/updated", {"uri": uri})
@@ -464,68 +413,22 @@ def _contained() -> Iterator[None]:
         traceback.print_exc()
 
 
-def _is_closed(source: BinaryIO) -> bool:
-    """Whether the other end was closed, though there may be more to read; False where that cannot be known."""
-    import select
-
-    if not hasattr(select, "poll"):
-        return False
-    closed = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
-    asked = select.poll()
-    asked.register(source, closed)
-    return any(event & closed for _, event in asked.poll(0))
-
-
-class _Work:
-    """What waits to be done, in order."""
-
-    def __init__(self) -> None:
-        from collections import deque
-
-        self._tasks: deque[object] = deque()
-        self._some = threading.Semaphore(0)
-        self._room = threading.Semaphore(WAITING)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the queue is full."""
-        return len(self._tasks) >= WAITING
-
-    def put(self, task: object) -> None:
-        """Queue this for the worker thread, once there is room; None asks it to look for changes."""
-        self._room.acquire()
-        self._tasks.append(task)
-        self._some.release()
-
-    def end(self) -> None:
-        """Let the working thread end once it is through."""
-        self._tasks.append(END)
-        self._some.release()
-
-    def get(self) -> object:
-        """Wait for the next thing to do."""
-        self._some.acquire()
-        self._room.release()
-        return self._tasks.popleft()
-
-
-END = object()
-AT_ONCE: dict[str, Callable[[Server, Message], Message]] = {
-    "ping": Server._ping,
-    "server/discover": Server._discovered,
-    "tools/list": Server._tools,
-    "prompts/list": Server._prompts,
-    "resources/templates/list": Server._templates,
+AT_ONCE: dict[str, Callable[[StdioServer, Message], Message]] = {
+    "ping": lambda server, _: {},
+    "server/discover": StdioServer._discovered,
+    "tools/list": lambda server, _: server._list("tools"),
+    "prompts/list": lambda server, _: server._list("prompts"),
+    "resources/templates/list": lambda server, _: server._list("resourceTemplates"),
 }
-WORKED: dict[str, Callable[[Server, Request], Message | None]] = {
-    "tools/call": Server._call_tool,
-    "resources/list": Server._answered,
-    "resources/read": Server._answered,
-    "resources/subscribe": Server._subscribe,
-    "resources/unsubscribe": Server._unsubscribe,
-    "prompts/get": Server._answered,
-    "completion/complete": Server._answered,
-    "subscriptions/listen": Server._listen,
+WORKED: dict[str, Callable[[StdioServer, PendingRequest], Message | None]] = {
+    "tools/call": StdioServer._call_tool,
+    "resources/list": StdioServer._answered,
+    "resources/read": StdioServer._answered,
+    "resources/subscribe": StdioServer._subscribe,
+    "resources/unsubscribe": StdioServer._unsubscribe,
+    "prompts/get": StdioServer._answered,
+    "completion/complete": StdioServer._answered,
+    "subscriptions/listen": StdioServer._listen,
 }
 HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}
 HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resources/unsubscribe"}
@@ -534,18 +437,17 @@ HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resource
 def serve(opened: Callable[[], Offer], *, version: str, reading: bool = False, tools: bool = True) -> None:
     """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach."""
     if sys.__stdin__ is None or sys.__stdout__ is None:
-        from memsheaf.errors import Refused as NotAllowed
-        from memsheaf.errors import hinted
+        from memsheaf.errors import Refused, hinted
 
         hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
-        raise hinted(NotAllowed("there is no stdin or no stdout to talk over"), hint)
+        raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     try:
-        Server(opened, source, sink, version=version, reading=reading, tools=tools).run()
+        StdioServer(opened, source, sink, version=version, reading=reading, tools=tools).run()
     finally:
         source.close()
         with suppress(OSError):  # what nobody reads any more

@@ -36,7 +36,7 @@ except ImportError as error:
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.search import asked_at
-from memsheaf.mcp.offer import Change, Offer
+from memsheaf.mcp.offer import Offer, ResourceChange
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ Opened = Callable[[bool], Offer]
 Context = ServerRequestContext[Any, Any]
 
 
-class Conversation(NamedTuple):
+class ClientSession(NamedTuple):
     """One client of the handshake: what it is offered, where it is reached, what it wants to be told about."""
 
     offer: Offer
@@ -56,7 +56,7 @@ class Conversation(NamedTuple):
     subscribed: set[str]
 
 
-class Turns:
+class WorkSlots:
     """Limits concurrent work: two calls at a time, first come, first served, and one writer.
 
     A call that takes longer than MOMENT, such as a write that waits for another process, gives up its slot.
@@ -92,16 +92,16 @@ class Turns:
             self._two.release_on_behalf_of(one)
 
 
-class Audience:
+class Clients:
     """All who are being served. Nobody is told of what happened before they came."""
 
     def __init__(self, opened: Opened, *, watch: float = WATCH_SECONDS) -> None:
-        self.turns = Turns()
+        self.turns = WorkSlots()
         self._opened = opened
         self._seconds = watch
         self._shared: Offer | None = None
         self._opening = anyio.Lock()
-        self._conversations: dict[int, Conversation] = {}
+        self._conversations: dict[int, ClientSession] = {}
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
         self._listening = 0
@@ -116,7 +116,7 @@ class Audience:
             return await self.shared_offer()
         return (await self.conversation(context)).offer
 
-    async def conversation(self, context: Context) -> Conversation:
+    async def conversation(self, context: Context) -> ClientSession:
         """The conversation that a request of the handshake belongs to; it ends with its connection."""
         connection = context.session._connection  # the SDK gives its handlers no other way to it
         number = id(connection)
@@ -124,7 +124,7 @@ class Audience:
             async with self._opening:
                 if number not in self._conversations:
                     offer = await anyio.to_thread.run_sync(self._opened, True)
-                    self._conversations[number] = Conversation(offer, connection, set())
+                    self._conversations[number] = ClientSession(offer, connection, set())
                     connection.exit_stack.callback(self._conversations.pop, number, None)
             await self._attend()
         return self._conversations[number]
@@ -189,7 +189,7 @@ class Audience:
             last = await anyio.to_thread.run_sync((await self.shared_offer()).last)
             self._seen = last if self._seen is None else self._seen
 
-    async def _announce(self, change: Change) -> None:
+    async def _announce(self, change: ResourceChange) -> None:
         for uri in change.uris:
             await self._bus.publish(ResourceUpdated(uri=uri))
         if change.listed:
@@ -199,7 +199,7 @@ class Audience:
                 group.start_soon(_tell, one, change)
 
 
-async def _tell(one: Conversation, change: Change) -> None:
+async def _tell(one: ClientSession, change: ResourceChange) -> None:
     """Tell a client of the handshake what changed, if it takes it within a moment."""
     with anyio.move_on_after(WATCH_SECONDS):
         for uri in one.subscribed.intersection(change.uris):
@@ -208,7 +208,7 @@ async def _tell(one: Conversation, change: Change) -> None:
             await one.connection.send_resource_list_changed()
 
 
-def unheard(done: int, total: int, doing: str) -> None:
+def ignore_progress(done: int, total: int, doing: str) -> None:
     """Progress callback of a client that asked for none: it only checks whether the call was cancelled."""
     anyio.from_thread.check_cancelled()
 

@@ -1,0 +1,86 @@
+"""The work queue of the stdio server: requests in order, bounded, for one worker thread."""
+
+from __future__ import annotations
+
+import threading
+
+from memsheaf.mcp.protocol import meta_of
+
+# Known to type checkers under this name: a start imports little.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    from memsheaf.mcp.offer import Reply
+
+    Message = dict[str, Any]
+
+LIMIT = 100  # requests; with so many, no more are read
+END = object()
+
+
+class Cancelled(Exception):
+    """The client cancelled the request."""
+
+
+class PendingRequest:
+    """One request that is being answered. `reply` is what a person said when asked about it."""
+
+    def __init__(self, number: object, method: str, params: Message, can: Message) -> None:
+        self.id = number
+        self.method = method
+        self.params = params
+        self.can = can
+        self.reply: Reply | None = None
+        self.cancelled = False
+
+    @property
+    def token(self) -> object:
+        """What the client wants progress to be told under, None when it does not."""
+        token = meta_of(self.params).get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+class WorkQueue:
+    """Requests that wait for the worker thread, in order. `put` blocks while the queue is full."""
+
+    def __init__(self) -> None:
+        from collections import deque
+
+        self._tasks: deque[object] = deque()
+        self._some = threading.Semaphore(0)
+        self._room = threading.Semaphore(LIMIT)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue is full."""
+        return len(self._tasks) >= LIMIT
+
+    def put(self, task: object) -> None:
+        """Queue this for the worker thread, once there is room; None asks it to look for changes."""
+        self._room.acquire()
+        self._tasks.append(task)
+        self._some.release()
+
+    def end(self) -> None:
+        """Let the working thread end once it is through."""
+        self._tasks.append(END)
+        self._some.release()
+
+    def get(self) -> object:
+        """Wait for the next thing to do."""
+        self._some.acquire()
+        self._room.release()
+        return self._tasks.popleft()
+
+
+def is_hung_up(source: BinaryIO) -> bool:
+    """Whether the other end was closed, though there may be more to read; False where that cannot be known."""
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    closed = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+    asked = select.poll()
+    asked.register(source, closed)
+    return any(event & closed for _, event in asked.poll(0))
