@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsheaf.memory import Memory, parse
-from memsheaf.text.coverage import invented, lost
+from memsheaf.text.similarity import invented, lost
 
 
 def memory(body: str, name: str = "N", description: str = "d") -> Memory:

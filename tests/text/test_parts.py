@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.text.parts import lowered, part, parts, with_lines, with_part
-from memsheaf.text.sections import sections
+from memsheaf.text.sections import add_part, append_lines, lower_headings, part, parts, sections
 
 HOSTILE = [
     "",
@@ -24,18 +23,18 @@ HOSTILE = [
 @pytest.mark.parametrize("given", HOSTILE)
 @pytest.mark.parametrize("known", ["", "# Title\n", "# Title\r\n\r\n## First\r\ntext\r\n", "open\n```\n"])
 def test_whatever_is_given_stays_in_its_part(known: str, given: str) -> None:
-    text = with_part(with_part(known, "Mine", given), "Next", "the next one")
+    text = add_part(add_part(known, "Mine", given), "Next", "the next one")
 
     found = parts(text)[-2:]
     assert [one.title for one in found] == ["Mine", "Next"]
-    assert found[0].text == lowered(given)
+    assert found[0].text == lower_headings(given)
     assert text.startswith(known.rstrip())
     assert "\r\n" not in known or text.count("\n") == text.count("\r\n")
 
 
 @pytest.mark.parametrize("given", HOSTILE)
 def test_what_is_lowered_has_no_heading_of_ours(given: str) -> None:
-    assert not [one for one in sections(lowered(given)) if 0 < one.level <= 2]
+    assert not [one for one in sections(lower_headings(given)) if 0 < one.level <= 2]
 
 
 def test_lines_go_to_the_end_of_their_part_in_its_own_line_ends() -> None:
@@ -49,7 +48,7 @@ def test_lines_go_to_the_end_of_their_part_in_its_own_line_ends() -> None:
     }.items():
         found = part(text, "A")
         assert found is not None
-        assert with_lines(text, found, ["- y"]) == wanted
+        assert append_lines(text, found, ["- y"]) == wanted
 
 
 def test_a_part_ends_where_another_begins_or_the_title_of_the_file_stands() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.text.sections import folded, section, sections, titles, with_lines
+from memsheaf.text.sections import fold_title, replace_lines, section, sections, titles
 
 NOTES = "# Notes\n\nbefore\n\n## Now\n- one\n  more of it\n- two\n\n## Later\n"
 
@@ -41,7 +41,7 @@ def test_a_bullet_may_begin_with_a_fence_and_a_longer_fence_holds_a_shorter_one(
 
 @pytest.mark.parametrize("title", ["Errors & Corrections", "errors and corrections", "ERRORS  & CORRECTIONS"])
 def test_headings_are_compared_by_their_words(title: str) -> None:
-    assert folded(title) == "errors and corrections"
+    assert fold_title(title) == "errors and corrections"
 
 
 def test_lines_that_are_put_in_end_as_the_others_do() -> None:
@@ -49,14 +49,14 @@ def test_lines_that_are_put_in_end_as_the_others_do() -> None:
     found = section(text, "a")
     assert found is not None
 
-    assert with_lines(text, found, ["- w", "- x"]) == "## A\r\n- w\r\n- x\r\n\r\n## B\r\n"
+    assert replace_lines(text, found, ["- w", "- x"]) == "## A\r\n- w\r\n- x\r\n\r\n## B\r\n"
 
 
 def test_the_lines_of_a_section_are_replaced_and_no_others() -> None:
     now = section(NOTES, "Now")
     assert now is not None
 
-    assert with_lines(NOTES, now, ["- new"]) == "# Notes\n\nbefore\n\n## Now\n- new\n\n## Later\n"
+    assert replace_lines(NOTES, now, ["- new"]) == "# Notes\n\nbefore\n\n## Now\n- new\n\n## Later\n"
 
 
 @given(st.text(alphabet="#-* ab\n`~\r", max_size=80))

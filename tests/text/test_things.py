@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsheaf.text.things import MOST, things
+from memsheaf.text.similarity import MOST, things
 
 TEST = "cd evals && npm test"
 

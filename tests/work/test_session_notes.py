@@ -26,8 +26,7 @@ from memsheaf.errors import (
 )
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
-from memsheaf.text.outline import SECTION_TOKENS, TOTAL_TOKENS, tokens
-from memsheaf.text.sections import section, titles
+from memsheaf.text.sections import SECTION_TOKENS, TOTAL_TOKENS, count_tokens, section, titles
 from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
@@ -109,7 +108,7 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     assert page.get("source") == "user"
     state = notes.state()
     assert (state.id, state.title, state.started) == ("one", "Move the login", "2026-11-18T12:00:00Z")
-    assert (state.is_open, state.is_blank, state.tokens) == (True, True, tokens(read_prompt("session")))
+    assert (state.is_open, state.is_blank, state.tokens) == (True, True, count_tokens(read_prompt("session")))
 
 
 def test_each_heading_of_ours_has_one_line_in_italics_and_all_are_known_to_promotion() -> None:

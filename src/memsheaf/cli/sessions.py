@@ -96,7 +96,7 @@ def _start(call: Call) -> int:
 
 
 def _note(call: Call) -> int:
-    from memsheaf.text import outline
+    from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section
     from memsheaf.work import sessions
 
     options = call.options
@@ -104,9 +104,9 @@ def _note(call: Call) -> int:
     with call.layers(session=options.session) as layers:
         notes = sessions.of(layers)
         noted = notes.note(text, section=options.section or "", replace=options.replace)
-        size = outline.tokens(outline.meant(notes.body, noted.section).text)
+        size = count_tokens(find_section(notes.body, noted.section).text)
     value = {"id": notes.id, **noted._asdict(), "tokens": size}
-    told = f"Noted under {noted.section} ({size:,} of {outline.SECTION_TOKENS:,} tokens)"
+    told = f"Noted under {noted.section} ({size:,} of {SECTION_TOKENS:,} tokens)"
     return call.console.answer(value, [told])
 
 

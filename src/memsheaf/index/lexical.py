@@ -14,7 +14,7 @@ from heapq import nlargest
 from math import log
 
 from memsheaf.memory import Memory
-from memsheaf.text.session_text import sayings
+from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import NamedTuple
 
@@ -121,7 +121,7 @@ def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
 def words_of(row: int, memory: Memory) -> tuple[object, ...]:
     """What `PUT` takes in of a memory."""
     # two blanks between, so that each word is counted with a blank on either side
-    return (row, *("  ".join(words(text)) for text in sayings(memory)))
+    return (row, *("  ".join(words(text)) for text in searched_texts(memory)))
 
 
 def _weight(count: int, total: int) -> float:

@@ -11,7 +11,7 @@ from memsheaf.embed import Usual
 from memsheaf.index.lexical import TEXT_WEIGHT
 from memsheaf.index.vector_file import KEY
 from memsheaf.memory import Memory
-from memsheaf.text.session_text import sayings
+from memsheaf.text.sections import searched_texts
 from memsheaf.values import sha256
 
 FIRST, NEXT, MOST = 600, 800, 16
@@ -46,7 +46,7 @@ def passages(memory: Memory) -> list[str]:
     >>> [len(text) for text in long], long[1][:20]
     ([619, 804, 309], 'Ports\\nport is taken.')
     """
-    name, description, body = sayings(memory)
+    name, description, body = searched_texts(memory)
     name, rest = name[:200], body[: 2 * FIRST + MOST * NEXT].strip()
     piece, rest = _cut(rest, FIRST)
     head = f"{name}. " if name else ""

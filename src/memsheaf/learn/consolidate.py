@@ -37,7 +37,7 @@ from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
-from memsheaf.text.coverage import invented, lost
+from memsheaf.text.similarity import invented, lost
 from memsheaf.values import NamedTuple, Protocol
 
 # Known to type checkers under this name: a start does not import `typing`.

@@ -16,8 +16,7 @@ from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import is_fact
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
-from memsheaf.text.coverage import says_more
-from memsheaf.text.similarity import LIKE, fact, likeness, same
+from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
 from memsheaf.values import NamedTuple
 
 COMPARED = 50  # so many candidates a memory is compared with at most

@@ -11,8 +11,8 @@ from datetime import date
 
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
-from memsheaf.text import session_text
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
+from memsheaf.text.sections import shown_text
 from memsheaf.values import NamedTuple
 
 CONTEXT = "CONTEXT.md"
@@ -72,7 +72,7 @@ class Shown(NamedTuple):
         return f"{kept}\n(cut here: {size:,} of {total:,} bytes are shown{self.rest})"
 
     def _whole(self) -> str:
-        said = session_text.shown(self.memory).strip("\n")
+        said = shown_text(self.memory).strip("\n")
         if self.memory.state == "free":  # it passed no gate
             from memsheaf.guard.secrets import without_secrets
 

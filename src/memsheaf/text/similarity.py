@@ -1,21 +1,28 @@
-"""Whether two memories say the same.
+"""Whether texts say the same, whether one still says what another said, and which things they name.
 
-Two texts are compared by their words: lower case, punctuation turned into blanks, the share of words that both have
+Two texts are compared by their words: lower case, punctuation turned into spaces, the share of words that both have
 among all that either has. From 0.85 on they are near-duplicates. Where the words are the same but a number is not,
 they are two facts, or a fact and its correction; so are a sentence and its negation, or the same words in another
 order.
+
+Whether something gets lost is a comparison of pieces, not of meaning: every telling word, number, path, address and
+piece of code, and who did it to whom. It refuses much that a reader would let pass, which is the wanted side to be
+wrong on: what it refuses stays as it is.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from struct import Struct
 from zlib import crc32
 
 from memsheaf.memory import Memory
+from memsheaf.text import tokenizer
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -31,6 +38,8 @@ SHARED = 3  # of the 16 traces; of texts with a fifth of their words in common, 
 TELLING = 8  # a text of fewer words says too little without its name
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = r"[^\W_]+"
+_SCRIPT, _SCRIPT_START = f"[{_UNSPACED}]+|[^{_UNSPACED}]+", f"[{_UNSPACED}]"
 _USUAL = (
     "a an and are as at be by do for from how if in is it its no not of on or our so that the their then there these "
     "they this to use used uses using was we when which why will with you your apply all any always"
@@ -53,7 +62,7 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return text.replace("'", "").translate(_LOWER).split()
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    found = _word().findall(text.casefold().replace("'", ""))
+    found = _compiled(_WORD).findall(text.casefold().replace("'", ""))
     return [piece for word in found for piece in _pieces(word)]
 
 
@@ -139,8 +148,8 @@ def _traces(found: tuple[str, ...]) -> list[int]:
 
 def _pieces(word: str) -> list[str]:
     pieces = []
-    for part in _script().findall(word):
-        if len(part) < 2 or not _script_start().match(part):
+    for part in _compiled(_SCRIPT).findall(word):
+        if len(part) < 2 or not _compiled(_SCRIPT_START).match(part):
             pieces.append(part)
         else:
             pieces += [part[at : at + 2] for at in range(len(part) - 1)]
@@ -163,16 +172,238 @@ def _order(found: Sequence[str], other: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in found if word in known))
 
 
-@cache
-def _word() -> re.Pattern[str]:
-    return re.compile(r"[^\W_]+")
+# whether something gets lost
+
+
+SAID = 5  # so many missing pieces a reason names
+NAMES = 20  # of a sentence, whose order is compared
+
+# Small words that turn a rule into another; search leaves most of them out.
+_SMALL = """
+after always before every except first if last least less may more most must only should unless until
+nur immer muss bis wenn außer seulement toujours sauf avant après solo siempre salvo hasta antes después
+"""
+_QUALIFYING = frozenset(_SMALL.split())
+_EDGES = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」"
+_SENTENCE_END = r"[.!?;]\s|[\n。！？；]"
+_NAME = r"\b[A-Z][\w-]*[a-z][\w-]*"
+_CODE = r"(?<!`)`+[^`\n]+`+"
+# addresses, paths, and names with a dot or an at sign inside
+_PLACE = r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`]+|[\w.@~-]*[/\\@][\w./\\@~#:-]+|\w[\w-]*(?:\.\w[\w-]*)+"
+_NUMBER = r"(?<!\w)[-+]?\d(?:[\d.,:/-]*\d)?(?:%|[A-Za-z]{1,3}\b)?"
+
+
+class _Pieces(NamedTuple):
+    """What a text says, as far as it can be told from its pieces: telling words, and what must stand there exactly.
+
+    A word of a sentence that denies something is another word: "not deploy" is not said by "deploy".
+    """
+
+    words: frozenset[str]
+    exact: frozenset[str]
+
+
+def _pieces_of(text: str) -> _Pieces:
+    """The pieces of a text that must not get lost.
+
+    >>> sorted(_pieces_of("Never run `make deploy` on port 8080, see src/app.py").exact)
+    ['8080', 'make deploy', 'src/app.py']
+    """
+    exact = {piece.strip("`").strip() for piece in _compiled(_CODE).findall(text)}
+    exact |= {piece.strip(_EDGES) for piece in _compiled(_PLACE).findall(text)}
+    exact |= set(_compiled(_NUMBER).findall(text))
+    telling = (word for sentence in _compiled(_SENTENCE_END).split(text) for word in _telling(sentence))
+    return _Pieces(frozenset(telling), frozenset(exact - {""}))
+
+
+def says_more(one: str | Memory, than: Memory) -> bool:
+    """Whether one says something that the other does not."""
+    return bool(lost([one], than))
+
+
+def lost(before: Iterable[str | Memory], after: Memory) -> str:
+    """What of some texts is no longer said by a memory, in words; "" when all is.
+
+    >>> from memsheaf.memory import parse
+    >>> lost(["The proxy listens on 8080."], parse("a.md", b"The proxy listens on 8081."))
+    'it loses 8080'
+    """
+    now, whole = _pieces_of(_whole(after)), _flat(_whole(after))
+    missing: list[str] = []
+    for one in before:
+        was = _pieces_of(_whole(one))
+        missing += sorted(piece for piece in was.exact - now.exact if not _stands(piece, whole))
+        missing += sorted(was.words - now.words)
+        missing += [f"that {first} comes before {second}" for first, second in _turned(_body(one), _body(after))]
+    return f"it loses {_named(missing)}" if missing else ""
+
+
+def _turned(before: str, after: str) -> list[tuple[str, str]]:
+    """Names that stand in one order in every sentence of a text, and in the other in every sentence of another."""
+    was, now = _pairs(before), _pairs(after)
+    return sorted(pair for pair in was - now if pair[::-1] in now - was)
+
+
+def _pairs(text: str) -> set[tuple[str, str]]:
+    pairs = set()
+    for sentence in _compiled(_SENTENCE_END).split(text):
+        names = list(dict.fromkeys(_compiled(_NAME).findall(sentence)))[:NAMES]
+        pairs |= {(first, second) for at, first in enumerate(names) for second in names[at + 1 :]}
+    return pairs
+
+
+def invented(before: Sequence[Memory], after: Memory) -> str:
+    """What a memory says that none of its sources said, in words; "" when there is nothing."""
+    was = [_pieces_of(_whole(memory)) for memory in before]
+    now = _pieces_of(_whole(after))
+    whole = _flat("\n".join(_whole(memory) for memory in before))
+    known = frozenset[str]().union(*(one.exact for one in was))
+    new = sorted(piece for piece in now.exact - known if not _stands(piece, whole))
+    new += sorted(now.words - frozenset[str]().union(*(one.words for one in was)))
+    return f"it adds {_named(new)}" if new else ""
+
+
+def _telling(sentence: str) -> Iterable[str]:
+    plain = words(sentence)
+    found = (word for word in tokenizer.words(sentence) if not tokenizer.is_weak(word))
+    telling = [word for word in found if len(word) > 1 or word.isascii()]
+    telling += [word for word in plain if word in _QUALIFYING]
+    denied = "not " if denials(plain) else ""
+    return [denied + word for word in telling]
+
+
+def _whole(one: str | Memory) -> str:
+    """All that a memory says to a reader."""
+    if isinstance(one, str):
+        return one
+    return "\n".join((one.name, one.description, one.body, *one.citations))
+
+
+def _body(one: str | Memory) -> str:
+    return one if isinstance(one, str) else one.body
+
+
+def _flat(text: str) -> str:
+    return f" {' '.join(text.split())} "
+
+
+def _stands(piece: str, whole: str) -> bool:
+    """Whether a piece stands in a text with nothing on either side that would make it another."""
+    return bool(re.search(rf"(?<![\w./-]){re.escape(' '.join(piece.split()))}(?![\w/-]|\.\w)", whole))
+
+
+def _named(pieces: Sequence[str]) -> str:
+    each = list(Counter(pieces))
+    more = f" and {len(each) - SAID} more" if len(each) > SAID else ""
+    return ", ".join(piece[:60] for piece in each[:SAID]) + more
+
+
+# commands and addresses
+
+
+LONGEST = 20_000
+"""How many characters of a text are read."""
+MOST = 20
+"""So many commands and addresses of a text count."""
+
+# Programs whose names are hardly anything else; those that are words, such as `make`, count inside code only.
+_PROGRAMS = (
+    "npm|npx|pnpm|yarn|pytest|tox|nox|uv|uvx|pip3?|pipx|python3?|cargo|kubectl|helm|docker|podman|git|terraform"
+    r"|\./gradlew|gradle|mvn|dotnet|ruff|mypy|eslint|tsc|bundle|composer|deno|psql|redis-cli|curl|ssh|rsync|systemctl"
+)
+_JOINED = " && "
+_FOLDER = r"[\w.~/@-]+"
+_MORE = r"(?: (?:--?\w[\w-]*(?:=\S+)?|[\w.@-]*[/=][\w./:@=-]*|[\w-]+\.[a-z]{1,5}(?!\w)))*"
+_SUB = r"(?: (?:run|exec|compose|-m) [\w:.-]+| [a-z][\w:-]*)"
+_STEP = rf"(?:cd {_FOLDER}|(?:{_PROGRAMS}){_SUB}{_MORE})"
+_NEXT = rf"(?:cd {_FOLDER}|[a-z./][\w./-]*{_SUB}?{_MORE})"
+_SPOKEN = rf"(?<![\w./-]){_STEP}(?: ?&& ?{_NEXT})*"
+_INLINE_CODE = r"`([^`\n]{2,200})`"
+_QUOTED = r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|(?<!\w)'([^'\n]{2,200})'(?!\w)"
+_ADDRESS = r"(?<!\w)[a-z][a-z0-9+.-]{1,12}://[^\s`\"'<>()（）、。，「」]+"
+_LITTLE = r"(?:and|are|as|at|but|does|for|from|has|history|in|is|it|not|of|on|or|so|sure|the|then|to|was|with)"
+
+
+def things(text: str) -> frozenset[str]:
+    """The commands and the addresses that a text names, each in one spelling; no step of one that is there whole.
+
+    >>> sorted(things("Tests: `cd ./evals;  npm test`, or cd evals && npm test in CI. See https://ci.example/a."))
+    ['cd evals && npm test', 'https://ci.example/a']
+    """
+    text = text[:LONGEST].replace("\r\n", "\n")
+    found: dict[str, None] = {}
+    for thing in _things(text):
+        found[thing] = None
+        if len(found) == MOST:
+            break
+    steps = {step for thing in found if _JOINED in thing for step in thing.split(_JOINED)}
+    return frozenset(found) - steps
+
+
+def _things(text: str) -> Iterator[str]:
+    for match in _compiled(_ADDRESS).finditer(text):
+        yield match[0].rstrip(".,;:!?*_/")
+    prose, code = _apart(text)
+    shown = [*filter(_is_command, (*code, *_compiled(_INLINE_CODE).findall(prose)))]
+    prose = _compiled(_ADDRESS).sub("\n", _compiled(_INLINE_CODE).sub("\n", prose))
+    quoted = ("".join(pieces).strip() for pieces in _compiled(_QUOTED).findall(prose))
+    shown += [one for one in quoted if _compiled(rf"(?:{_PROGRAMS}|make|cd) (?!{_LITTLE}\b).*").fullmatch(one)]
+    # who marks commands marks all of them: the rest is prose
+    yield from map(_spelled, shown or _spoken_commands(_compiled(_QUOTED).sub("\n", prose)))
+
+
+def _spoken_commands(prose: str) -> Iterator[str]:
+    """The commands that stand in sentences, unmarked; beside `npm test`, "the npm tests" are none."""
+    found = [match[0] for match in _compiled(_SPOKEN).finditer(prose)]
+    steps = {step for one in found for step in _spelled(one).split(_JOINED)}
+    for one in found:
+        is_plural = one.endswith("s") and one[:-1] in steps
+        is_words = "&&" not in one and _compiled(rf"cd .*|\S+ {_LITTLE}\b.*").fullmatch(one)
+        if not (is_plural or is_words):
+            yield one
+
+
+def _apart(text: str) -> tuple[str, list[str]]:
+    """A text without its blocks of code, and the lines of these."""
+    kept: list[str] = []
+    code: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = line.lstrip()[:3]
+        if fence and mark == fence:
+            fence = ""
+        elif fence:
+            code.append(line)
+        elif mark in ("```", "~~~"):
+            fence = mark
+        else:
+            kept.append(line)
+    return "\n".join(kept), code
+
+
+def _is_command(code: str) -> bool:
+    """Whether a piece of code is something to run: a program that is known, or a word with what it is told."""
+    code = code.strip().removeprefix("$ ").removeprefix("(")
+    first, _, rest = code.partition(" ")
+    if not rest:
+        return bool(_compiled(f"{_PROGRAMS}|make|tox").fullmatch(first))
+    return bool(_compiled(r"[a-z./][\w./-]*|[A-Z_]+=\S*").fullmatch(first)) and not code.startswith(("#", "//"))
+
+
+def _spelled(command: str) -> str:
+    """A command in one spelling, however it is joined, indented or put in brackets."""
+    command = " ".join(command.split()).removeprefix("$ ").rstrip(".,;:!?")
+    if command.startswith("(") and command.endswith(")"):
+        command = command[1:-1]
+    steps = []
+    for step in _compiled(r" ?(?:&&|;) ?").split(command):
+        if step.startswith("cd "):
+            place = step[3:].strip().rstrip("/") or "/"
+            step = f"cd {place.removeprefix('./')}"
+        steps.append(step)
+    return _JOINED.join(filter(None, steps))
 
 
 @cache
-def _script() -> re.Pattern[str]:
-    return re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-
-
-@cache
-def _script_start() -> re.Pattern[str]:
-    return re.compile(f"[{_UNSPACED}]")
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

@@ -8,7 +8,6 @@ from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, loaded
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.outline import content
 from memsheaf.text.sections import sections
 from memsheaf.work import sessions, tasks
 from memsheaf.work.compaction.levels import Standing
@@ -149,7 +148,7 @@ def _listed(layer: str, names: Iterable[str], title: Callable[[str], str]) -> st
 
 def _said(body: str) -> str:
     """Notes without the sections in which nothing was noted."""
-    noted = [(one, content(one)) for one in sections(body)]
+    noted = [(one, one.content) for one in sections(body)]
     return "\n\n".join(
         "\n".join([*["#" * one.level + f" {one.title}"] * bool(one.level), *said]) for one, said in noted if said
     )

@@ -12,9 +12,9 @@ from functools import cache
 
 from memsheaf.guard.citations import parse
 from memsheaf.memory import Kind
-from memsheaf.text.sections import folded
+from memsheaf.text.sections import fold_title
+from memsheaf.text.similarity import things
 from memsheaf.text.spoken import spoken
-from memsheaf.text.things import things
 
 LONGEST = 20_000
 """How many characters of a text are read."""
@@ -77,7 +77,7 @@ def kind_of(text: str, section: str = "") -> tuple[Kind, str]:
     >>> kind_of("Before a push, run `make check`.")
     ('reference', "it names 'make check'")
     """
-    if folded(section) == "errors and corrections":
+    if fold_title(section) == "errors and corrections":
         return "feedback", f"it stands under {section}"
     lowered = text[:LONGEST].lower().replace("’", "'")
     place = _compiled(_PLACES).search(lowered)

@@ -15,11 +15,10 @@ from functools import cache, lru_cache
 
 from memsheaf.guard.evidence import Named
 from memsheaf.memory import Memory
-from memsheaf.text.sections import folded
-from memsheaf.text.similarity import LIKE, alike, denials, fact, likeness, numbers, telling, words
+from memsheaf.text.sections import fold_title
+from memsheaf.text.similarity import LIKE, alike, denials, fact, likeness, numbers, telling, things, words
 from memsheaf.text.spoken import spoken
 from memsheaf.text.stemmer import stem
-from memsheaf.text.things import things
 from memsheaf.values import NamedTuple
 
 COMPARED = 100  # so many others a memory is compared with for each thing that they share
@@ -123,7 +122,7 @@ def entry(memory: Memory, named: Named) -> Entry:
             memory.updated or memory.created,
             memory.path,
         ),
-        subject=folded(memory.name),
+        subject=fold_title(memory.name),
         fact=_shared(fact(memory)),
         stems=_shared(map(stem, filter(_is_plain, told if len(told) >= ENOUGH else telling(whole)))),
         numbers=numbers(body),

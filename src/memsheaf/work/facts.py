@@ -20,7 +20,7 @@ from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, com
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.sections import folded
+from memsheaf.text.sections import fold_title
 from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple
 
@@ -289,4 +289,4 @@ def _places(citations: Sequence[str]) -> tuple[str, ...]:
 def compared_subject(text: str) -> str:
     """A subject as it is compared."""
     text = unicodedata.normalize("NFKC", text)
-    return folded(text) or text.strip()
+    return fold_title(text) or text.strip()

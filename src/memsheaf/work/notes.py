@@ -21,7 +21,7 @@ from memsheaf.errors import NotFound, Refused, TextRefused
 from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.sections import Section, bullet, folded, sections, with_lines
+from memsheaf.text.sections import Section, bullet, fold_title, replace_lines, sections
 from memsheaf.work.commits import Look, Plan, commit
 from memsheaf.work.notes_text import (
     BLOCKERS,
@@ -109,7 +109,7 @@ class Notes:
                 if "\n".join(one.text for one in below(text, title)) == line:
                     continue
                 text, part = _with_section(text, title)
-                text = with_lines(text, part, [*_room(part), line])
+                text = replace_lines(text, part, [*_room(part), line])
                 if [one.text for one in below(text, title)] != [line]:
                     advice = "Begin with a plain word, and keep one heading for it."
                     raise _refused(f"{_CALLED[title]} would not be told from the rest of {NOTES}", advice)
@@ -192,7 +192,7 @@ class Notes:
             if any(_said(one.text) == _said(line) for one in below(text, title)):
                 return text
             text, part = _with_section(text, title)
-            return with_lines(text, part, [*trimmed(part.lines), *bullet(line)])
+            return replace_lines(text, part, [*trimmed(part.lines), *bullet(line)])
 
         return self._change(edit, f"notes: {title}".lower())
 
@@ -244,9 +244,9 @@ def _chosen(text: str, which: str | int) -> tuple[str, Entry]:
         if 1 <= which <= len(found):
             return found[which - 1]
         raise _refused(f"there is no entry {which} in {NOTES}", there, Refused)
-    wanted = folded(which)
+    wanted = fold_title(which)
     same = [pair for pair in found if which == pair[1].text or _said(pair[1].text) == _said(which)]
-    same = same or [pair for pair in found if wanted and wanted in folded(pair[1].text)]
+    same = same or [pair for pair in found if wanted and wanted in fold_title(pair[1].text)]
     if len(same) == 1:
         return same[0]
     said = f"several entries of {NOTES} say" if same else f"no entry of {NOTES} says"
@@ -299,4 +299,4 @@ def _room(part: Section) -> list[str]:
 def _said(text: str) -> str:
     """An entry as it is compared: without its day, by its words."""
     said = re.sub(rf"^{DAY.pattern}:\s*", "", text)
-    return folded(said) or said
+    return fold_title(said) or said

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from memsheaf.frontmatter import BOM, split
-from memsheaf.text.headings import fence_after
-from memsheaf.text.sections import Section, bullet, folded, sections
+from memsheaf.text.sections import Section, bullet, fence_after, fold_title, sections
 from memsheaf.values import NamedTuple
 
 LINES = 20
@@ -29,7 +28,7 @@ _ALSO = {
     "unresolved blockers and risks": BLOCKERS,
     "pending decision": PENDING,
 }
-_MEANT = {folded(title): title for title in HEADINGS} | _ALSO
+_MEANT = {fold_title(title): title for title in HEADINGS} | _ALSO
 _CLOSED = re.compile(r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])")
 _HISTORY = re.compile(r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
@@ -250,7 +249,7 @@ def archived(text: str, today: str, moved: Sequence[Moved]) -> str:
 
 def meant(part: Section) -> str:
     """Which of our headings a section's is; "" for another."""
-    return _MEANT.get(folded(part.title), "") if part.level else ""
+    return _MEANT.get(fold_title(part.title), "") if part.level else ""
 
 
 def headed(text: str, title: str) -> list[tuple[Section, Entry]]:

@@ -23,8 +23,7 @@ from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.outline import guide
-from memsheaf.text.sections import Section, folded, sections
+from memsheaf.text.sections import Section, fold_title, sections
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work import commits, sessions, tasks
 from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, classified, examine, fact_of
@@ -34,7 +33,7 @@ from memsheaf.work.layers import Layers
 from memsheaf.work.task import DELIVERABLES, PHASES
 from memsheaf.work.task_files import TASK
 
-NOTED = {sessions.FILE: frozenset(map(folded, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
+NOTED = {sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
 """Under which headings of a layer's own files the notes stand that may be of use beyond it."""
 
 _PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
@@ -120,7 +119,7 @@ class _Entry(NamedTuple):
 
 def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
     for section in sections(text):
-        if folded(section.title) not in titles:
+        if fold_title(section.title) not in titles:
             continue
         lines = [line.removesuffix("\r") for line in section.lines]
         first = section.start + bool(section.level)
@@ -128,7 +127,7 @@ def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
         for start, end in pairwise([*starts, len(lines)]):
             (bullet,) = Section("", 0, 0, tuple(lines[start:end])).bullets
             yield _Entry(section.title, first + start, bullet)
-        begin = len(guide(section))
+        begin = len(section.guide)
         if not starts and (prose := "\n".join(lines[begin:]).strip()):
             begin += next(number for number, line in enumerate(lines[begin:]) if line.strip())
             yield _Entry(section.title, first + begin, prose)
@@ -298,7 +297,7 @@ def _marked(item: Item, text: str | None, where: str) -> dict[str, str | None]:
     if not item.section:
         return {item.path: edited(text, fields={"promoted": where})}
     lines = text.split("\n")
-    for entry in _entries(text, {folded(item.section)}):
+    for entry in _entries(text, {fold_title(item.section)}):
         if _id(entry.text) == item.id:
             line = lines[entry.line]
             lines[entry.line] = f"{line.rstrip()} (promoted: {where})" + "\r" * line.endswith("\r")

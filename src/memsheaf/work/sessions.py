@@ -36,20 +36,20 @@ from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
-from memsheaf.text import outline, session_text
-from memsheaf.text.sections import folded
+from memsheaf.text import sections
+from memsheaf.text.sections import fold_title
 from memsheaf.values import NamedTuple
 from memsheaf.work.commits import ROUNDS, Look, commit, refuse_secrets_in
 from memsheaf.work.layers import Layers
 
-FILE = session_text.FILE
+FILE = sections.SESSION_FILE
 """The notes of a session. In the folder where memories live, the user's own template."""
 
 ARCHIVE = "archive/"
 LOG = "Worklog"
 """Where a note goes that names no section; there it gets the time."""
 
-LARGEST = outline.TOTAL_TOKENS * outline.TOKEN
+LARGEST = sections.TOTAL_TOKENS * sections.TOKEN
 """How many bytes a template may have."""
 
 PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")
@@ -117,7 +117,7 @@ class SessionNotes:
     @property
     def is_blank(self) -> bool:
         """Whether nothing was noted yet: the text is still that of the template."""
-        return session_text.is_blank(self.memory)
+        return sections.is_blank(self.memory)
 
     def state(self) -> SessionState:
         """How it stands."""
@@ -128,8 +128,8 @@ class SessionNotes:
             title=memory.name,
             started=memory.page.get("started") or memory.created,
             changed=_iso(stamp[0] / 1e9) if stamp else "",
-            tokens=outline.tokens(memory.body),
-            is_blank=session_text.is_blank(memory),
+            tokens=sections.count_tokens(memory.body),
+            is_blank=sections.is_blank(memory),
             is_open=memory.path == FILE,
         )
 
@@ -146,7 +146,7 @@ class SessionNotes:
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
-            raise outline.refused("there is nothing to note", "Say it in one line.")
+            raise sections.refused("there is nothing to note", "Say it in one line.")
         text = dated(text, self.sheaf.today, piece=True)
         heading = ""
 
@@ -156,11 +156,11 @@ class SessionNotes:
             if was is None:
                 raise self._gone()
             page = split(was)
-            found = outline.meant(page.body, section or LOG)
+            found = sections.find_section(page.body, section or LOG)
             heading = found.title
-            is_logged = folded(heading) == folded(LOG) and not replace
+            is_logged = fold_title(heading) == fold_title(LOG) and not replace
             entry = self._at_its_time(text, page.get("created")) if is_logged else text
-            body = outline.noted(page.body, found, entry, replace=replace)
+            body = sections.add_note(page.body, found, entry, replace=replace)
             return {FILE: edited(was, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
 
         try:
@@ -207,7 +207,7 @@ class SessionNotes:
         except NotFound:
             raise self._gone() if path == FILE else Changed(path) from None
         gone = Change(path, None, memory.version)
-        if path == FILE and session_text.is_blank(memory):
+        if path == FILE and sections.is_blank(memory):
             return [gone]
         return [Change(target, memory.data, self._version(target)), gone]  # at no moment neither of them is there
 
@@ -266,7 +266,7 @@ def start(
         ScopeRefused: the id is not allowed.
         TextRefused, SecretFound: the title or the template is not.
     """
-    body = outline.template(template or template_of(layers.settings))
+    body = sections.check_template(template or template_of(layers.settings))
     if id:
         try:
             id = check_label(id, "session")
@@ -327,7 +327,7 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
         with open(place, "rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) <= LARGEST:
-            return outline.template(data.decode("utf-8-sig"))
+            return sections.check_template(data.decode("utf-8-sig"))
         why = f"it is larger than {LARGEST:,} bytes"
     except FileNotFoundError:
         if not path:
@@ -338,8 +338,8 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", "") or "it cannot be read"
     except TextRefused as error:
-        raise outline.refused(f"{place!r}: {error}", error.hint) from None
-    raise outline.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.")
+        raise sections.refused(f"{place!r}: {error}", error.hint) from None
+    raise sections.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.")
 
 
 def _notes(layers: Layers, id: str) -> SessionNotes:
@@ -349,7 +349,7 @@ def _notes(layers: Layers, id: str) -> SessionNotes:
 def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
     notes = _notes(layers, id)
     today = notes.sheaf.today
-    about = title.strip() or session_text.untitled(today)
+    about = title.strip() or sections.untitled(today)
     memory = compose(
         name=about,
         description=about,
@@ -360,7 +360,7 @@ def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
         source=notes.sheaf.by,
         pinned=True,
     )
-    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": session_text.digest(memory.body)})
+    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": sections.digest(memory.body)})
 
     def plan(look: Look) -> dict[str, str | None]:
         scope = notes.sheaf.scope

@@ -23,7 +23,7 @@ from memsheaf.guard.paths import check_path
 from memsheaf.memory import clean_field
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.parts import lowered, parts, with_part
+from memsheaf.text.sections import add_part, lower_headings, parts
 from memsheaf.values import NamedTuple
 from memsheaf.work import events
 from memsheaf.work.commits import Look, commit, refuse_secrets_in
@@ -196,7 +196,7 @@ class Task:
 
     def note(self, text: str) -> None:
         """Keep something worth knowing, also when the task has ended."""
-        text, today = lowered(self._dated(text)), self.sheaf.today
+        text, today = lower_headings(self._dated(text)), self.sheaf.today
         if not text:
             raise _refused("there is nothing to note")
         self._commit(lambda _, task, now: {TASK: change_task(task, today, note=text)}, "note", ended=True)
@@ -215,7 +215,7 @@ class Task:
             known = look(REVISIONS) or "# Revisions\n"
             return {
                 TASK: change_task(task, today, fields=fields),
-                REVISIONS: with_part(known, f"Revision {number}, {today}", f"{_REASON}{reason}\n\n{given}"),
+                REVISIONS: add_part(known, f"Revision {number}, {today}", f"{_REASON}{reason}\n\n{given}"),
             }
 
         self._commit(change, "revise the plan")
@@ -261,7 +261,7 @@ class Task:
 
         def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             checked_phase(number, now.phases)
-            changes = {path: with_part(look(path) or f"# Phase {number}\n", f"Report, {today}", given)}
+            changes = {path: add_part(look(path) or f"# Phase {number}\n", f"Report, {today}", given)}
             if number == now.phase and number != (now.phases or MOST_PHASES):
                 changes[TASK] = change_task(task, today, fields={"phase": str(number + 1)})
             return changes
@@ -319,7 +319,7 @@ class Task:
         return event
 
     def _end(self, status: str, line: str) -> None:
-        line, today = lowered(self._dated(line)), self.sheaf.today
+        line, today = lower_headings(self._dated(line)), self.sheaf.today
 
         def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             found = read_items(look(VERIFIED_TABLE) or "") if status == DONE else []

@@ -20,10 +20,8 @@ from unicodedata import normalize
 from memsheaf.errors import BadHeader, TextRefused, hinted
 from memsheaf.frontmatter import edited, join, split
 from memsheaf.memory import DESCRIPTION_LIMIT, clean_field
-from memsheaf.text.headings import fence_after
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.parts import part, with_lines, with_part
-from memsheaf.text.sections import bullet, sections
+from memsheaf.text.sections import add_part, append_lines, bullet, fence_after, part, sections
 from memsheaf.values import NamedTuple
 from memsheaf.work.events import is_trace_id
 
@@ -96,7 +94,7 @@ def new_task(title: str, goal: str, *, phases: int, trace_id: str, today: str, b
         "iteration": "1",
         "trace_id": trace_id,
     }
-    return join(fields, with_part(with_part("", _GOAL, goal.strip() or title), _NOTES, ""))
+    return join(fields, add_part(add_part("", _GOAL, goal.strip() or title), _NOTES, ""))
 
 
 def read_task(text: str, place: str) -> TaskState:
@@ -141,7 +139,7 @@ def change_task(text: str, today: str, *, note: str = "", log: str = "", fields:
             apart = "\n" if fence_after(line.split("\n")[0], "") else " "  # behind a date, a fence would be none
             lines = bullet(f"{today}:{apart}{line}")
             found = part(body, title)
-            body = with_lines(body, found, lines) if found else with_part(body, title, "\n".join(lines))
+            body = append_lines(body, found, lines) if found else add_part(body, title, "\n".join(lines))
     return edited(text, fields={**fields, "updated": today}, body=body)
 
 
