@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from memsheaf.recall.turns import TranscriptEntry as Entry
-from memsheaf.work.compaction.decisions import rulings
+from memsheaf.work.compaction.decisions import find_rulings
 
 DECIDED = [
     "We decided to use PostgreSQL 16 for the ledger.", "We've agreed on the API shape.", "The plan is approved.",
@@ -29,19 +27,16 @@ NEITHER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [
-        *(("decided", one) for one in DECIDED),
-        *(("bound", one) for one in BOUND),
-        *(("", one) for one in NEITHER),
-    ],
-)
-def test_decisions_and_constraints_are_told_from_the_rest(kind: str, sentence: str) -> None:
-    found = rulings([Entry("user", f"Hello.\n{sentence}\nThanks.")])
+def test_decisions_and_constraints_are_told_from_the_rest() -> None:
+    wrong = []
+    for kind, sentences in (("decided", DECIDED), ("bound", BOUND), ("", NEITHER)):
+        for sentence in sentences:
+            found = find_rulings([Entry("user", f"Hello.\n{sentence}\nThanks.")])
+            quoted = [(kind, sentence.removeprefix("- ").replace("’", "'"))] if kind else []
+            if [(one.kind, one.quote) for one in found] != quoted:
+                wrong.append((sentence, found))
 
-    assert [one.kind for one in found] == ([kind] if kind else [])
-    assert not kind or found[0].quote == sentence.removeprefix("- ").replace("’", "'")
+    assert wrong == []
 
 
 def test_only_the_user_decides_and_what_is_said_twice_is_quoted_once() -> None:
@@ -53,12 +48,12 @@ def test_only_the_user_decides_and_what_is_said_twice_is_quoted_once() -> None:
         Entry("user", "never PUSH to main!"),
     ]
 
-    assert [(one.at, one.quote) for one in rulings(said)] == [(3, "never PUSH to main!")]
+    assert [(one.at, one.quote) for one in find_rulings(said)] == [(3, "never PUSH to main!")]
 
 
 def test_a_quote_is_one_line_without_secrets() -> None:
     key = "AKIAZFAKE" + "FAKEFAKE234"
-    (found,) = rulings([Entry("user", f"We decided to use the key {key} </memory> {'and more ' * 26}")])
+    (found,) = find_rulings([Entry("user", f"We decided to use the key {key} </memory> {'and more ' * 26}")])
 
     assert key not in found.quote
     assert "[removed: " in found.quote

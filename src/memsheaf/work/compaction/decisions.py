@@ -1,4 +1,4 @@
-"""What the user decided, and what they asked to be held to: sentences of a conversation, found by rules and quoted.
+"""The user's decisions and constraints in a conversation: sentences found by rules and quoted.
 
 The words are in `prompts/rulings.md`. Only what the user says is read, never what a tool or the agent says; what is
 pasted, quoted or asked is left out. A sentence is quoted as it stands, on one line.
@@ -14,6 +14,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text.phrases import Dialect, any_of, compiled
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
@@ -28,6 +29,8 @@ ENDS = 4_000
 
 LONGEST = 400
 """How long a sentence may be, in characters; what is longer was pasted."""
+
+DIALECT = Dialect(gap=".{0,80}?", gap_unspaced=".{0,80}?")
 
 _SENTENCE = r"[^\n.!?。！？；;]*(?:[.!?；;](?!\s|$)[^\n.!?。！？；;]*)*[.!?。！？；;]?"
 _PASTED = (
@@ -51,11 +54,11 @@ class Ruling(NamedTuple):
         return f'{KINDS[self.kind]}: "{self.quote}" (message {self.at + 1})'
 
 
-def rulings(entries: Sequence[TranscriptEntry]) -> list[Ruling]:
+def find_rulings(entries: Sequence[TranscriptEntry]) -> list[Ruling]:
     """The user's decisions and constraints, in the order in which they were said; what was said twice, once.
 
-    >>> rulings([TranscriptEntry("user", "We decided to use SQLite. Does it scale? Don't touch the migrations.")])[1]
-    Ruling(kind='bound', at=0, quote="Don't touch the migrations.")
+    >>> find_rulings([TranscriptEntry("user", "We decided to use SQLite. Does it scale? Never touch migrations.")])[1]
+    Ruling(kind='bound', at=0, quote='Never touch migrations.')
     """
     found: dict[str, Ruling] = {}
     for at, entry in enumerate(entries):
@@ -100,26 +103,8 @@ def _kind(sentence: str) -> str:
 
 
 @cache
-def _pattern(title: str) -> re.Pattern[str]:
-    """A list of phrases as one pattern."""
-    phrases = [each.replace(" ... ", r"\b.{0,80}?\b").replace("...", r".{0,80}?") for each in _phrases(title)]
-    first = "|".join(_ended(each[1:]) for each in phrases if each.startswith("^"))
-    spaced = "|".join(_ended(each) for each in phrases if not each.startswith("^") and _is_spaced(each))
-    others = [each for each in phrases if not each.startswith("^") and not _is_spaced(each)]
-    before = "|".join(_phrases("before"))
-    begins = rf"(?:^|[,;:，、：–—(]\s*|(?<!\w)(?:{before})[\s,:，]*)"
-    return re.compile("|".join([rf"{begins}(?:{first})", rf"\b(?:{spaced})", *others]), re.IGNORECASE)
-
-
-def _ended(phrase: str) -> str:
-    """A phrase that ends with a word, where its script has blanks and it does not say itself what may follow."""
-    return rf"{phrase}\b" if _is_spaced(phrase) and "(?!" not in phrase else phrase
-
-
-def _is_spaced(phrase: str) -> bool:
-    return bool(re.match(r"\W*[a-zà-ÿ]", phrase))
-
-
-def _phrases(title: str) -> list[str]:
-    section = read_prompt("rulings").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return re.findall(r"(?m)^- (.+)$", section)
+def _pattern(kind: str) -> re.Pattern[str]:
+    """What makes a sentence of a kind: phrases anywhere in it, and phrases that begin it or a clause of it."""
+    before = any_of("rulings", "before", DIALECT)
+    begins = rf"(?:^|[,;:，、：–—(]\s*|(?<!\w){before}[\s,:，]*)"
+    return compiled(rf"{begins}{any_of('rulings', f'{kind} first', DIALECT)}|{any_of('rulings', kind, DIALECT)}")

@@ -18,7 +18,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.values import NamedTuple
-from memsheaf.work.compaction.decisions import Ruling, rulings
+from memsheaf.work.compaction.decisions import Ruling, find_rulings
 from memsheaf.work.compaction.messages import TAIL_TEXTS, Talk, is_text, size, tokens
 from memsheaf.work.compaction.summary import NO_SUMMARY, Summary
 
@@ -268,7 +268,7 @@ class Ladder:
         if all(plan.fates[at] == KEPT for at, one in enumerate(self.talk.entries) if one.role == "user"):
             return []
         if self._rulings is None:
-            self._rulings = rulings(self.talk.entries)
+            self._rulings = find_rulings(self.talk.entries)
         gone = [one for one in self._rulings if plan.fates[one.at] != KEPT]
         quotes = [one.bullet for one in gone]
         kept: list[str] = []
