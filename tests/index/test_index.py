@@ -480,7 +480,7 @@ def test_the_catalog_is_read_again_after_a_reboot(
 ) -> None:
     """Within one boot the stamp is enough; after it a file that was not flushed may hold anything."""
     now = time.time() + 60
-    monkeypatch.setattr("memsheaf.index.search.SCAN_AT_WILL", 0)  # a small folder is looked at whole
+    monkeypatch.setattr("memsheaf.index.refresh.SCAN_AT_WILL", 0)  # a small folder is looked at whole
     monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: "one")
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
@@ -512,7 +512,7 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 def test_many_new_files_are_read_again_a_few_at_each_look(
     later: Sheaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsheaf.index.search.READ_AGAIN", 3)
+    monkeypatch.setattr("memsheaf.index.refresh.READ_AGAIN", 3)
     for number in range(10):
         later.remember(f"N {number}", "d", "user", "text")
     left = []

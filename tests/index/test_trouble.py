@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -89,6 +89,17 @@ class Flat(Toy):
 @pytest.fixture
 def toy() -> Toy:
     return Toy()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sheaf(settings: Settings, toy: Toy) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        yield sheaf
 
 
 def fill(sheaf: Sheaf, count: int = 5) -> None:

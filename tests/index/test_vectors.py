@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
@@ -77,6 +77,17 @@ Open = Callable[..., Sheaf]
 @pytest.fixture
 def toy() -> Toy:
     return Toy()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sheaf(settings: Settings, toy: Toy) -> Iterator[Sheaf]:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        yield sheaf
 
 
 def remember(sheaf: Sheaf, name: str, content: str = "nothing else") -> str:
