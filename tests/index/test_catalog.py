@@ -23,8 +23,8 @@ from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.trust import accept
 
-CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")
-with open(CORPUS, encoding="utf-8") as file:
+CORPUS = Path(__file__).parents[1] / "corpora" / "injection.json"
+with CORPUS.open( encoding="utf-8") as file:
     INJECTIONS: list[dict[str, Any]] = json.load(file)["cases"]
 
 
