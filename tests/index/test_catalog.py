@@ -24,7 +24,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store.trust import accept
 
 CORPUS = Path(__file__).parents[1] / "corpora" / "injection.json"
-with CORPUS.open( encoding="utf-8") as file:
+with CORPUS.open(encoding="utf-8") as file:
     INJECTIONS: list[dict[str, Any]] = json.load(file)["cases"]
 
 
