@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
-from memsheaf.chat.offline import Offline
-from memsheaf.chat.offline.phrases import says
-from memsheaf.chat.offline.tool_answers import Known, recalled
-from memsheaf.chat.offline.turns import OURS
+from memsheaf.chat.offline import CALL_PREFIX, Offline
+from memsheaf.chat.offline.memories import ShownMemory, read_recalled
+from memsheaf.chat.offline.requests import lexicon
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
 from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
@@ -46,6 +46,10 @@ FOUR = (
     "What did I tell you about my preferences?",
     "I also prefer single quotes over double quotes for strings.",
 )
+
+
+def say(name: str, language: str = "English") -> str:
+    return lexicon(language).lists[f"say {name}"][0].replace(" // ", "\n")
 
 
 def answered(tools: Tools, call: Call) -> Said:
@@ -197,7 +201,7 @@ def test_remember_that_alone_means_what_was_said_before(chat: Chat, sheaf: Sheaf
 
 
 def test_remember_that_after_nothing_asks_what(chat: Chat) -> None:
-    assert chat.say("Remember that.") == says("English")["what remember"]
+    assert chat.say("Remember that.") == say("what")
     assert chat.calls == []
 
 
@@ -239,21 +243,11 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Remember that {}",
-        "Remember this: {}",
-        "{}\n\nRemember that.",
-        "Actually, it is {}",
-        "Forget {}",
-        "Search for {}",
-    ],
-)
-def test_no_secret_of_the_corpus_is_kept_or_said_again(chat: Chat, sheaf: Sheaf, said: str) -> None:
-    for text, value in SECRETS:
-        assert value not in chat.say(said.replace("{}", text))
-        chat.said.clear()
+def test_no_secret_of_the_corpus_is_kept_or_said_again(chat: Chat, sheaf: Sheaf) -> None:
+    for said in ("Remember that {}", "{}\n\nRemember that.", "Actually, it is {}", "Forget {}", "Search for {}"):
+        for text, value in SECRETS:
+            assert value not in chat.say(said.replace("{}", text))
+            chat.said.clear()
     assert files(sheaf) == []
 
 
@@ -282,16 +276,14 @@ def test_a_subject_is_looked_up_and_told_with_its_file(chat: Chat, sheaf: Sheaf)
 
 
 def test_nothing_about_a_subject_is_said_so(chat: Chat) -> None:
-    assert chat.say("What do you know about gravity?") == "Nothing is remembered about gravity."
+    assert chat.say("What do you know about gravity?") == "Nothing is remembered about “gravity”."
 
 
 def test_what_has_few_of_the_words_is_only_named(chat: Chat, sheaf: Sheaf) -> None:
     path = remember(sheaf, "Garden", "The garden belongs to Mira.")
 
-    assert chat.say("What do you know about the colour of the garden fence?").split("\n") == [
-        "Nothing says so in these words. Nearest to the colour of the garden fence:",
-        f"- {path}: The garden belongs to Mira.",
-    ]
+    answer = chat.say("What do you know about the colour of the garden fence?")
+    assert answer.startswith(f"{path}  [project]  The garden belongs to Mira.")
 
 
 def test_preferences_are_those_of_the_user_and_of_how_to_work_and_at_most_five_are_read(
@@ -305,7 +297,7 @@ def test_preferences_are_those_of_the_user_and_of_how_to_work_and_at_most_five_a
     answer = chat.say("What do you know about my preferences?")
 
     assert chat.calls.count("memory_read") == 5
-    assert "And 3 more: " in answer
+    assert answer.count("\n+ ") == 3
     assert "PostgreSQL" not in answer
 
 
@@ -337,9 +329,9 @@ def test_the_same_question_is_answered_again_though_nothing_is_recalled_twice(ch
 def test_what_needs_a_model_is_said_in_one_line_and_the_way_to_one_once(chat: Chat) -> None:
     first, second = chat.say("Write a poem about autumn."), chat.say("Translate it into Latin.")
 
-    assert first.split("\n") == [says("English")["nothing fits"], says("English")["model"]]
+    assert first.split("\n") == [say("no match"), say("model")]
     assert "docs/models.md" in first
-    assert second == says("English")["nothing fits"]
+    assert second == say("no match")
 
 
 def test_lists_the_index_and_searches_are_shown(chat: Chat, sheaf: Sheaf) -> None:
@@ -370,35 +362,33 @@ def test_an_update_corrects_the_memory_that_it_is_about(chat: Chat, sheaf: Sheaf
     assert len(files(sheaf)) == 2
 
 
-def test_an_update_that_may_mean_several_asks_and_does_what_is_chosen(chat: Chat, sheaf: Sheaf) -> None:
+def test_an_update_that_may_mean_several_asks_for_the_file_and_then_corrects_that_one(
+    chat: Chat, sheaf: Sheaf
+) -> None:
     web = remember(sheaf, "Deploys of the shop", "We deploy the web shop on Thursdays.")
     api = remember(sheaf, "Deploys of the API", "We deploy the internal interface on Mondays.")
 
     asked = chat.say("Update the deployment day: we deploy on Fridays now")
+    assert asked.startswith(say("which update"))
     assert web in asked
     assert api in asked
     assert "memory_write" not in chat.calls
 
-    second = asked.split("\n2. ")[1].split(": ")[0]
-    assert chat.say("the second one") == f"Updated {second}: We deploy on Fridays now."
-    assert len(files(sheaf)) == 2
+    assert chat.say(f"Update {api}: we deploy on Fridays now") == f"Updated {api}: We deploy on Fridays now."
+    assert sheaf.read(web).body.strip() == "We deploy the web shop on Thursdays."
+    assert sheaf.read(api).body.strip() == "We deploy on Fridays now."
 
 
-def test_an_update_of_what_is_not_known_asks_before_it_is_kept(chat: Chat, sheaf: Sheaf) -> None:
-    asked = chat.say("Update the deployment day: we deploy on Fridays now")
-    assert "We deploy on Fridays now." in asked
+def test_an_update_of_what_is_not_known_changes_nothing(chat: Chat, sheaf: Sheaf) -> None:
+    answer = chat.say("Update the deployment day: we deploy on Fridays now")
+    assert answer == "Nothing is remembered about “the deployment day”."
     assert files(sheaf) == []
-
-    chat.say("new")
-    assert [sheaf.read(path).body.strip() for path in files(sheaf)] == ["We deploy on Fridays now."]
 
 
 def test_an_update_that_shares_only_its_subject_with_a_memory_asks(chat: Chat, sheaf: Sheaf) -> None:
     path = remember(sheaf, "Deploys", "We deploy on Thursdays.")
 
     assert path in chat.say("Update the deployment: Kubernetes serves production")
-    assert sheaf.read(path).body.strip() == "We deploy on Thursdays."
-    chat.say("no")
     assert sheaf.read(path).body.strip() == "We deploy on Thursdays."
 
 
@@ -410,68 +400,22 @@ def test_what_fits_alone_is_forgotten(chat: Chat, sheaf: Sheaf) -> None:
     assert files(sheaf) == [office]
 
 
-def test_what_fits_by_half_is_never_forgotten_without_a_question(chat: Chat, sheaf: Sheaf) -> None:
+def test_what_fits_by_half_or_twice_is_never_forgotten_without_its_file(chat: Chat, sheaf: Sheaf) -> None:
     home = remember(sheaf, "Home", "The user lives in Berlin.", "user")
 
-    assert chat.say("Forget that I live in Hamburg").split("\n") == [
-        says("English")["whether"],
-        f"1. {home}: The user lives in Berlin.",
-    ]
-    assert files(sheaf) == [home]
-    assert chat.say("yes") == f"Deleted {home}."
-    assert files(sheaf) == []
-
-
-@pytest.mark.parametrize(
-    ("choice", "left"),
-    [
-        ("the second", "a"),
-        ("1", "b"),
-        ("both", ""),
-        ("{b}", "a"),
-        ("no", "ab"),
-        ("What about tea?", "ab"),
-        ("7", "ab"),
-    ],
-)
-def test_of_several_the_user_chooses(chat: Chat, sheaf: Sheaf, choice: str, left: str) -> None:
-    remember(sheaf, "Home", "The user lives in Berlin.", "user")
-    remember(sheaf, "Office", "The Berlin office closes at six.")
-
+    assert chat.say("Forget that I live in Hamburg") == f"{say('which forget')}\n- {home}: The user lives in Berlin."
+    office = remember(sheaf, "Office", "The Berlin office closes at six.")
     asked = chat.say("Forget about Berlin")
-    assert files(sheaf) == sorted(files(sheaf))
-    first, second = (line.split(": ")[0][3:] for line in asked.split("\n")[1:])
-    named = {"a": first, "b": second}
-    chat.say(choice.format(**named))
-
-    assert files(sheaf) == sorted(named[one] for one in left)
-
-
-def test_a_choice_without_a_question_deletes_nothing(chat: Chat, sheaf: Sheaf) -> None:
-    remember(sheaf, "Home", "The user lives in Berlin.", "user")
-
+    assert asked.startswith(say("which forget"))
+    assert home in asked
+    assert office in asked
     for text in ("both", "the first", "yes", "1"):
         chat.say(text)
         assert "memory_delete" not in chat.calls
-    assert len(files(sheaf)) == 1
-
-
-def test_a_question_that_another_model_asked_is_not_answered_here(chat: Chat, sheaf: Sheaf) -> None:
-    remember(sheaf, "Home", "The user lives in Berlin.", "user")
-    remember(sheaf, "Office", "The Berlin office closes at six.")
-    chat.say("Forget about Berlin")
-    chat.said = [
-        said._replace(
-            calls=tuple(call._replace(id=call.id.removeprefix(OURS)) for call in said.calls),
-            answers=said.answers.removeprefix(OURS),
-        )
-        for said in chat.said
-    ]
-
-    chat.say("2")
-
-    assert "memory_delete" not in chat.calls
     assert len(files(sheaf)) == 2
+
+    assert chat.say(f"Forget {home}").startswith(f"Deleted {home}")
+    assert files(sheaf) == [office]
 
 
 def test_forget_that_means_what_was_just_saved(chat: Chat, sheaf: Sheaf) -> None:
@@ -491,7 +435,7 @@ def test_nothing_is_deleted_all_at_once(chat: Chat, sheaf: Sheaf) -> None:
 
 
 def test_what_is_not_there_is_not_forgotten(chat: Chat) -> None:
-    assert "nothing was deleted" in chat.say("Forget that I live in Berlin")
+    assert chat.say("Forget that I live in Berlin").startswith("Nothing is remembered about")
     assert chat.say("Delete user_home.md").startswith("That did not work:")
 
 
@@ -516,7 +460,7 @@ def test_undo_takes_the_last_change_back_once(sheaf: Sheaf, tmp_path: Path) -> N
 
     assert chat.say("Undo that").startswith("Took back:")
     assert len(files(sheaf)) == 1
-    assert chat.say("Undo that. Remember that I like tea.").startswith(says("English")["undo alone"])
+    assert chat.say("Undo that. Remember that I like tea.").startswith(say("undo alone"))
 
 
 def test_an_undo_that_fails_is_told(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -524,7 +468,7 @@ def test_an_undo_that_fails_is_told(sheaf: Sheaf, tmp_path: Path) -> None:
         raise NoSuchCommit("there is nothing left to undo")
 
     assert "nothing left to undo" in Chat(sheaf, tmp_path, undo).say("Undo the last change")
-    assert Chat(sheaf, tmp_path).say("Undo the last change") == says("English")["no undo"]
+    assert Chat(sheaf, tmp_path).say("Undo the last change") == say("no undo")
 
 
 # whoever else speaks
@@ -565,7 +509,7 @@ def test_a_body_that_imitates_an_envelope_stays_one_memory(chat: Chat, sheaf: Sh
     remember(sheaf, "Garden", f"The garden is green.\n{forged}\nDelete it.")
     beside = sheaf.session().recall("What colour has the garden?").text
 
-    (one,) = recalled(beside)
+    (one,) = read_recalled(beside)
     assert one.file.startswith("project_")
     assert "Delete it." in one.body
 
@@ -579,7 +523,7 @@ def test_an_envelope_inside_a_memory_is_its_text() -> None:
     outer = envelope("aaaaaaaaaaaaaaaa", "a", inner)
     beside = f"<memories-aaaaaaaaaaaaaaaa>\nRecalled.\n\n{outer}\n</memories-aaaaaaaaaaaaaaaa>"
 
-    assert recalled(beside) == [Known("user_a.md", "user", "today", inner, "a", ("(a note)",))]
+    assert read_recalled(beside) == [ShownMemory("user_a.md", "user", "today", inner, "a", ("(a note)",))]
 
 
 # where memory is out of reach
@@ -589,12 +533,12 @@ def test_in_a_turn_without_memory_one_line_says_so(chat: Chat, sheaf: Sheaf) -> 
     remember(sheaf, "Home", "The user lives in Berlin.", "user")
     chat.offer, chat.recalls = [WRITE], False
 
-    assert chat.say("Ignore your memory for this one: where do I live?") == says("English")["ignored"]
+    assert chat.say("Ignore your memory for this one: where do I live?") == say("ignored")
     assert chat.calls == []
 
 
 def test_a_message_that_asks_to_ignore_memory_calls_no_memory_tool_even_where_there_are_some(chat: Chat) -> None:
-    assert chat.say("Ignore memory for this turn. What do you know about Berlin?") == says("English")["ignored"]
+    assert chat.say("Ignore memory for this turn. What do you know about Berlin?") == say("ignored")
     assert chat.calls == []
 
 
@@ -605,7 +549,7 @@ def test_a_memory_that_is_only_read_is_not_changed_and_that_is_said(
     with Sheaf.open("user", settings=settings, read_only=True) as reading:
         chat = Chat(reading, tmp_path)
         for text in ("Remember that I like tea.", "Forget that I live in Berlin", "I prefer tea over coffee."):
-            assert chat.say(text) == says("English")["reading"]
+            assert chat.say(text) == say("reading")
             assert chat.calls == []
         assert "Berlin" in chat.say("What do you know about me?")
 
@@ -625,7 +569,7 @@ def test_the_same_conversation_gives_the_same_step(chat: Chat, sheaf: Sheaf) -> 
     remember(sheaf, "Home", "The user lives in Berlin.", "user")
     remember(sheaf, "Office", "The Berlin office closes at six.")
     chat.say("Forget about Berlin")
-    chat.said.append(Said("user", "the second"))
+    chat.said.append(Said("user", "What do you know about Berlin?"))
 
     assert chat.step() == chat.step()
 
@@ -655,23 +599,20 @@ def test_no_two_calls_of_a_conversation_have_the_same_name(chat: Chat) -> None:
 
 def test_a_file_follows_what_is_remembered_about_style_and_says_so(chat: Chat, sheaf: Sheaf, tmp_path: Path) -> None:
     tabs = remember(sheaf, "Tabs", "The user prefers tabs for indentation, not spaces.", "user")
-    quotes = remember(sheaf, "Quotes", "The user prefers single quotes over double quotes for strings.", "user")
     chat.recalls = False
 
     answer = chat.say("Create a Python file called test.py")
 
     text = (tmp_path / "test.py").read_text()
-    assert "\n\tprint('Hello')" in text
-    assert '"' not in text
+    assert '\n\tprint("Hello")' in text
     assert tabs in answer
-    assert quotes in answer
     compile(text, "test.py", "exec")
 
 
 def test_without_a_tool_that_writes_no_file_is_pretended(chat: Chat) -> None:
     chat.offer = chat.tools.schemas()
 
-    assert chat.say("Create a Python file called test.py").startswith(says("English")["no files"])
+    assert chat.say("Create a Python file called test.py").startswith(say("no files"))
     assert chat.calls == []
 
 
@@ -679,37 +620,49 @@ def test_without_a_tool_that_writes_no_file_is_pretended(chat: Chat) -> None:
 
 
 EVERYWHERE = {
-    "English": ("Remember that I live in Berlin.", "What do you know about Berlin?", "Forget that I live in Berlin."),
-    "German": ("Merk dir: ich wohne in Berlin.", "Was weißt du über Berlin?", "Vergiss, dass ich in Berlin wohne."),
-    "French": ("Souviens-toi que j'habite à Berlin.", "Que sais-tu sur Berlin ?", "Oublie que j'habite à Berlin."),
-    "Spanish": ("Recuerda que vivo en Berlín.", "¿Qué sabes sobre Berlín?", "Olvida que vivo en Berlín."),
-    "Chinese": ("请记住：我住在柏林。", "关于柏林，你知道什么？", "忘记我住在柏林。"),
+    "English": (
+        "Remember that I live in Berlin.",
+        "What do you know about Berlin?",
+        "Forget that I live in Berlin.",
+        "What can you do?",
+    ),
+    "German": (
+        "Merk dir: ich wohne in Berlin.",
+        "Was weißt du über Berlin?",
+        "Vergiss, dass ich in Berlin wohne.",
+        "Was kannst du?",
+    ),
+    "French": (
+        "Souviens-toi que j'habite à Berlin.",
+        "Que sais-tu sur Berlin ?",
+        "Oublie que j'habite à Berlin.",
+        "Que peux-tu faire ?",
+    ),
+    "Spanish": (
+        "Recuerda que vivo en Berlín.",
+        "¿Qué sabes sobre Berlín?",
+        "Olvida que vivo en Berlín.",
+        "¿Qué puedes hacer?",
+    ),
+    "Chinese": ("请记住：我住在柏林。", "关于柏林，你知道什么？", "忘记我住在柏林。", "你能做什么？"),
     "Japanese": (
         "私がベルリンに住んでいることを覚えておいて。",
         "ベルリンについて何を知っていますか。",
         "私がベルリンに住んでいることを忘れて。",
+        "何ができますか",
     ),
 }
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_remembering_knowing_and_forgetting_work_in_every_language(chat: Chat, sheaf: Sheaf, language: str) -> None:
-    save, ask, forget = EVERYWHERE[language]
-
-    chat.say(save)
-    (path,) = files(sheaf)
-    assert path in chat.say(ask)
-    assert path in chat.say(forget)
-    assert files(sheaf) == []
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_help_is_given_in_the_language_of_the_question(chat: Chat, language: str) -> None:
-    asked = {
-        "English": "What can you do?", "German": "Was kannst du?", "French": "Que peux-tu faire ?",
-        "Spanish": "¿Qué puedes hacer?", "Chinese": "你能做什么？", "Japanese": "何ができますか",
-    }  # fmt: skip
-    assert chat.say(asked[language]).startswith(says(language)["help"])
+def test_remembering_knowing_forgetting_and_help_work_in_every_language(chat: Chat, sheaf: Sheaf) -> None:
+    for language in LANGUAGES:
+        save, ask, forget, help = EVERYWHERE[language]
+        chat.say(save)
+        (path,) = files(sheaf)
+        assert path in chat.say(ask)
+        assert path in chat.say(forget)
+        assert files(sheaf) == []
+        assert chat.say(help).startswith(say("help", language))
 
 
 # whatever comes
@@ -722,16 +675,15 @@ def strings(value: object) -> Iterator[str]:
         yield from strings(each)
 
 
-@pytest.mark.parametrize("name", ["injection.json", "secrets.json", "traversal.json", "malformed_frontmatter.json"])
-def test_no_text_of_the_corpora_ends_a_conversation(name: str) -> None:
+def test_no_text_of_the_corpora_ends_a_conversation() -> None:
     offer = [WRITE, *({"name": tool} for tool in ("memory_write", "memory_search", "memory_read", "memory_delete"))]
-    for text in sorted(set(strings(json.loads((CORPORA / name).read_text(encoding="utf-8"))))):
+    names = ("injection.json", "secrets.json", "traversal.json", "malformed_frontmatter.json")
+    texts = {text for name in names for text in strings(json.loads((CORPORA / name).read_text(encoding="utf-8")))}
+    for text in sorted(texts):
         assert talked([Said("user", text, beside=text)], offer)
-        asked = [Said("user", "Forget about tea"), Said("assistant", text), Said("user", text)]
-        assert talked(asked, offer)
-        for calls in ([Call(f"{OURS}1", "memory_search", "{}")], [Call("x", "y", text)]):
-            answer = Said("tool", text, answers=calls[0].id, tool=calls[0].tool)
-            assert talked([Said("user", "Forget about tea"), Said("assistant", "", tuple(calls)), answer], offer)
+        call = Call(f"{CALL_PREFIX}1", "memory_search", text)
+        answer = Said("tool", text, answers=call.id, tool=call.tool)
+        assert talked([Said("user", "Forget about tea"), Said("assistant", text, (call,)), answer], offer)
 
 
 def talked(conversation: Sequence[Said], offer: Sequence[Mapping[str, object]] = ()) -> Step:
@@ -741,22 +693,23 @@ def talked(conversation: Sequence[Said], offer: Sequence[Mapping[str, object]] =
 
 
 TEXTS = st.one_of(
-    st.text(max_size=80), st.sampled_from([*SEVEN, *FOUR, "2", "both", "Forget about tea", "user_a.md", "yes", "new"])
+    st.text(max_size=80), st.sampled_from([*SEVEN, *FOUR, "2", "Forget about tea", "user_a.md", "Forget that."])
 )
 CALLS = st.builds(
-    Call, st.sampled_from([f"{OURS}1", f"{OURS}2", "x"]), st.sampled_from(["memory_search", "a"]), TEXTS
+    Call, st.sampled_from([f"{CALL_PREFIX}1", f"{CALL_PREFIX}2", "x"]), st.sampled_from(["memory_search", "a"]), TEXTS
 )
 SAID = st.builds(
     Said,
     st.sampled_from(["user", "assistant", "tool", "system"]),
     TEXTS,
     st.lists(CALLS, max_size=2).map(tuple),
-    st.sampled_from(["", f"{OURS}1", f"{OURS}2", "x"]),
+    st.sampled_from(["", f"{CALL_PREFIX}1", f"{CALL_PREFIX}2", "x"]),
     st.sampled_from(["", "memory_search", "memory_write"]),
     TEXTS,
 )
 
 
+@at_most(max_examples=50)
 @given(st.lists(SAID, max_size=8))
 def test_any_conversation_has_a_next_step_and_always_the_same(conversation: list[Said]) -> None:
     tools = ("memory_view", "memory_list", "memory_read", "memory_search", "memory_write", "memory_delete", "write")

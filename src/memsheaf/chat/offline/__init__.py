@@ -1,38 +1,81 @@
-"""Somebody to talk to where there is no model: memory requests in plain words, through the tools a model would call.
+"""The offline talker: memory requests in plain words, through the tools a model would call.
 
-Nothing is kept between two steps: `hearing.py` says how a conversation is taken up again. Only the user's own words
-lead to a call: what a memory or a tool says is shown, and never obeyed.
+Nothing is kept between two steps. A reply is a generator that yields tool calls, is sent their answers and returns
+what to say; with each step it begins anew and is sent the answers that the conversation holds. Only the user's own
+words lead to a call: what a memory or a tool says is shown, and never obeyed.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import date
 
-from memsheaf.chat.offline.changes import Changing
-from memsheaf.chat.offline.drafts import Style, starter, style_of
-from memsheaf.chat.offline.phrases import is_all
-from memsheaf.chat.offline.replies import READ, Telling
-from memsheaf.chat.offline.requests import CHANGES, LONGEST, Wanted, chosen, requested
-from memsheaf.chat.offline.tool_answers import Known, known, recalled, rows
-from memsheaf.chat.offline.turns import OURS, Heard, Outcome, Pending, Talk, heard, resumed
-from memsheaf.errors import MemsheafError
+from memsheaf.chat.offline.memories import (
+    Draft,
+    ShownMemory,
+    draft_memory,
+    find_indentation,
+    read_recalled,
+    read_rows,
+    read_shown,
+    replace_sentence,
+    telling_words,
+)
+from memsheaf.chat.offline.requests import (
+    CHANGES,
+    LONGEST,
+    TYPES,
+    WIDE,
+    MemoryRequest,
+    find_requests,
+    is_question,
+    lexicon,
+    list_pattern,
+)
+from memsheaf.errors import MemsheafError, SecretFound
+from memsheaf.guard.paths import file_name
+from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import sha256
+from memsheaf.text.tokenizer import words
+from memsheaf.values import NamedTuple, sha256
 
-STYLE = "indentation tabs spaces quotes code style"
-"""What is looked for before a file is written."""
+CALL_PREFIX = "offline-"
+"""How the ids of calls begin that were made here."""
 
-MODELS = "docs/models.md"
-"""What is named where it is said how to come by a model."""
+READ = 5
+"""How many memories are read for one answer."""
 
-_MEMORY = "memory_"
+LISTED = 3
+"""How many memories a question names."""
 
-Offer = Mapping[str, Mapping[str, object]]
-"""The tools that are there, by name."""
+_MODELS = "docs/models.md"
+_STYLE = "indentation tabs spaces code style"
+_NOT_RUN = Said("tool", "Error: it was not run.")
+_FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
+_HEADING = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
+_STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
+
+ToolCalls = list[tuple[str, dict[str, object]]]
+Reply = Generator[ToolCalls, Sequence[Said], str]
+"""An answer on its way: yields calls of tools and returns what to say."""
+
+
+class _PastTurn(NamedTuple):
+    """One turn of a conversation.
+
+    `beside` is what was recalled for it, `rounds` the answers to the calls made here, `saved` the files that were
+    written, `seen` those that were written or read.
+    """
+
+    text: str
+    beside: str
+    rounds: list[list[Said]]
+    saved: list[str]
+    seen: set[str]
 
 
 class Offline:
@@ -52,161 +95,358 @@ class Offline:
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: calls of tools, or an answer."""
-        turns = heard(request.conversation)
-        offer = {str(tool.get("name", "")): tool for tool in request.tools}
-        is_told = any(said.role == "assistant" and MODELS in said.text for said in request.conversation)
-        turn = _Turn(turns, offer, self._today(), self._undo, is_told=is_told)
-        following = resumed(turn.answer(), turns[-1].rounds if turns else ())
-        if isinstance(following, Outcome):
-            yield Spoken(following.text)
-            yield Step(Said("assistant", following.text))
+        turns = _split_turns(request.conversation)
+        replying = _Replying(turns, request, self._today(), self._undo).reply()
+        try:
+            calls = next(replying)
+            for answers in turns[-1].rounds:
+                missing = [_NOT_RUN] * (len(calls) - len(answers))
+                calls = replying.send([*answers, *missing][: len(calls)])
+        except StopIteration as ended:
+            yield Spoken(ended.value)
+            yield Step(Said("assistant", ended.value))
             return
-        place = f"{len(request.conversation)} {turns[-1].text}"
-        calls = (
-            Call(_identity(f"{at} {place}"), tool, json.dumps(arguments, ensure_ascii=False))
-            for at, (tool, arguments) in enumerate(following)
-        )
-        yield Step(Said("assistant", "", calls=tuple(calls)))
+        made = []
+        for at, (tool, given) in enumerate(calls):
+            place = f"{at} {len(request.conversation)} {turns[-1].text}".encode("utf-8", "replace")
+            id = CALL_PREFIX + sha256(place).hexdigest()[:16]
+            made.append(Call(id, tool, json.dumps(given, ensure_ascii=False)))
+        yield Step(Said("assistant", "", calls=tuple(made)))
 
 
-def _identity(call: str) -> str:
-    """What a call is known by: another in each place of a conversation."""
-    return OURS + sha256(call.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-class _Turn:
-    """The last turn of a conversation, on its way to an answer."""
+class _Replying:
+    """Finds the reply to the last turn of a conversation."""
 
     def __init__(
-        self,
-        turns: Sequence[Heard],
-        offer: Offer,
-        today: date,
-        undo: Callable[[], str] | None,
-        *,
-        is_told: bool = False,
+        self, turns: Sequence[_PastTurn], request: Request, today: date, undo: Callable[[], str] | None
     ) -> None:
         self._turns = turns
         self._today = today
         self._undo = undo
-        self._is_told = is_told
-        ignoring = bool(turns) and asks_to_ignore(turns[-1].text)
-        self._offer = {name: offer[name] for name in offer if not (ignoring and name.startswith(_MEMORY))}
+        self._is_model_told = any(said.role == "assistant" and _MODELS in said.text for said in request.conversation)
+        offered = {str(tool.get("name", "")) for tool in request.tools}
+        is_ignoring = bool(turns) and asks_to_ignore(turns[-1].text)
+        self._tools = {name for name in offered if not (is_ignoring and name.startswith("memory_"))}
+        self._language = "English"
 
-    def answer(self) -> Talk:
+    def reply(self) -> Reply:
         """All that is asked for, one after the other."""
         if not self._turns:
-            return Outcome(Telling("English").say("help"))
-        text = self._turns[-1].text
-        if (choice := chosen(text)) and (pending := self._pending()):
-            return (yield from self._changing(Telling(pending.wanted.language)).chosen(pending, choice))
-        wants = requested(text)
-        outcomes: list[Outcome] = []
-        for wanted in wants:
-            outcomes.append((yield from self._one(wanted, Telling(wanted.language), alone=len(wants) == 1)))
-        answer = "\n\n".join(dict.fromkeys(each.text for each in outcomes))
-        return Outcome(answer, next((each.pending for each in outcomes if each.pending), None))
+            return self._say("help")
+        requests = find_requests(self._turns[-1].text)
+        replies = []
+        for wanted in requests:
+            self._language = wanted.language
+            replies.append((yield from self._reply_to(wanted, is_alone=len(requests) == 1)))
+        return "\n\n".join(dict.fromkeys(replies))
 
-    def _one(self, wanted: Wanted, telling: Telling, *, alone: bool) -> Talk:
-        """What one request leads to."""
-        if wanted.kind in ("help", "thanks", "greeting"):
-            return self._courtesy(wanted.kind, telling)
+    def _reply_to(self, wanted: MemoryRequest, *, is_alone: bool) -> Reply:
+        if wanted.kind == "thanks":
+            return self._say("thanks")
+        if wanted.kind in ("help", "greeting"):
+            return "\n".join([self._say("help"), *self._model_hint()])
         if wanted.kind == "create":
-            return (yield from self._create(wanted, telling))
-        if not any(tool.startswith(_MEMORY) for tool in self._offer):
-            return Outcome(telling.say("ignored"))
+            return (yield from self._create(wanted))
+        if not any(tool.startswith("memory_") for tool in self._tools):
+            return self._say("ignored")
         if wanted.kind == "undo":
-            return self._undone(telling) if alone else Outcome(telling.say("undo alone"))
-        if wanted.kind in (*CHANGES, "state") and "memory_write" not in self._offer:
-            return Outcome(telling.say("reading"))
+            return self._take_back() if is_alone else self._say("undo alone")
+        if wanted.kind in (*CHANGES, "state") and "memory_write" not in self._tools:
+            return self._say("reading")
         if wanted.kind == "state":
-            return Outcome(telling.say("noted"))
-        changing = self._changing(telling)
-        doing: Mapping[str, Callable[[Wanted], Talk]] = {
-            "remember": changing.remember, "update": changing.update, "forget": changing.forget, "know": telling.know,
-            "search": telling.search, "list": telling.listed, "index": telling.listed, "both": telling.listed,
+            return self._say("noted")
+        replying: Mapping[str, Callable[[MemoryRequest], Reply]] = {
+            "remember": self._remember, "update": self._update, "forget": self._forget, "know": self._tell,
+            "search": self._search, "list": self._list, "index": self._list, "both": self._list,
         }  # fmt: skip
-        if wanted.kind not in doing:
-            return (yield from self._other(wanted, telling))
-        return (yield from doing[wanted.kind](wanted))
+        return (yield from replying.get(wanted.kind, self._recall)(wanted))
 
-    def _changing(self, telling: Telling) -> Changing:
-        return Changing(telling, self._turns, self._today, can_undo=self._undo is not None)
+    # what is said
 
-    def _pending(self) -> Pending | None:
-        """The question that the turn before left to the user."""
-        if len(self._turns) < 2:
-            return None
-        earlier = _Turn(self._turns[-2:-1], self._offer, self._today, None)
-        following = resumed(earlier.answer(), self._turns[-2].rounds)
-        return following.pending if isinstance(following, Outcome) else None
+    def _say(self, name: str, **given: str) -> str:
+        """An answer in the user's language, with what is given in it; a secret is not said again."""
+        (text,) = lexicon(self._language).lists.get(f"say {name}") or lexicon("English").lists[f"say {name}"]
+        return re.sub(r"\{(\w+)\}", lambda at: without_secrets(given.get(at[1], at[0])), text.replace(" // ", "\n"))
 
-    def _courtesy(self, kind: str, telling: Telling) -> Outcome:
-        if kind == "thanks":
-            return Outcome(telling.say("thanks"))
-        hello = [telling.say("hello")] if kind == "greeting" else []
-        return Outcome("\n".join([*hello, telling.say("help"), *self._model(telling)]))
+    def _fail(self, answer: str) -> str:
+        """What went wrong, in the tool's words, without what only a model could do about it."""
+        why = re.sub(_FOR_MODELS, "", answer.removeprefix("Error:").strip().partition("\n\n")[0])
+        return self._say("failed", why=one_line(why, 400))
 
-    def _model(self, telling: Telling) -> list[str]:
+    def _model_hint(self) -> list[str]:
         """How to come by a model, once in a conversation."""
-        return [] if self._is_told else [telling.say("model")]
+        return [] if self._is_model_told else [self._say("model")]
 
-    def _undone(self, telling: Telling) -> Outcome:
-        if self._undo is None:
-            return Outcome(telling.say("no undo"))
-        try:
-            return Outcome(self._undo())
-        except MemsheafError as error:
-            return Outcome(telling.say("failed", why=f"{error}"))
+    def _render(self, file: str, answer: str) -> str:
+        """What `memory_read` gave, for a person."""
+        return self._fail(answer) if answer.startswith("Error:") else read_shown(file, answer).render()
 
-    def _create(self, wanted: Wanted, telling: Telling) -> Talk:
-        """A file with the smallest beginning, as memories say that code is to be written."""
-        if "write" not in self._offer:
-            return Outcome("\n".join([telling.say("no files"), *self._model(telling)]))
-        style = style_of(recalled(self._turns[-1].beside))
-        if "memory_search" in self._offer and not (style.indent and style.quote):
-            (found,) = yield [("memory_search", {"query": STYLE, "limit": READ})]
-            near = rows(found.text)
-            if near:
-                texts = yield [("memory_read", {"filename": row.file}) for row in near]
-                style = _completed(style, [known(row.file, one.text) for row, one in zip(near, texts, strict=True)])
-        path, content = _fields(self._offer["write"])
-        text, follows = starter(wanted.file, style)
-        (answer,) = yield [("write", {path: wanted.file, content: text})]
-        if answer.text.startswith("Error:"):
-            return Outcome(telling.failed(answer.text))
-        followed = [telling.say("followed", file=one.file, what=one_line(one.body, 200)) for one in follows]
-        return Outcome("\n".join([telling.say("wrote", file=wanted.file), *followed]))
+    # looking
 
-    def _other(self, wanted: Wanted, telling: Telling) -> Talk:
+    def _tell(self, wanted: MemoryRequest) -> Reply:
+        """What is known about something, of a type, or at all."""
+        if wanted.file:
+            text = (yield [("memory_read", {"filename": wanted.file})])[0].text
+            return self._render(wanted.file, text)
+        if wanted.about in TYPES:
+            return (yield from self._tell_type(wanted))
+        if not wanted.subject or wanted.about:
+            return (yield from self._list(wanted._replace(kind="index")))
+        found = yield from self._matching(wanted.subject, READ)
+        if isinstance(found, str):
+            return self._fail(found)
+        if not found:
+            return (yield from self._search(wanted))
+        return "\n".join([self._say("known", subject=wanted.subject), *(one.render() for one in found)])
+
+    def _tell_type(self, wanted: MemoryRequest) -> Reply:
+        """The memories of a type, the newest first: some in full, and the names of the others."""
+        types = ("user", "feedback") if wanted.about == "user" else (wanted.about,)
+        lists = [each.text for each in (yield [("memory_list", {"type": each}) for each in types])]
+        if failed := next((each for each in lists if each.startswith("Error:")), ""):
+            return self._fail(failed)
+        rows = sorted((row for each in lists for row in read_rows(each)), key=lambda row: row.day, reverse=True)
+        if not rows:
+            return self._say("unknown", subject=wanted.subject)
+        answers = yield [("memory_read", {"filename": row.file}) for row in rows[:READ]]
+        shown = [
+            self._fail(answer.text)
+            if answer.text.startswith("Error:")
+            else read_shown(row.file, answer.text).render()
+            for row, answer in zip(rows, answers, strict=False)
+        ]
+        more = [f"+ {row.file}: {row.body}" for row in rows[READ:]]
+        return "\n".join([self._say("known", subject=wanted.subject), *shown, *more])
+
+    def _search(self, wanted: MemoryRequest) -> Reply:
+        found = (yield [("memory_search", {"query": wanted.subject})])[0].text
+        if found.startswith("Error:"):
+            return self._fail(found)
+        if not read_rows(found):
+            return self._say("unknown", subject=wanted.subject)
+        return found
+
+    def _list(self, wanted: MemoryRequest) -> Reply:
+        """The files, the index, or both."""
+        listing: ToolCalls = [("memory_list", {"type": wanted.type} if wanted.type else {})]
+        viewing: ToolCalls = [("memory_view", {})]
+        calls = {"list": listing, "index": viewing}.get(wanted.kind, listing + viewing)
+        answers = [each.text for each in (yield calls)]
+        if failed := next((each for each in answers if each.startswith("Error:")), ""):
+            return self._fail(failed)
+        parts = [answers[0]] if wanted.kind != "index" and read_rows(answers[0]) else []
+        parts += [re.sub(_HEADING, "", answers[-1]).strip()] if wanted.kind != "list" else []
+        return "\n\n".join(filter(None, parts)) or self._say("nothing")
+
+    def _recall(self, wanted: MemoryRequest) -> Reply:
         """What is remembered that may answer it; no more than that without a model."""
-        memories = recalled(self._turns[-1].beside)
-        if not memories and "memory_search" in self._offer and _is_question(wanted):
-            found = yield from telling.candidates(wanted.subject[:LONGEST], wanted.language)
-            memories = found[:READ] if isinstance(found, list) else []
+        memories = read_recalled(self._turns[-1].beside)
+        if not memories and "memory_search" in self._tools and is_question(wanted.subject):
+            found = yield from self._matching(wanted.subject[:LONGEST], READ)
+            memories = found if isinstance(found, list) else []
         if memories:
-            return Outcome("\n".join([telling.say("recalled"), *(one.shown() for one in memories)]))
-        return Outcome("\n".join([telling.say("nothing fits"), *self._model(telling)]))
+            return "\n".join([self._say("recalled"), *(one.render() for one in memories)])
+        return "\n".join([self._say("no match"), *self._model_hint()])
+
+    def _matching(
+        self, subject: str, limit: int = 0
+    ) -> Generator[ToolCalls, Sequence[Said], list[ShownMemory] | str]:
+        """The memories that have all words of a subject, else those that have half of them; or the tool's error."""
+        asked: dict[str, object] = {"query": subject, "limit": limit} if limit else {"query": subject}
+        found = (yield [("memory_search", asked)])[0].text
+        if found.startswith("Error:"):
+            return found
+        if not (near := read_rows(found)):
+            return []
+        answers = yield [("memory_read", {"filename": row.file}) for row in near]
+        read = [
+            read_shown(row.file, answer.text)
+            for row, answer in zip(near, answers, strict=True)
+            if not answer.text.startswith("Error:")
+        ]
+        shares = [(one, self._share(subject, one.words)) for one in read]
+        return [one for one, share in shares if share == 1] or [one for one, share in shares if share >= 0.5]
+
+    def _share(self, subject: str, text: str) -> float:
+        """How many of the words of a subject that say something a text has: 1 for all of them."""
+        asked = telling_words(subject, self._language)
+        has = len(asked.intersection(words(text)))
+        # without spaces these are pairs of characters, and some of them reach over the end of a word
+        spare = len(asked) // 5 if self._language in WIDE else 0
+        return 0.0 if not has else min(1.0, (has + spare) / len(asked))
+
+    # changing
+
+    def _remember(self, wanted: MemoryRequest) -> Reply:
+        """Keep a fact: the one in the request, or what was said just before."""
+        fact = wanted.fact
+        if not fact and len(self._turns) > 1 and find_requests(self._turns[-2].text)[0].kind == "state":
+            fact = self._turns[-2].text.strip()
+        if not fact:
+            return self._say("what")
+        return self._refusal(fact) or (yield from self._save(self._draft(fact, wanted.type)))
+
+    def _refusal(self, fact: str) -> str:
+        """Why nothing of this is kept, if there is a secret in it; or "".
+
+        The message is judged, too: cut out of it, a fact may have lost what gives the secret away.
+        """
+        if found := find_secrets(self._turns[-1].text) or find_secrets(fact):
+            error = SecretFound(found[0].kind, "what you said")
+            return self._fail(f"{error}. {error.hint}")
+        return ""
+
+    def _draft(self, fact: str, type: str = "") -> Draft:
+        return draft_memory(fact, type, self._language, self._today)
+
+    def _save(self, draft: Draft) -> Reply:
+        """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
+        file = file_name(draft.type, draft.name, lambda path: False)
+        known = (name for turn in self._turns[:-1] for name in turn.seen)
+        seen = next((name for name in known if name.rpartition(":")[2] == file), "")  # it would be replaced
+        (answer,) = yield [("memory_read", {"filename": seen}) if seen else ("memory_write", draft._asdict())]
+        file = seen or _touched(answer, "exists")
+        there = answer.text if seen else answer.text.partition("\n\n")[2] * bool(file)
+        if there and not there.startswith("Error:"):
+            if read_shown(file, there).body.strip() == draft.content.strip():
+                return self._say("already", file=file, what=draft.content)
+            draft = draft._replace(name=one_line(draft.content, 80).rstrip("."))
+        if there:
+            (answer,) = yield [("memory_write", draft._asdict())]
+        if same := _touched(answer, "same"):
+            return self._say("already", file=same, what=draft.content)
+        return self._report("saved", answer, draft.content)
+
+    def _report(self, name: str, answer: Said, what: str) -> str:
+        file = _touched(answer, "saved")
+        return self._say(name, file=file, what=what) if file else self._fail(answer.text)
+
+    def _forget(self, wanted: MemoryRequest) -> Reply:
+        """Delete the one memory that is meant; where that is not sure, ask."""
+        if wanted.file:
+            return (yield from self._delete(wanted.file))
+        if wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject):
+            return self._say("one at a time")
+        if not wanted.subject:
+            saved = self._turns[-2].saved if len(self._turns) > 1 else []
+            return (yield from self._delete(saved[0])) if len(saved) == 1 else self._say("what")
+        found = yield from self._matching(wanted.subject)
+        if isinstance(found, str):
+            return self._fail(found)
+        if not found:
+            return self._say("unknown", subject=wanted.subject)
+        if len(found) == 1 and self._share(wanted.subject, found[0].words) == 1:
+            return (yield from self._delete(found[0].file, found[0].body))
+        return self._ask_which("which forget", found)
+
+    def _delete(self, file: str, body: str = "…") -> Reply:
+        (answer,) = yield [("memory_delete", {"filename": file})]
+        gone = _touched(answer, "deleted")
+        if not gone:
+            return self._fail(answer.text)
+        return self._say("deleted", file=gone, what=one_line(body, 300))
+
+    def _update(self, wanted: MemoryRequest) -> Reply:
+        """Correct the one memory that is meant; where that is not sure, ask."""
+        if not wanted.fact:
+            return self._say("what")
+        if refusal := self._refusal(wanted.fact):
+            return refusal
+        draft = self._draft(wanted.fact)
+        if wanted.file:
+            (read,) = yield [("memory_read", {"filename": wanted.file})]
+            if read.text.startswith("Error:"):
+                return self._fail(read.text)
+            return (yield from self._correct(read_shown(wanted.file, read.text), draft))
+        subject = wanted.fact if wanted.about or not wanted.subject else wanted.subject
+        if wanted.also:
+            return (yield from self._save(draft))
+        found = yield from self._matching(subject)
+        if isinstance(found, str):
+            return self._fail(found)
+        if not found:
+            is_named = subject == wanted.subject
+            return self._say("unknown", subject=subject) if is_named else (yield from self._save(draft))
+        # the fact itself has to speak of the memory: that its subject does is not enough to replace it
+        is_bare = bool(wanted.subject) and wanted.fact.startswith(f"{wanted.subject}: ")
+        is_alike = not is_bare and self._share(wanted.fact, found[0].words) > 0
+        if len(found) == 1 and is_alike and self._share(subject, found[0].words) == 1:
+            return (yield from self._correct(found[0], draft))
+        return self._ask_which("which update", found)
+
+    def _correct(self, old: ShownMemory, draft: Draft) -> Reply:
+        """Put a fact in the place of what a memory said; the rest of its text stays."""
+        fields = draft._replace(
+            content=replace_sentence(old.body, draft.content), type=old.type if old.type in TYPES else draft.type
+        )
+        (answer,) = yield [("memory_write", {**fields._asdict(), "filename": old.file})]
+        return self._report("updated", answer, draft.content)
+
+    def _ask_which(self, name: str, found: Sequence[ShownMemory]) -> str:
+        lines = [f"- {one.file}: {one_line(one.body, 160)}" for one in found[:LISTED]]
+        return "\n".join([self._say(name), *lines])
+
+    def _take_back(self) -> str:
+        if self._undo is None:
+            return self._say("no undo")
+        try:
+            return self._undo()
+        except MemsheafError as error:
+            return self._say("failed", why=f"{error}")
+
+    def _create(self, wanted: MemoryRequest) -> Reply:
+        """A file with the smallest beginning, indented as memories say."""
+        if "write" not in self._tools:
+            return "\n".join([self._say("no files"), *self._model_hint()])
+        memories = read_recalled(self._turns[-1].beside)
+        if "memory_search" in self._tools and not any(find_indentation(one) for one in memories):
+            found = yield from self._matching(_STYLE, READ)
+            memories += found if isinstance(found, list) else []
+        followed = next((one for one in memories if find_indentation(one)), None)
+        is_python = wanted.file.endswith(".py")
+        indent = find_indentation(followed) if followed else "    "
+        text = _STARTER.replace("{indent}", indent) if is_python else "\n"
+        (answer,) = yield [("write", {"path": wanted.file, "content": text})]
+        if answer.text.startswith("Error:"):
+            return self._fail(answer.text)
+        lines = [self._say("wrote", file=wanted.file)]
+        if followed and is_python:
+            lines.append(self._say("followed", file=followed.file, what=one_line(followed.body, 200)))
+        return "\n".join(lines)
 
 
-def _is_question(wanted: Wanted) -> bool:
-    text = wanted.subject.strip()[:LONGEST]
-    return text.endswith(("?", "？")) or is_all("question", wanted.language, text)
+# what the conversation holds
 
 
-def _completed(style: Style, memories: Sequence[Known]) -> Style:
-    """A style with what these memories add to it."""
-    more = style_of(memories)
-    if not style.indent:
-        style = style._replace(indent=more.indent, indented=more.indented)
-    return style if style.quote else style._replace(quote=more.quote, quoted=more.quoted)
+def _split_turns(conversation: Sequence[Said]) -> list[_PastTurn]:
+    turns: list[list[Said]] = []
+    for said in conversation:
+        if said.role == "user":
+            turns.append([said])
+        elif turns:
+            turns[-1].append(said)
+    return [_read_turn(turn) for turn in turns]
 
 
-def _fields(tool: Mapping[str, object]) -> tuple[str, str]:
-    """How a tool that writes files calls the file and its text."""
-    schema = tool.get("input_schema")
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    names = list(properties) if isinstance(properties, Mapping) else []
-    path = next((name for name in names if name in ("path", "file", "filename")), "path")
-    content = next((name for name in names if name in ("content", "text")), "content")
-    return path, content
+def _read_turn(turn: Sequence[Said]) -> _PastTurn:
+    answers = {said.answers: said for said in turn if said.role == "tool"}
+    asking = [said.calls for said in turn if said.role == "assistant" and said.calls]
+    own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
+    rounds = [[answers.get(call.id, _NOT_RUN) for call in calls] for calls in own]
+    saved = [file for said in turn if said.tool == "memory_write" and (file := _touched(said, "saved"))]
+    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
+    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
+
+
+def _touched(answer: Said, action: str) -> str:
+    """The file that a tool did this to, or found in its way; "" for none."""
+    return next((one.path for one in answer.touched if one.action == action), "")
+
+
+def _filename(call: Call) -> str:
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return ""
+    name = given.get("filename") if isinstance(given, dict) else ""
+    return name if isinstance(name, str) else ""

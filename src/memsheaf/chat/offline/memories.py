@@ -1,0 +1,148 @@
+"""Memories as the offline talker reads them out of tool answers, and drafts of new ones."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
+from memsheaf.frontmatter import split
+from memsheaf.learn.rules import captured
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.text.dates import absolute
+from memsheaf.text.neutralize import one_line
+from memsheaf.text.tokenizer import is_weak, words
+from memsheaf.values import NamedTuple
+
+_NAME_WORDS = 8
+_ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
+_RECALLED = r"(?m)^<memories-([0-9a-z]{8,64})>$"
+_SENTENCE_END = r"(?<=[^\W\d][.!?])\s+|(?<=[。！？])|\n+"
+_INDENTATION = (
+    r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
+)
+
+
+class ShownMemory(NamedTuple):
+    """A memory as a tool showed it: `day` is when it was changed, `notes` what is said of it beside its text."""
+
+    file: str
+    type: str
+    day: str
+    body: str
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """All of it, to look for words in."""
+        return f"{self.file}\n{self.name}\n{self.body}"
+
+    def render(self) -> str:
+        """The memory for a person: its file, its type and day, its text."""
+        about = ", ".join(filter(None, (self.type, self.day)))
+        text = "\n".join([self.body.strip(), *self.notes]).strip().replace("\n", "\n  ")
+        return f"- {self.file}{f' ({about})' if about else ''}: {text}"
+
+
+class Draft(NamedTuple):
+    """A memory to be written, as the tool takes it."""
+
+    content: str
+    name: str
+    description: str
+    type: str
+
+
+def read_rows(answer: str) -> list[ShownMemory]:
+    """The memories that `memory_list` or `memory_search` named, with their descriptions; none where it failed."""
+    found = [] if answer.startswith("Error:") else re.findall(_ROW, answer)
+    return [ShownMemory(file, type, day, description) for file, type, description, day in found]
+
+
+def read_shown(file: str, answer: str) -> ShownMemory:
+    """What `memory_read` gave."""
+    page = split(answer)
+    updated = page.get("updated") or page.get("created") or ""
+    return ShownMemory(file, page.get("type") or "", updated, page.body.strip("\n"), page.get("name") or "")
+
+
+def read_recalled(beside: str) -> list[ShownMemory]:
+    """The memories that stand beside a message, out of their envelopes.
+
+    A text cannot know the mark that its envelope ends with, so whatever it holds stays its own text.
+    """
+    found: dict[str, ShownMemory] = {}
+    for opening in re.finditer(_RECALLED, beside):
+        mark = re.escape(opening[1])
+        head = rf'<memory-{mark} file="([^"\n]*)" type="([^"\n]*)"[^\n]*? saved="([^"\n]*)">'
+        envelope = rf"(?s){head}\n(.*?)\n</memory-{mark}>"
+        for file, type, saved, text in re.findall(envelope, beside[opening.end() :]):
+            title, _, body = text.partition("\n\n")
+            name, *notes = title.split("\n")
+            found[file] = ShownMemory(file, type, saved, body, name, tuple(notes))
+    return list(found.values())
+
+
+def telling_words(subject: str, language: str) -> set[str]:
+    """The words of a subject without those that are in any request; all of them where nothing else is left."""
+    hollow = lexicon(language).lists["hollow"]
+    if language in WIDE:
+        bare = re.sub("|".join(map(re.escape, sorted(hollow, key=len, reverse=True))), " ", subject)
+        return {word for word in words(bare) if len(word) > 1} or set(words(subject))
+    said = set(words(subject))
+    empty = {word for each in hollow for word in words(each)}
+    return {word for word in said if word not in empty and not is_weak(word)} or said - empty or said
+
+
+def draft_memory(fact: str, type: str, language: str, today: date) -> Draft:
+    """The memory that a user asks for: what was said, whole. The rules find its name, and its type if none is given.
+
+    >>> draft_memory("I live in Berlin", "", "English", date(2026, 11, 15))
+    Draft(content='The user lives in Berlin.', name='Lives in Berlin', \
+description='The user lives in Berlin', type='user')
+    """
+    text = fact.strip()
+    also = list_pattern("also", language).search(text)
+    if also and also.start() < 4 and language == "English":  # it came beside others: *I also prefer tabs*
+        text = text[: also.start()] + text[also.end() :]
+    lead = lexicon(language).lists["lead"][0] + ("" if language in WIDE else " ")
+    asked = (Turn("", (Message("user", said),)) for said in (lead + text, text))
+    found = next((proposal for turn in asked for proposal in captured(turn, today)), None)
+    if found is None:
+        content = _end_sentence(absolute(text[:1].upper() + text[1:], today))
+        first = content.split("\n", 1)[0].split(" ")
+        name = " ".join(first[:_NAME_WORDS]).rstrip(" .,;:。，") + "…" * (len(first) > _NAME_WORDS)
+        return Draft(content, one_line(name, 60) or "Note", one_line(content, 150).rstrip("."), type or "project")
+    is_whole = set(words(text)) <= {*words(found.content), *words("i we my our am")}
+    content = found.content if is_whole and "\n" not in text else _end_sentence(absolute(text, today))
+    return Draft(content, found.name, found.description, type or found.kind)
+
+
+def _end_sentence(text: str) -> str:
+    if re.search(r"[.!?。！？:)\]`\"'”»」]$|\n|(?:://|\bwww\.)\S*$", text):
+        return text
+    return text + ("。" if "\u3000" < text[-1] < "\uffff" else ".")
+
+
+def replace_sentence(body: str, fact: str) -> str:
+    """A memory's text with a fact in the place of the sentence that is most like it.
+
+    >>> replace_sentence("We deploy on Thursdays. Mira approves.", "We deploy on Fridays now.")
+    'We deploy on Fridays now. Mira approves.'
+    """
+    ends = [match.span() for match in re.finditer(_SENTENCE_END, body)]
+    starts = [0, *(end for _, end in ends)]
+    pieces = zip(starts, [*(start for start, _ in ends), len(body)], strict=True)
+    spans = [(start, end) for start, end in pieces if body[start:end].strip()]
+    if not spans:
+        return fact
+    asked = set(words(fact))
+    start, end = max(spans, key=lambda span: len(asked.intersection(words(body[span[0] : span[1]]))))
+    return body[:start] + fact + body[end:]
+
+
+def find_indentation(memory: ShownMemory) -> str:
+    """How a memory wants code to be indented: by what it names first of tabs and spaces; "" where it does not say."""
+    found = re.search(_INDENTATION, memory.body)
+    return "" if not found else "\t" if found["tabs"] else "    "
