@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from memsheaf.erasure import Proof
     from memsheaf.history import Blamed
     from memsheaf.learn.consolidate import ConsolidationReport
-    from memsheaf.learn.duplicate_groups import PlanGroup
     from memsheaf.learn.learner import Distilled, Learner
+    from memsheaf.learn.merge_plan import PlanGroup
     from memsheaf.learn.schedule import Gate
     from memsheaf.llm import Model
     from memsheaf.recall.recall import Recall

@@ -570,7 +570,7 @@ def test_a_batch_that_was_committed_and_not_marked_is_not_learned_twice(sheaf: S
     sheaf.learn(turn(FRIDAYS))
     learning = sheaf.learning
     batch = learning.inbox.pending()
-    learning._one(batch, Scripted([said(memory())]), 1.0)  # and here the process dies
+    learning._learn_batch(batch, Scripted([said(memory())]), 1.0)  # and here the process dies
 
     done = sheaf.distil(Scripted([]))
 
@@ -630,7 +630,7 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
             done = sheaf.distil(Scripted([answer] * 3))
             assert not done.problem, (at, done)
             assert sorted(row.name for row in sheaf.list()) == ["Release day", "Ticket tool"], (at, first.stderr)
-            assert sheaf.learning.inbox.waiting().turns == 0
+            assert sheaf.learning.inbox.left() == 0
         return first.returncode
 
     killed = 0

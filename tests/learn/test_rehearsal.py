@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memsheaf.embed.static import Static
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.learn import rehearsal
-from memsheaf.learn.duplicate_groups import PlanGroup
+from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.learn.rehearsal import Expectation, expect, expectations, worse
 from memsheaf.memory import Memory, parse
 from memsheaf.store.state import State

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.learn.consolidate import ConsolidationReport
-    from memsheaf.learn.duplicate_groups import PlanGroup
+    from memsheaf.learn.merge_plan import PlanGroup
     from memsheaf.learn.schedule import Gate
 
 

@@ -103,11 +103,11 @@ def _refused(why: str) -> TextRefused:
 
 
 def _clear(call: Call, inbox: Inbox) -> int:
-    waiting = inbox.waiting()
-    if waiting.turns and not call.options.yes:
+    waiting = inbox.left()
+    if waiting and not call.options.yes:
         if not call.console.interactive:
             raise Usage("what waits would be lost; confirm it with --yes where nobody can be asked")
-        if not call.console.confirm(f"Drop {plural(waiting.turns, 'turn')} that nothing was learned from?"):
+        if not call.console.confirm(f"Drop {plural(waiting, 'turn')} that nothing was learned from?"):
             call.console.note("Nothing was dropped.")
             return 1
     dropped = inbox.clear()

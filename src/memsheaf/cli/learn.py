@@ -14,8 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
     from memsheaf.learn.extract import JudgedProposal
-    from memsheaf.learn.learner import Distilled
-    from memsheaf.learn.review import QueuedProposal
+    from memsheaf.learn.learner import Distilled, QueuedProposal
     from memsheaf.llm import Model
     from memsheaf.memory import Memory
     from memsheaf.recall.turns import Proposal, Turn
@@ -259,7 +258,7 @@ def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal |
 
 def _shown(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
     """Show what waits, and give the name it is decided by."""
-    from memsheaf.learn.review import QueuedProposal
+    from memsheaf.learn.learner import QueuedProposal
 
     console = call.console
     if not isinstance(one, QueuedProposal):

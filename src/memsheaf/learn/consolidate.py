@@ -2,7 +2,7 @@
 
 Plan, check, apply. A plan is made of groups; a group that fails a check is dropped alone, with the reason. What
 passes is one commit that names the versions that were read: if a file changed meanwhile, its group is dropped and the
-rest is done. Nothing is deleted: what is retired stays in the journal, and one `undo` brings all of it back.
+rest is done. Nothing is lost: what is retired stays in the journal, and one `undo` brings all of it back.
 
     report = run(sheaf, state=sheaf.state, now=time.time())           # what would be done
     report = run(sheaf, state=sheaf.state, now=time.time(), apply=True)
@@ -30,8 +30,8 @@ from memsheaf.errors import (
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
 from memsheaf.index.search import Match
-from memsheaf.learn import merge_plan, rehearsal, schedule
-from memsheaf.learn.duplicate_groups import BY, PlanGroup, duplicates, expired, is_untouchable, is_usable, redated
+from memsheaf.learn import model_merges, rehearsal, schedule
+from memsheaf.learn.merge_plan import BY, PlanGroup, find_groups, is_usable, without
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT
@@ -49,7 +49,15 @@ LEAST, SHARE = 2, 10  # one in ten memories may be retired in a run, and two in 
 READ = 20_000  # memories that a run reads, those that were changed last
 NEIGHBOURS = 10
 SETTLED = 1_000  # clusters that are remembered as seen by a model
-FAILURES = 2  # in a row, after which a model is left alone
+FAILURES = 2  # in a row, after which a model is not asked any more
+
+_ACTIONS = {
+    "merge": "merged",
+    "rewrite": "rewritten",
+    "dates": "dated",
+    "contradicted": "no longer so",
+    "expired": "expired",
+}
 
 Progress = Callable[[int, int], None]
 Approve = Callable[[PlanGroup], bool]
@@ -86,8 +94,8 @@ class Dropped(NamedTuple):
 class ConsolidationReport(NamedTuple):
     """What a run would do or did: the groups that stand, those that were dropped, and the commit, "" without one.
 
-    `notes` say what went otherwise than it might have, such as a model that did not answer; `mine` are groups that
-    are left alone because a person wrote what they would change.
+    `notes` name problems, such as a model that did not answer; `mine` are groups that are left alone because a
+    person wrote what they would change.
     """
 
     groups: tuple[PlanGroup, ...] = ()
@@ -103,15 +111,15 @@ class ConsolidationReport(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What a run has found so far, how many may be retired, and how far a model has got."""
+    """What a run has found so far, how many memories it may retire, and how far a model has got."""
 
     memories: Mapping[str, Memory]
-    groups: list[PlanGroup]
+    groups: tuple[PlanGroup, ...]
+    mine: tuple[PlanGroup, ...]
     most: int
     cursor: str
     settled: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    mine: tuple[PlanGroup, ...] = ()
 
 
 def run(
@@ -133,14 +141,14 @@ def run(
     `learned` is how many conversations were ever learned from: the gate counts from there on.
 
     Raises:
-        Busy: somebody else is at it; only with `apply`.
+        Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
     if not apply:
-        return _checked(target, _planned(target, state, now, model, progress, mine), state, embedder)
+        return _check(target, _plan(target, state, now, model, progress, mine), state, embedder)
     with schedule.at_work(state, now):
-        plan = _planned(target, state, now, model, progress, mine)
-        report = _applied(target, _approved(_checked(target, plan, state, embedder), mine))
+        plan = _plan(target, state, now, model, progress, mine)
+        report = _apply(target, _approve(_check(target, plan, state, embedder), mine))
         try:
             rehearsal.follow(state, {old: new for group in report.groups for old, new in group.moved.items()})
             schedule.save(state, schedule.Past(now, learned, plan.cursor, plan.settled))
@@ -163,12 +171,12 @@ def when_due(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
 ) -> tuple[tuple[schedule.Gate, ...], ConsolidationReport | None]:
-    """Consolidate if every gate is open; gives the gates, and None when nothing was done.
+    """Consolidate if every gate is open; returns the gates, and None when nothing was done.
 
-    The `model` is looked for only then.
+    The `model` is made only then.
 
     Raises:
-        Busy: somebody began in the same instant.
+        Busy: another process began in the same instant.
         StoreFailed: nothing was done.
     """
     gates = schedule.gates(state, settings, files=files, learned=learned, now=now, planning=planning, logging=logging)
@@ -187,52 +195,29 @@ def when_due(
     return gates, report._replace(notes=(*notes, *report.notes))
 
 
-def rows_of(target: Target) -> list[Row]:
-    """The files that are memories: without CONTEXT.md, what is shared, has no type, or cannot be used."""
-    return [
+def _plan(
+    target: Target, state: State, now: float, model: Model | None, progress: Progress | None, mine: Approve | None
+) -> _Plan:
+    """Everything that might be done, the surest first."""
+    today, past = date.fromtimestamp(now), schedule.load(state)
+    rows = [
         row
         for row in target.list()
         if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT) and row.trust != "shared"
     ]
-
-
-def _planned(
-    target: Target, state: State, now: float, model: Model | None, progress: Progress | None, mine: Approve | None
-) -> _Plan:
-    """Orient, gather, merge, prune: everything that might be done, the surest first."""
-    today, past = date.fromtimestamp(now), schedule.load(state)
-    rows = rows_of(target)
-    memories = {memory.path: memory for memory in _read(target, rows)}
+    memories = list(_read(target, rows))
     most = max(LEAST, len(rows) // SHARE)
-    groups = list(expired(memories.values(), today))
-    groups += duplicates(_free(memories, groups), today, most)
-    groups += redated(_free(memories, groups), today)
-    own = _found_in(_free(memories, groups), today, most)
-    plan = _Plan(memories, groups + own * bool(mine), most, past.cursor, past.settled, mine=tuple(own) * (not mine))
-    return _asked(target, plan, model, today, progress) if model else plan
-
-
-def _found_in(memories: Iterable[Memory], today: date, most: int) -> list[PlanGroup]:
-    """What would be done to what a person wrote, if they let it."""
-    known = {memory.path: memory for memory in memories}
-    groups = list(expired(known.values(), today, is_untouchable))
-    groups += duplicates(_free(known, groups), today, most, is_untouchable)
-    groups += redated(_free(known, groups), today, is_untouchable)
-    return [group._replace(mine=True) for group in groups]
-
-
-def _approved(report: ConsolidationReport, mine: Approve | None) -> ConsolidationReport:
-    """The report without the groups that a person wants to stay as they are."""
-    refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
-    kept = tuple(group for group in report.groups if group not in refused)
-    dropped = tuple(Dropped(group, "you left it as it is") for group in refused)
-    return report._replace(groups=kept, dropped=(*report.dropped, *dropped))
-
-
-def _free(memories: Mapping[str, Memory], groups: Iterable[PlanGroup]) -> list[Memory]:
-    """The memories that are in no group yet."""
-    taken = {path for group in groups for path in group.paths}
-    return [memory for path, memory in memories.items() if path not in taken]
+    groups = find_groups(memories, today, most)
+    own = find_groups(without(memories, groups), today, most, mine=True)
+    plan = _Plan(
+        {memory.path: memory for memory in memories},
+        tuple(groups + own if mine else groups),
+        () if mine else tuple(own),
+        most,
+        past.cursor,
+        past.settled,
+    )
+    return _ask(target, plan, model, today, progress) if model else plan
 
 
 def _read(target: Target, rows: Sequence[Row]) -> Iterator[Memory]:
@@ -243,49 +228,51 @@ def _read(target: Target, rows: Sequence[Row]) -> Iterator[Memory]:
         try:
             memory = target.read(row.path)
         except MemsheafError:
-            continue  # it went, or cannot be read: then it is not touched
+            continue  # deleted or unreadable: then it is not touched
         if is_usable(memory) and memory.path == row.path:
             yield memory
 
 
-def _asked(target: Target, plan: _Plan, model: Model, today: date, progress: Progress | None) -> _Plan:
+def _ask(target: Target, plan: _Plan, model: Model, today: date, progress: Progress | None) -> _Plan:
     """The plan with what a model proposes for memories that are near each other."""
 
     def near(memory: Memory) -> list[str]:
         found = target.matches(f"{memory.name} {memory.description}", limit=NEIGHBOURS)
         return [match.row.path for match in found if match.fit >= 1]
 
-    free, known = _free(plan.memories, plan.groups), frozenset(plan.settled)
-    firsts = merge_plan.in_turn(free, plan.cursor)
+    free = without(plan.memories.values(), plan.groups)
+    firsts = model_merges.in_turn(free, plan.cursor)
+    settled = frozenset(plan.settled)
     failed = 0
-    found = merge_plan.clusters(firsts, free, near, settled=known, most=plan.most + 1)
-    for number, cluster in enumerate(found):
-        if number == merge_plan.CLUSTERS or failed == FAILURES:
+    clusters = model_merges.find_clusters(firsts, free, near, settled=settled, most=plan.most + 1)
+    for number, cluster in enumerate(clusters):
+        if number == model_merges.CLUSTERS or failed == FAILURES:
             return plan
         if progress:
-            progress(number, merge_plan.CLUSTERS)
+            progress(number, model_merges.CLUSTERS)
+        first = cluster[0].path
         try:
-            proposed = merge_plan.ask(model, cluster, today)
+            proposed = model_merges.ask_model(model, cluster, today)
         except CapReached as error:
             return plan._replace(notes=(*plan.notes, str(error)))
         except ModelFailed as error:
             failed += 1
-            note = f"the model's answer about {cluster[0].path} changed nothing: {error}"
-            plan = plan._replace(cursor=cluster[0].path, notes=(*plan.notes, note))
+            note = f"the model's answer about {first} changed nothing: {error}"
+            plan = plan._replace(cursor=first, notes=(*plan.notes, note))
             continue
         failed = 0
-        plan = plan._replace(groups=[*plan.groups, *proposed], cursor=cluster[0].path)
+        plan = plan._replace(groups=(*plan.groups, *proposed), cursor=first)
         if not proposed:
-            plan = plan._replace(settled=(*plan.settled, merge_plan.mark(cluster))[-SETTLED:])
+            plan = plan._replace(settled=(*plan.settled, model_merges.cluster_id(cluster))[-SETTLED:])
     return plan._replace(cursor=firsts[-1].path if firsts else "")
 
 
-def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> ConsolidationReport:
+def _check(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> ConsolidationReport:
     """The groups that pass every check, and the others with the reason."""
     standing: list[PlanGroup] = []
     dropped: list[Dropped] = []
     for group in plan.groups:
-        if why := _wrong(group) or _too_many(group, standing, plan.most):
+        if why := _refusal(group) or _over_limit(group, standing, plan.most):
             dropped.append(Dropped(group, why))
         else:
             standing.append(group)
@@ -296,13 +283,12 @@ def _checked(target: Target, plan: _Plan, state: State, embedder: Embedder | Non
     worse = rehearsal.worse(plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder)
     dropped += [Dropped(standing[number], why) for number, why in worse.items()]
     kept = tuple(group for number, group in enumerate(standing) if number not in worse)
-    return ConsolidationReport(
-        kept, tuple(dropped), notes=plan.notes, mine=tuple(one for one in plan.mine if not _wrong(one))
-    )
+    mine = tuple(group for group in plan.mine if not _refusal(group))
+    return ConsolidationReport(kept, tuple(dropped), notes=plan.notes, mine=mine)
 
 
-def _wrong(group: PlanGroup) -> str:
-    """Why what a group writes may not be stored, or does not say what it must; "" when all is well."""
+def _refusal(group: PlanGroup) -> str:
+    """Why what a group writes may not be stored, or loses or adds something; "" when it may be done."""
     stays = group.was(group.keeper) if group.keeper else None
     if stays and group.text:
         try:
@@ -311,9 +297,7 @@ def _wrong(group: PlanGroup) -> str:
             refuse_unworthy(written, stays)
         except TextRefused as error:
             return str(error)
-        if why := lost([stays], written):
-            return why
-        if group.model and (why := invented(group.seen, written)):
+        if why := lost([stays], written) or (invented(group.seen, written) if group.model else ""):
             return why
         stays = written
     if stays and group.action != "contradicted":
@@ -321,7 +305,7 @@ def _wrong(group: PlanGroup) -> str:
     return ""
 
 
-def _too_many(group: PlanGroup, standing: Sequence[PlanGroup], most: int) -> str:
+def _over_limit(group: PlanGroup, standing: Sequence[PlanGroup], most: int) -> str:
     """Why a group goes beyond what one run may do."""
     retired = sum(len(one.retired) for one in standing)
     if group.retired and retired + len(group.retired) > most:
@@ -332,24 +316,31 @@ def _too_many(group: PlanGroup, standing: Sequence[PlanGroup], most: int) -> str
     return ""
 
 
-def _applied(target: Target, report: ConsolidationReport) -> ConsolidationReport:
-    """The groups as one commit. Those whose memories changed meanwhile are dropped, and the rest is done."""
-    groups, dropped = report.groups, report.dropped
-    while groups:
-        changes = [change for group in groups for change in group.changes()]
+def _approve(report: ConsolidationReport, mine: Approve | None) -> ConsolidationReport:
+    """The report without the groups that a person wants to stay as they are."""
+    refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
+    return _drop(report, refused, "you left it as it is")
+
+
+def _apply(target: Target, report: ConsolidationReport) -> ConsolidationReport:
+    """Commit the groups as one. Those whose memories changed meanwhile are dropped, and the rest is done."""
+    while report.groups:
+        changes = [change for group in report.groups for change in group.changes()]
         try:
-            commit = target.change_many(changes, summary(groups), by=BY)
-            return report._replace(groups=groups, dropped=dropped, commit=commit.id)
+            return report._replace(commit=target.change_many(changes, summary(report.groups), by=BY).id)
         except Changed as error:
-            late = [group for group in groups if error.path in group.paths]
-            why = f"{error.path} was changed meanwhile"
+            late = [group for group in report.groups if error.path in group.paths]
             if not late:
                 raise
+            report = _drop(report, late, f"{error.path} was changed meanwhile")
         except Refused as error:
-            late, why = list(groups), str(error)
-        dropped = (*dropped, *(Dropped(group, why) for group in late))
-        groups = tuple(group for group in groups if group not in late)
-    return report._replace(groups=(), dropped=dropped)
+            report = _drop(report, report.groups, str(error))
+    return report
+
+
+def _drop(report: ConsolidationReport, groups: Sequence[PlanGroup], why: str) -> ConsolidationReport:
+    kept = tuple(group for group in report.groups if group not in groups)
+    return report._replace(groups=kept, dropped=(*report.dropped, *(Dropped(group, why) for group in groups)))
 
 
 def summary(groups: Iterable[PlanGroup]) -> str:
@@ -358,14 +349,5 @@ def summary(groups: Iterable[PlanGroup]) -> str:
     >>> summary([])
     'consolidate: nothing'
     """
-    counts = Counter(_DONE[group.action] for group in groups)
+    counts = Counter(_ACTIONS[group.action] for group in groups)
     return "consolidate: " + (", ".join(f"{count} {done}" for done, count in counts.items()) or "nothing")
-
-
-_DONE = {
-    "merge": "merged",
-    "rewrite": "rewritten",
-    "dates": "dated",
-    "contradicted": "no longer so",
-    "expired": "expired",
-}

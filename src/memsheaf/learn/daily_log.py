@@ -145,7 +145,7 @@ class DailyLog:
             PathRefused: the folder or the page is a link.
             StoreFailed, Busy: nothing was logged.
         """
-        return self._inbox.relay(turn, lambda fresh: self._logged(fresh, by))
+        return self._inbox.append(turn, store=lambda fresh: self._logged(fresh, by))
 
     def note(self, text: str, *, by: str = "user", allow: Allow = STRICT) -> str:
         """Log a note, as it is; gives the page it is on.

@@ -1,7 +1,7 @@
-"""What a conversation says that is worth remembering: turns in, proposals out, each judged before it is written.
+"""Extraction: what a conversation says that is worth remembering, and what becomes of each proposal.
 
 A model reads the dialogue as data and answers in a schema; without one, and beside one, rules catch what the user
-asked for in so many words. What comes of a proposal is a `JudgedProposal`, with the reason.
+asked for explicitly. What becomes of a proposal is a `JudgedProposal`, with the reason.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ from memsheaf.values import NamedTuple, Protocol
 
 MOST = 10  # memories that one answer may hold
 NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each
-ASKED = 20  # messages of the user that memories are looked for with
+QUERY_MESSAGES = 20  # messages of the user that related memories are searched with
 ANSWER_TOKENS = 2_000
-SUPPORT = 0.34  # so much of a fact's telling words must have been said
-OWN = 0.6  # so much of them must the user have said, else it is unconfirmed
-FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # so much of what was said that a tool, or not the user, said makes it so, too
+SUPPORT = 0.34  # share of a fact's telling words that must occur in the conversation
+OWN = 0.6  # share that the user must have said, else it is unconfirmed
+FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # shares from a tool, or not from the user, that make it unconfirmed, too
 SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in other words
-COVERED = 0.8  # of the words of what the user asked for; with less, a model has said something else
+COVERED = 0.8  # share of the words the user asked for; with less, a model has said something else
+
+Decided = tuple["JudgedProposal", Change | None]
+"""What became of a proposal, and the change that saves it."""
 
 
 class ProposalWriter(Protocol):
-    """What they are saved by; `writer.Writer` is one."""
+    """What saves proposals; `writer.Writer` is one."""
 
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
@@ -53,7 +56,7 @@ class ProposalWriter(Protocol):
         ...
 
     def buried(self, memory: Memory) -> Tombstone | None:
-        """Whether a person wants this gone."""
+        """The tombstone of a memory that a person does not want."""
         ...
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
@@ -70,12 +73,16 @@ class ProposalWriter(Protocol):
 
 
 class JudgedProposal(NamedTuple):
-    """What came of a proposal: `saved` at a path, `queued` under an id, or `dropped`; and why."""
+    """What became of a proposal: `saved` at a path, `queued` under an id, or `dropped`; and why."""
 
     proposal: Proposal
     outcome: str
     path: str = ""
     why: str = ""
+
+
+class BadAnswer(ModelFailed):
+    """A model answered twice in a shape that cannot be used."""
 
 
 def propose(
@@ -84,7 +91,7 @@ def propose(
     """What is worth remembering of some turns of one conversation.
 
     Turns in which the agent wrote to memory itself are left out. Without a model rules decide; with one, what the
-    user asked for in so many words is there in any case.
+    user asked for explicitly is there in any case.
 
     Raises:
         ModelFailed: the model gave no answer.
@@ -97,7 +104,7 @@ def propose(
     day = day_of(turns[-1], today)
     found = [
         one._replace(content=absolute(one.content, day), description=absolute(one.description, day))
-        for one in _trusted(_asked(target, turns, model, day, deadline), turns, target)
+        for one in _set_trust(_ask_model(target, turns, model, day, deadline), turns, target)
     ]
     return [*found, *(one for one in ruled if one.explicit)]
 
@@ -110,65 +117,6 @@ def day_of(turn: Turn, today: date) -> date:
         return today
 
 
-class BadAnswer(ModelFailed):
-    """A model answered twice in a shape that cannot be used."""
-
-
-def decide(
-    target: Memories,
-    keeper: ProposalWriter,
-    proposals: Iterable[Proposal],
-    turns: Sequence[Turn],
-    *,
-    policy: Callable[[str], str],
-) -> list[tuple[JudgedProposal, Change | None]]:
-    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason.
-
-    `policy` says how the scope of a path learns.
-    """
-    decided: list[tuple[JudgedProposal, Change | None]] = []
-    taken: dict[str, Memory] = {}
-    for proposal in proposals:
-        others = (other.proposal for other, _ in decided if other.path and not other.proposal.explicit)
-        if proposal.explicit and any(_covers(other, proposal) for other in others):
-            continue  # a model has said it, and it was taken
-        try:
-            proposal = aimed(target, proposal)
-            if proposal.replaces in taken:
-                proposal = proposal._replace(replaces="", version="")
-            if REMOVED in proposal.content:
-                raise Refused("a secret was taken out of it")
-            if why := _unsupported(proposal, turns, target):
-                raise Refused(why)
-            change, memory, was = keeper.draft(proposal, taken.keys())
-            keeper.judge(memory, was)
-            _refuse_twice(memory, taken.values(), target, was, meaning=not proposal.explicit)
-            if not proposal.explicit and (stone := keeper.buried(memory)):
-                raise Refused(f"it was {stone.why} on {stone.at[:10]}")
-        except Duplicate as error:
-            # what the user asked for is not dropped for one word of a difference: that a person decides
-            asks = proposal.explicit and telling(proposal.content) != telling(target.read(error.path).body)
-            decided.append(
-                (
-                    JudgedProposal(proposal, "queued" if asks else "dropped", error.path if asks else "", str(error)),
-                    None,
-                )
-            )
-            continue
-        except (Refused, BadHeader, NotFound, ValueError) as error:
-            decided.append((JudgedProposal(proposal, "dropped", "", without_secrets(str(error))), None))
-            continue
-        taken[memory.path] = memory
-        proposal = proposal._replace(
-            replaces=was.path if was else "", version=was.version if was else "", scope=scope_of(memory.path)
-        )
-        if why := _needs_a_person(proposal, was, policy(memory.path)):
-            decided.append((JudgedProposal(proposal, "queued", memory.path, why), None))
-        else:
-            decided.append((JudgedProposal(proposal, "saved", memory.path, ""), change))
-    return decided
-
-
 def scope_of(path: str) -> str:
     """The scope that stands before a path, "" for the one that learns.
 
@@ -178,10 +126,55 @@ def scope_of(path: str) -> str:
     return path.rpartition(":")[0]
 
 
-def save(
-    keeper: ProposalWriter, decided: Sequence[tuple[JudgedProposal, Change | None]], why: str
-) -> list[JudgedProposal]:
-    """Commit what is to be saved in one scope, as one; or one by one, when something in it is refused after all.
+def decide(
+    target: Memories,
+    keeper: ProposalWriter,
+    proposals: Iterable[Proposal],
+    turns: Sequence[Turn],
+    *,
+    policy: Callable[[str], str],
+) -> list[Decided]:
+    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason.
+
+    `policy` gives the policy of the scope of a path.
+    """
+    decided: list[Decided] = []
+    taken: dict[str, Memory] = {}
+    for proposal in proposals:
+        others = (other.proposal for other, _ in decided if other.path and not other.proposal.explicit)
+        if proposal.explicit and any(_covers(other, proposal) for other in others):
+            continue  # a model has said it, and it was taken
+        try:
+            proposal = aimed(target, proposal)
+            if proposal.replaces in taken:
+                proposal = proposal._replace(replaces="", version="")
+            _refuse_unsupported(proposal, turns, target)
+            change, memory, was = keeper.draft(proposal, taken.keys())
+            keeper.judge(memory, was)
+            _refuse_repeated(memory, taken.values(), target, was, by_meaning=not proposal.explicit)
+            if not proposal.explicit and (stone := keeper.buried(memory)):
+                raise Refused(f"it was {stone.why} on {stone.at[:10]}")
+        except Duplicate as error:
+            # what the user asked for is not dropped for one word of difference: that a person decides
+            asks = proposal.explicit and telling(proposal.content) != telling(target.read(error.path).body)
+            outcome, path = ("queued", error.path) if asks else ("dropped", "")
+            decided.append((JudgedProposal(proposal, outcome, path, str(error)), None))
+            continue
+        except (Refused, BadHeader, NotFound, ValueError) as error:
+            decided.append((JudgedProposal(proposal, "dropped", "", without_secrets(str(error))), None))
+            continue
+        taken[memory.path] = memory
+        replaces, version = (was.path, was.version) if was else ("", "")
+        proposal = proposal._replace(replaces=replaces, version=version, scope=scope_of(memory.path))
+        if why := _review_reason(proposal, was, policy(memory.path)):
+            decided.append((JudgedProposal(proposal, "queued", memory.path, why), None))
+        else:
+            decided.append((JudgedProposal(proposal, "saved", memory.path), change))
+    return decided
+
+
+def save(keeper: ProposalWriter, decided: Sequence[Decided], why: str) -> list[JudgedProposal]:
+    """Commit what is to be saved in one scope as one; or one by one, when something in it is refused after all.
 
     Raises:
         Changed, Exists: somebody changed one of them meanwhile; decide again.
@@ -192,24 +185,39 @@ def save(
             keeper.change_many(changes, why, by="extraction")
         return [verdict for verdict, _ in decided]
     except Refused:
-        return [_saved_alone(keeper, verdict, change, f"{why}, in part") for verdict, change in decided]
-
-
-def _saved_alone(keeper: ProposalWriter, verdict: JudgedProposal, change: Change | None, why: str) -> JudgedProposal:
-    try:
-        if change:
-            keeper.change_many([change], why, by="extraction")
-        return verdict
-    except (Refused, Exists) as error:
-        return verdict._replace(outcome="dropped", path="", why=without_secrets(str(error)))
+        pass
+    done = []
+    for verdict, change in decided:
+        try:
+            if change:
+                keeper.change_many([change], f"{why}, in part", by="extraction")
+            done.append(verdict)
+        except (Refused, Exists) as error:
+            done.append(verdict._replace(outcome="dropped", path="", why=without_secrets(str(error))))
+    return done
 
 
 # asking a model
 
 
+def _ask_model(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
+    near = _find_related(target, turns)
+    nonce = os.urandom(8).hex()
+    asked = f"Existing memories:\n{_render_memories(near, nonce)}\n\nThe conversation:\n{_render_turns(turns, nonce)}"
+    prompt = read_prompt("extract").replace("{today}", today.isoformat())
+    trouble = ""
+    for _ in range(2):
+        text = f"{asked}\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else asked
+        try:
+            question = Question(prompt, text, _schema(near), max_tokens=ANSWER_TOKENS)
+            return _read_answer(answer(model, question, deadline), near, turns)
+        except ValueError as error:
+            trouble = str(error)
+    raise BadAnswer(f"its answer cannot be used: {trouble}")
+
+
 def _schema(near: Collection[str]) -> dict[str, object]:
     """The shape of an answer: it may name only memories that were shown, and without any nothing can be updated."""
-    texts = {name: {"type": "string"} for name in ("name", "description", "content")}
     choices = {
         "action": ["add", "update"] if near else ["add"],
         "file": ["", *near],
@@ -217,7 +225,8 @@ def _schema(near: Collection[str]) -> dict[str, object]:
         "scope": ["persistent", "current_task"],
     }
     properties: dict[str, object] = {name: {"type": "string", "enum": values} for name, values in choices.items()}
-    properties |= {**texts, "messages": {"type": "array", "items": {"type": "integer"}}}
+    properties |= {name: {"type": "string"} for name in ("name", "description", "content")}
+    properties["messages"] = {"type": "array", "items": {"type": "integer"}}
     memory = {
         "type": "object",
         "properties": properties,
@@ -232,33 +241,16 @@ def _schema(near: Collection[str]) -> dict[str, object]:
     }
 
 
-def _asked(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
-    near = _near(target, turns)
-    nonce = os.urandom(8).hex()
-    asked = f"Existing memories:\n{_listed(near, nonce)}\n\nThe conversation:\n{_dialogue(turns, nonce)}"
-    question = Question(
-        read_prompt("extract").replace("{today}", today.isoformat()), asked, _schema(near), max_tokens=ANSWER_TOKENS
-    )
-    trouble = ""
-    for _ in range(2):
-        text = f"{asked}\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else asked
-        try:
-            return _read(answer(model, question._replace(text=text), deadline), near, turns)
-        except ValueError as error:
-            trouble = str(error)
-    raise BadAnswer(f"its answer cannot be used: {trouble}")
-
-
-def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
-    """The memories that have to do with the dialogue."""
-    texts = [message.text[:2_000] for message in _messages(turns) if message.role == "user"][-ASKED:]
+def _find_related(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
+    """The confirmed memories that have to do with the dialogue."""
+    texts = [message.text[:2_000] for message in _messages(turns) if message.role == "user"][-QUERY_MESSAGES:]
     texts += [message.text[:1_000] for message in _messages(turns) if message.role != "user"][-6:]
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for text in [*texts, "\n".join(texts)[:4_000]]:
         for match in target.matches(text, limit=NEAR) if text.strip() else ():
-            found[match.row.path] = max(found.get(match.row.path, 0.0), match.score)
+            scores[match.row.path] = max(scores.get(match.row.path, 0.0), match.score)
     near = {}
-    for path in sorted(found, key=lambda one: -found[one])[:NEAR]:
+    for path in sorted(scores, key=lambda one: -scores[one])[:NEAR]:
         try:
             memory = target.read(path)
         except MemsheafError:
@@ -269,71 +261,71 @@ def _near(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
     return near
 
 
-def _listed(near: Mapping[str, Memory], nonce: str) -> str:
-    if not near:
-        return "(none)"
-    lines = []
+def _render_memories(near: Mapping[str, Memory], nonce: str) -> str:
+    shown = []
     for path, memory in near.items():
         body = cut_bytes(for_prompt(without_secrets(memory.body)).strip(), NEAR_BYTES)
         head = f"{path} [{memory.kind}] {one_line(for_prompt(without_secrets(memory.name)), 120)}"
-        lines.append(f"<memory-{nonce}>\n{head}\n{body}\n</memory-{nonce}>")
-    return "\n".join(lines)
+        shown.append(f"<memory-{nonce}>\n{head}\n{body}\n</memory-{nonce}>")
+    return "\n".join(shown) or "(none)"
 
 
-def _dialogue(turns: Sequence[Turn], nonce: str) -> str:
-    lines = [
+def _render_turns(turns: Sequence[Turn], nonce: str) -> str:
+    return "\n".join(
         f"<message-{nonce} number={number} from={message.role}>\n{for_prompt(message.text)}\n</message-{nonce}>"
         for number, message in enumerate(_messages(turns), 1)
-    ]
-    return "\n".join(lines)
+    )
 
 
 def _messages(turns: Sequence[Turn]) -> list[Message]:
     return [message for turn in turns for message in turn.messages]
 
 
-def _read(said: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> list[Proposal]:
+def _read_answer(given: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> list[Proposal]:
     """The proposals in an answer. Raises ValueError, in words that the model can act on."""
-    memories = said.get("memories") if isinstance(said, dict) else None
+    memories = given.get("memories") if isinstance(given, dict) else None
     if not isinstance(memories, list):
         raise ValueError("it is not an object with a list 'memories'")
     if len(memories) > MOST:
         raise ValueError(f"it holds {len(memories)} memories; {MOST} are the most")
-    return [one for memory in memories if (one := _one(memory, near, turns))]
+    return [proposal for memory in memories if (proposal := _read_proposal(memory, near, turns))]
 
 
-def _one(given: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> Proposal | None:
+def _read_proposal(given: object, near: Mapping[str, Memory], turns: Sequence[Turn]) -> Proposal | None:
+    """One proposal of an answer; None for what matters to the current task alone."""
     if not isinstance(given, dict):
         raise ValueError("a memory is not an object")
-    texts = {key: given.get(key, "") for key in ("action", "file", "name", "description", "type", "content", "scope")}
-    for key, value in texts.items():
-        if not isinstance(value, str):
+    keys = ("action", "file", "name", "description", "type", "content", "scope")
+    for key in keys:
+        if not isinstance(given.get(key, ""), str):
             raise ValueError(f"'{key}' is not a text")
-    if texts["type"] not in KINDS:
+    action, file, name, description, kind, content, scope = (given.get(key, "") for key in keys)
+    if kind not in KINDS:
         raise ValueError(f"'type' must be one of {', '.join(KINDS)}")
-    if not texts["content"].strip() or not texts["name"].strip():
+    if not content.strip() or not name.strip():
         raise ValueError("'name' and 'content' must say something")
-    if texts["scope"] == "current_task":
+    if scope == "current_task":
         return None
-    if texts["action"] not in ("add", "update"):
+    if action not in ("add", "update"):
         raise ValueError("'action' must be add or update")
-    # a memory that was not shown cannot be meant: then it is something new, and aimed like all that is
-    replaced = near.get(texts["file"].strip()) if texts["action"] == "update" else None
+    # a memory that was not shown cannot be meant: then it is something new, and matched like all that is
+    replaced = near.get(file.strip()) if action == "update" else None
     return Proposal(
-        name=one_line(texts["name"], 120),
-        description=one_line(texts["description"], 300) or one_line(texts["content"], 200),
-        kind=texts["type"],
-        content=texts["content"].strip(),
+        name=one_line(name, 120),
+        description=one_line(description, 300) or one_line(content, 200),
+        kind=kind,
+        content=content.strip(),
         replaces=replaced.path if replaced else "",
         version=replaced.version if replaced else "",
-        conversation=_place(turns, given.get("messages")),
+        conversation=_find_turn(turns, given.get("messages")),
         why="extracted",
     )
 
 
-def _place(turns: Sequence[Turn], numbers: object) -> str:
-    """Which turn of which conversation it was said in, as `conversation` has it."""
-    at = min((one for one in numbers if type(one) is int and one > 0), default=1) if isinstance(numbers, list) else 1
+def _find_turn(turns: Sequence[Turn], numbers: object) -> str:
+    """The turn of the first of these messages, as the header `conversation` has it."""
+    given = numbers if isinstance(numbers, list) else []
+    at = min((one for one in given if type(one) is int and one > 0), default=1)
     for number, turn in enumerate(turns, 1):
         at -= len(turn.messages)
         if at <= 0:
@@ -344,13 +336,12 @@ def _place(turns: Sequence[Turn], numbers: object) -> str:
 # judging
 
 
-def _trusted(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> list[Proposal]:
+def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> list[Proposal]:
     """What a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
-    Most of the content must be in the user's own words; what nobody said counts for nobody. Where those may be
-    pasted, a person is asked. Name and description count, too, as they stand in the catalog: a number that only a
-    tool gave, or many words of others, make it unconfirmed. What a message holds besides the user's words is as good
-    as a tool's.
+    Most of the content must be in the user's own words. Where those may be pasted, a person is asked. Name and
+    description count, too, as they stand in the catalog: a number that only a tool gave, or many words of others,
+    make it unconfirmed. What a message holds besides the user's words counts as a tool's.
     """
     listened = [heard(text) for text in _texts(turns, "user")]
     sure, perhaps = (_stems(*(each.own(sure=sure) for each in listened)) for sure in (True, False))
@@ -376,51 +367,52 @@ def _stems(*texts: str) -> set[str]:
     return {stem(word) for text in texts for word in telling(visible(text))}
 
 
-def _unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> str:
-    """Why a proposal is not borne out by the conversation; "" when it is, or when the user asked for it."""
-    claimed = telling(proposal.content)
-    known = frozenset(word for message in _messages(turns) for word in words(message.text))
-    if proposal.replaces:
-        known |= telling(target.read(proposal.replaces).body)
-    if not claimed:
-        return "it says nothing"
-    if proposal.explicit:
-        return ""
-    # "I prefer tabs" is told as "the user prefers tabs"
-    said, heard = set(map(stem, claimed - {"user"})), set(map(stem, known))
-    return "nothing in the conversation says it" if len(said & heard) < SUPPORT * len(said) else ""
-
-
 def _texts(turns: Sequence[Turn], role: str) -> list[str]:
     return [message.text for message in _messages(turns) if message.role == role]
 
 
-def _refuse_twice(
-    memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None, *, meaning: bool
+def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> None:
+    """Raise Refused for what lost a secret, says nothing, or that nobody said, unless the user asked for it."""
+    if REMOVED in proposal.content:
+        raise Refused("a secret was taken out of it")
+    claimed = telling(proposal.content)
+    if not claimed:
+        raise Refused("it says nothing")
+    if proposal.explicit:
+        return
+    known = frozenset(word for message in _messages(turns) for word in words(message.text))
+    if proposal.replaces:
+        known |= telling(target.read(proposal.replaces).body)
+    # "I prefer tabs" is told as "the user prefers tabs"
+    stems = set(map(stem, claimed - {"user"}))
+    if len(stems & set(map(stem, known))) < SUPPORT * len(stems):
+        raise Refused("nothing in the conversation says it")
+
+
+def _refuse_repeated(
+    memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None, *, by_meaning: bool
 ) -> None:
-    """Raise Refused for what another proposal says, or by its `meaning` what a memory says in other words."""
+    """Raise Refused for what another proposal says, or `by_meaning` what a memory says in other words."""
     wanted = fact(memory)
-    for other in others:
-        if alike(wanted, fact(other)) >= LIKE:
-            raise Refused("it was proposed twice")
+    if any(alike(wanted, fact(other)) >= LIKE for other in others):
+        raise Refused("it was proposed twice")
     if was is not None:
         if was.kind == memory.kind and wanted == fact(was):  # one other word may be the whole correction
             raise Refused(f"{was.path!r} says so already")
         return
-    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3) if meaning else ():
+    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3) if by_meaning else ():
         if match.near < SAME_MEANING or match.row.state != "ok" or match.row.trust == "shared":
             continue
         if alike(wanted, fact(target.read(match.row.path))) >= SAME_WORDS:
             raise Refused(f"{match.row.path!r} means the same")
 
 
-def _needs_a_person(proposal: Proposal, was: Memory | None, policy: str) -> str:
+def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
+    """Why a person has to see a proposal first; "" when that need not be."""
     if policy not in ("auto", "log"):
         return "the policy of this scope is to ask"
-    if proposal.doubt:
+    if proposal.doubt or was is None:
         return proposal.doubt
-    if was is None:
-        return ""
     if proposal.trust == "unconfirmed":
         return "it would replace a memory, and comes from a tool or a page"
     if is_fact(was.path.rpartition(":")[2]):

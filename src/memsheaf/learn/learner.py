@@ -1,11 +1,10 @@
-"""Learning from conversations: turns are appended as they end, and distilled later, one process at a time.
+"""Learning from conversations: turns are queued as they end, and distilled later by one process at a time.
 
-    sheaf.learn(turn)      # in the agent's way for a write, and no longer
+    sheaf.learn(turn)      # in the agent's way for one write
     sheaf.distil()         # whenever there is time: what waits becomes memories, proposals, or nothing
 
-The cursor moves only when a batch is through. A process that was killed in between does the same batch again, and
-sees by the journals in which scopes it was committed already. What belongs to several scopes is one commit in each;
-the scope that learns comes last.
+The cursor moves only when a batch is through. After a crash the same batch is done again; the journals tell in which
+scopes it was committed already. What belongs to several scopes is one commit in each, the scope that learns last.
 """
 
 from __future__ import annotations
@@ -15,30 +14,29 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
-from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed
+from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, NotFound
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
 from memsheaf.learn.forgetting import keeping
 from memsheaf.learn.inbox import Batch, Inbox
-from memsheaf.learn.review import Queue
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal, Turn
-from memsheaf.store import Commit
+from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
-from memsheaf.values import NamedTuple, Protocol
+from memsheaf.values import NamedTuple, Protocol, sha256
 
-ATTEMPTS = 3  # so often a model may answer nonsense about a batch before rules alone read it
-GIVEN_UP = 86_400.0  # seconds after which they do so, too, when it gives no answer at all
-ROUNDS = 5  # to decide anew because somebody changed a memory meanwhile
-LOOK_BACK = 500  # commits, among which one of a batch that was done already is found
+ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
+GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
+ROUNDS = 5  # attempts while somebody else changes the memories
+LOOK_BACK = 500  # commits among which that of an interrupted batch is found
 AT_IT = "another process is at it"
 """The problem that is none: what waits is being read."""
 
-_WANTED, _TRIED = "wanted", "tried.json"
+_WANTED, _TRIED, _PROPOSAL = "wanted", "tried.json", "proposal-"
 
 
 class LearningScope(Memories, Protocol):
@@ -72,11 +70,61 @@ class Distilled(NamedTuple):
         return tuple(one for one in self.verdicts if one.outcome == outcome)
 
 
-class Learner:
-    """How one scope learns: its inbox, its daily log, what waits for review, and the policy.
+class QueuedProposal(NamedTuple):
+    """A proposal that waits for review, since when, and why a person is asked."""
 
-    `policy` tells that of the scope of a path, or of this one for "". With `auto` and `log` what passes the gates is
-    saved, with `suggest` it waits for a person. The daily log is read unless the policy is `manual`.
+    id: str
+    at: str
+    why: str
+    proposal: Proposal
+
+
+class ReviewQueue:
+    """The proposals of one scope that wait for review, each in a file of its own."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def put(self, proposal: Proposal, *, at: str, why: str) -> str:
+        """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
+        name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
+        if self._load(name) is None:
+            self._state.save(f"{_PROPOSAL}{name}.json", {**proposal._asdict(), "at": at, "asked": why})
+        return name
+
+    def all(self) -> list[QueuedProposal]:
+        """All that wait, the oldest first."""
+        files = [name for name in self._state.names() if name.startswith(_PROPOSAL) and name.endswith(".json")]
+        found = [self._load(name.removeprefix(_PROPOSAL).removesuffix(".json")) for name in files]
+        return sorted((one for one in found if one), key=lambda one: (one.at, one.id))
+
+    def get(self, name: str) -> QueuedProposal:
+        """The one whose id begins so. Raises NotFound when there is none, or more than one."""
+        found = [one for one in self.all() if name and one.id.startswith(name)]
+        if len(found) != 1:
+            raise NotFound(name)
+        return found[0]
+
+    def remove(self, name: str) -> None:
+        """Remove one that was decided."""
+        self._state.remove(f"{_PROPOSAL}{name}.json")
+
+    def _load(self, name: str) -> QueuedProposal | None:
+        found = self._state.load(f"{_PROPOSAL}{name}.json")
+        if not isinstance(found, dict):
+            return None
+        values = {key: found.get(key, "") for key in Proposal._fields}
+        explicit = values.pop("explicit") is True
+        if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
+            return None
+        return QueuedProposal(name, found["at"], found["asked"], Proposal(**values, explicit=explicit))
+
+
+class Learner:
+    """How one scope learns: its inbox, its daily log, its review queue, and the policy.
+
+    `policy` gives that of the scope of a path, or of this one for "". With `auto` and `log` what passes the gates is
+    saved, with `suggest` it waits for review. The daily log is read unless the policy is `manual`.
     """
 
     def __init__(
@@ -97,7 +145,7 @@ class Learner:
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
         self.daily = DailyLog(scope.root, state, ledger=ledger, clock=clock)
-        self.queue = Queue(state)
+        self.queue = ReviewQueue(state)
 
     def distil(
         self,
@@ -106,27 +154,23 @@ class Learner:
         deadline: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Distilled:
-        """Read what was logged and what waits, batch by batch.
-
-        Whoever comes while another process is at it leaves the work to it.
-        """
+        """Read what was logged and what waits, batch by batch. While another process is at it, that one does it."""
         done = Distilled()
         while True:
-            self._state.save(_WANTED, True)  # first: the one who is at it looks for this when it ends
+            self._state.save(_WANTED, True)  # first: the process that is at it looks for this when it ends
             try:
                 with self._state.lock("distil"):
                     self._state.remove(_WANTED)
-                    done = self._work(done, model, deadline, progress)
+                    done = self._distil(done, model, deadline, progress)
             except Busy:
                 return done._replace(left=self.inbox.left(), problem=AT_IT)
             if done.problem or self._state.load(_WANTED) is None:
                 return done
 
     def forget(self, texts: Sequence[bytes]) -> None:
-        """Drop what waits or was logged and says what an erased memory said, in any of its texts, in any case."""
-        keep = keeping(texts)
-        self.daily.purge(keep)  # first: it could be handed over once more
-        _forget(self.inbox, self.queue, keep)
+        """Drop what waits or was logged and says what an erased memory said in any of its texts."""
+        self.daily.purge(keeping(texts))  # first: it could be handed over once more
+        forget_waiting(self._state, texts, clock=self._clock)
 
     def files(self) -> list[str]:
         """All files that are kept about this scope outside of it, and those of its daily log."""
@@ -170,7 +214,7 @@ class Learner:
         self.queue.remove(waiting.id)
         return waiting.proposal
 
-    def _work(
+    def _distil(
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
     ) -> Distilled:
         self._state.tidy(self._clock())
@@ -182,7 +226,7 @@ class Learner:
             if progress:
                 progress(done.turns, done.turns + left)
             try:
-                verdicts = self._one(batch, model, deadline)
+                verdicts = self._learn_batch(batch, model, deadline)
             except ModelFailed as error:
                 return done._replace(left=self.inbox.left(), problem=str(error))
             if verdicts is None:
@@ -194,44 +238,39 @@ class Learner:
             progress(done.turns, done.turns)
         return done
 
-    def _one(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
-        """What comes of a batch; None when it is not what it was, because somebody erased from it meanwhile."""
+    def _learn_batch(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
+        """Save or queue what comes of a batch; None when somebody erased from it meanwhile."""
         why = f"learn {batch.id[:16]}"
-        if batch.tries > 1 and "" in self._saved_in(why):
-            return []  # it was saved, and then something kept us from saying so
-        proposals = self._proposed(batch, model, deadline)
+        if batch.tries > 1 and "" in self._committed_scopes(why):
+            return []  # it was saved, and then the process died
+        proposals = self._propose(batch, model, deadline)
         if not self.inbox.holds(batch):
             return None
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         done: list[JudgedProposal] = []
         for again in range(ROUNDS):
-            saved = self._saved_in(why) if again or batch.tries > 1 else frozenset()
-            decided = [
-                (verdict, change)
-                for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy)
-                if not change or scope_of(change.path) not in saved
-            ]
-            # first: once the commit is made, the batch counts as done
-            for number, (verdict, _) in enumerate(decided):
-                if verdict.outcome == "queued":
-                    name = self.queue.put(verdict.proposal, at=at, why=verdict.why)
-                    decided[number] = verdict._replace(path=name), None
-            scopes = {scope_of(change.path) if change else "" for _, change in decided}
+            committed = self._committed_scopes(why) if again or batch.tries > 1 else frozenset()
+            by_scope: dict[str, list[tuple[JudgedProposal, Change | None]]] = {}
+            for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
+                if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
+                    verdict = verdict._replace(path=self.queue.put(verdict.proposal, at=at, why=verdict.why))
+                scope = scope_of(change.path) if change else ""
+                if not change or scope not in committed:
+                    by_scope.setdefault(scope, []).append((verdict, change))
             try:
-                for scope in sorted(scopes, reverse=True):
-                    part = [one for one in decided if (scope_of(one[1].path) if one[1] else "") == scope]
-                    done += save(self._keeper, part, why)
+                for scope in sorted(by_scope, reverse=True):
+                    done += save(self._keeper, by_scope[scope], why)
                 return done
-            except (Changed, Exists):  # somebody else was faster: it is looked at as it is now
+            except (Changed, Exists):  # somebody else was faster: decide again
                 continue
         raise Busy("the memories change faster than they can be read")
 
-    def _saved_in(self, why: str) -> frozenset[str]:
+    def _committed_scopes(self, why: str) -> frozenset[str]:
         """The scopes in which a batch was committed already; the one that learns is ""."""
         commits = (commit for commit in self._scope.log(limit=LOOK_BACK) if commit.why == why)
         return frozenset(scope_of(step.path) for commit in commits for step in commit.revisions)
 
-    def _proposed(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
+    def _propose(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
         """What is proposed of a batch; by rules alone once a model has failed often enough. Raises ModelFailed."""
         today = date.fromtimestamp(self._clock())
         try:
@@ -239,30 +278,28 @@ class Learner:
         except CapReached:
             raise
         except ModelFailed as error:
-            count, since = self._tries(batch)
-            patience = 0.0 if isinstance(error, BadAnswer) else GIVEN_UP
+            count, since = self._count_failure(batch)
+            patience = 0.0 if isinstance(error, BadAnswer) else GIVE_UP_SECONDS
             if count < ATTEMPTS or self._clock() - since < patience:
                 raise
         return propose(self._scope, batch.turns, None, today)
 
-    def _tries(self, batch: Batch) -> tuple[int, float]:
+    def _count_failure(self, batch: Batch) -> tuple[int, float]:
         """How often a model failed at this batch, this time included, and since when."""
-        found, now = self._state.load(_TRIED), self._clock()
-        count, since = 0, now
-        if isinstance(found, dict) and found.get("batch") == batch.id:
-            count = found["count"] if isinstance(found.get("count"), int) else 0
-            since = found["since"] if isinstance(found.get("since"), int | float) else now
+        count, now = 0, self._clock()
+        since = now
+        match self._state.load(_TRIED):
+            case {"batch": batch.id, "count": int(tries), "since": int() | float() as first}:
+                count, since = tries, min(first, now)
         self._state.save(_TRIED, {"batch": batch.id, "count": count + 1, "since": since})
-        return count + 1, min(since, now)
+        return count + 1, since
 
 
 def forget_waiting(state: State, texts: Sequence[bytes], *, clock: Callable[[], float] = time.time) -> None:
-    """Drop what waits in a scope, to be learned or for a person, and says what erased memories said."""
-    _forget(Inbox(state, clock=clock), Queue(state), keeping(texts))
-
-
-def _forget(inbox: Inbox, queue: Queue, keep: Callable[[str], bool]) -> None:
-    inbox.purge(keep)
+    """Drop what waits in a scope, in the inbox or for review, and says what erased memories said."""
+    keep = keeping(texts)
+    Inbox(state, clock=clock).purge(keep)
+    queue = ReviewQueue(state)
     for waiting in queue.all():
         proposal = waiting.proposal
         if not keep(f"{proposal.name}\n{proposal.description}\n{proposal.content}"):

@@ -1,248 +1,259 @@
-"""What a model makes of memories that are near each other: which say the same, and which no longer hold.
+"""The plan of a consolidation: groups of memories to merge, rewrite or retire, and those that rules find.
 
-It is shown a few at a time, whole, as data between marks that no text can know in advance. Its answer is taken only
-if it keeps to its shape and to the files that it was shown. One that does not is asked for once more, and then it
-changes nothing. What it proposes is checked like everything else, afterwards.
+A group is the smallest thing that is done or left: the memories it is based on as they were read, at most one that
+stays, and those that are retired because of it. No two groups share a memory.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 
-from memsheaf.errors import CapReached, ModelFailed, TextRefused
+from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import subject
-from memsheaf.learn.duplicate_groups import PlanGroup, is_fixed, is_usable, united
-from memsheaf.llm import Model, Question, answer
-from memsheaf.memory import Memory
-from memsheaf.prompts import read_prompt
-from memsheaf.text.neutralize import for_prompt, link_text, one_line
-from memsheaf.values import sha256
+from memsheaf.guard.paths import is_fact
+from memsheaf.history import diff
+from memsheaf.memory import Memory, parse
+from memsheaf.store import Change
+from memsheaf.text.dates import absolute
+from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
+from memsheaf.values import NamedTuple
 
-MEMBERS = 6  # memories that are shown at once
-ONE_BYTES, ALL_BYTES = 4_096, 12_288
-SEARCHED = 200  # memories whose neighbours are looked for in a run
-CLUSTERS = 12  # questions in a run
-DEADLINE = 60.0
-MAX_TOKENS = 3_000
-PATH = 300  # characters
-
-_ACTIONS = ("merge", "rewrite", "retire", "keep")
-_TEXTS = ("action", "keep", "name", "description", "content")
-_OPERATION: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "action": {"type": "string", "enum": list(_ACTIONS)},
-        "files": {"type": "array", "items": {"type": "string"}},
-        "keep": {"type": "string"},
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-        "content": {"type": "string"},
-    },
-    "required": ["action", "files", "keep", "name", "description", "content"],
-    "additionalProperties": False,
-}
-SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"operations": {"type": "array", "items": _OPERATION, "maxItems": MEMBERS}},
-    "required": ["operations"],
-    "additionalProperties": False,
-}
-
-Near = Callable[[Memory], Sequence[str]]
-"""The paths of memories that are about the same subject as one, nearest first."""
-
-Cluster = tuple[Memory, ...]
+COMPARED = 50  # candidates that a memory is compared with at most
+BY = "consolidation"
 
 
-def in_turn(memories: Sequence[Memory], cursor: str) -> list[Memory]:
-    """The memories whose neighbours are looked for now: those behind the cursor, then from the start again."""
-    later = [memory for memory in memories if memory.path > cursor]
-    sooner = [memory for memory in memories if memory.path <= cursor]
-    return (later + sooner)[:SEARCHED]
+class PlanGroup(NamedTuple):
+    """One piece of a plan: `keeper` stays, with a new `text` unless that is "", and `retired` go.
 
-
-def clusters(
-    firsts: Sequence[Memory], memories: Sequence[Memory], near: Near, *, settled: Collection[str], most: int = MEMBERS
-) -> Iterator[Cluster]:
-    """Memories to show together, one of `firsts` and others near it: of one kind, one trust, all shown whole.
-
-    There are at most so many in a cluster. Those that a model has seen already, and left as they are, are `settled`.
+    `action` is `merge`, `rewrite`, `dates`, `contradicted` or `expired`; `model` says that a model proposed it, and
+    `mine` that it touches what a person wrote.
     """
-    by_path = {memory.path: memory for memory in memories}
-    used: set[str] = set()
-    for first in firsts:
-        if first.path in used or not _may_be_shown(first):
+
+    action: str
+    why: str
+    seen: tuple[Memory, ...]
+    keeper: str = ""
+    text: str = ""
+    retired: tuple[str, ...] = ()
+    model: bool = False
+    mine: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every memory it is based on."""
+        return tuple(memory.path for memory in self.seen)
+
+    @property
+    def moved(self) -> dict[str, str]:
+        """What is retired, and the memory that says it now, "" when none does."""
+        return dict.fromkeys(self.retired, self.keeper)
+
+    @property
+    def written(self) -> Memory | None:
+        """The memory that stays, with its new text; None when that does not change."""
+        return parse(self.keeper, self.text.encode("utf-8", "surrogatepass")) if self.text else None
+
+    def was(self, path: str) -> Memory:
+        """One of its memories, as it was read."""
+        return next(memory for memory in self.seen if memory.path == path)
+
+    def changes(self) -> Iterator[Change]:
+        """What to commit. A memory that stays as it is takes part, so that it must still be what was read."""
+        for memory in self.seen:
+            new = self.text.encode() if self.text and memory.path == self.keeper else memory.data
+            yield Change(memory.path, None if memory.path in self.retired else new, memory.version)
+
+    def diff(self) -> str:
+        """What it changes, line by line."""
+        parts = []
+        if self.text:
+            parts.append(diff(self.keeper, self.was(self.keeper).text, self.text, labels=("now", "planned")))
+        parts += [diff(path, self.was(path).text, "", labels=("now", "retired")) for path in self.retired]
+        return "\n".join(parts)
+
+
+def is_usable(memory: Memory) -> bool:
+    """Whether others may be compared with it: a header that is understood, and nothing that a program keeps."""
+    return memory.state == "ok" and not memory.is_item
+
+
+def is_fixed(memory: Memory, *, mine: bool = False) -> bool:
+    """Whether no consolidation may touch it: pinned, a fact, a program's, not wholly understood, or a person's.
+
+    With `mine` a person lets theirs be touched.
+    """
+    is_untouchable = memory.pinned or is_fact(memory.path) or memory.is_item
+    is_unclear = memory.state != "ok" or bool(memory.warnings)
+    return is_untouchable or is_unclear or (memory.source == "user" and not mine)
+
+
+def without(memories: Iterable[Memory], groups: Iterable[PlanGroup]) -> list[Memory]:
+    """The memories that are in none of these groups."""
+    taken = {path for group in groups for path in group.paths}
+    return [memory for memory in memories if memory.path not in taken]
+
+
+def find_groups(memories: Sequence[Memory], today: date, most: int, *, mine: bool = False) -> list[PlanGroup]:
+    """What can be done without a model: retire what expired, merge duplicates, make relative dates absolute.
+
+    A group retires at most `most` memories. With `mine`, what a person wrote takes part.
+    """
+    groups = list(_find_expired(memories, today, mine))
+    groups += _find_duplicates(without(memories, groups), today, most, mine)
+    groups += _find_relative_dates(without(memories, groups), today, mine)
+    return [group._replace(mine=mine) for group in groups]
+
+
+def _find_expired(memories: Iterable[Memory], today: date, mine: bool) -> Iterator[PlanGroup]:
+    for memory in memories:
+        ended = _date(memory.expires)
+        if ended and ended < today and not is_fixed(memory, mine=mine):
+            yield PlanGroup("expired", f"it expired on {ended.isoformat()}", (memory,), retired=(memory.path,))
+
+
+def _find_relative_dates(memories: Iterable[Memory], today: date, mine: bool) -> Iterator[PlanGroup]:
+    """Memories whose "tomorrow" becomes the day it meant, if all of the text was written on one day."""
+    for memory in memories:
+        is_changed = bool(memory.updated) and memory.updated[:10] != memory.created[:10]
+        day = None if is_changed else _date(memory.created)
+        if day is None or is_fixed(memory, mine=mine):
             continue
-        others = (by_path[path] for path in near(first) if path in by_path and path not in (*used, first.path))
-        alike = [other for other in others if _alike(first, other) and _may_be_shown(other)]
-        cluster = _fitting(first, alike, min(most, MEMBERS))
-        if len(cluster) > 1 and not all(map(is_fixed, cluster)):
-            used.update(member.path for member in cluster)
-            if mark(cluster) not in settled:
-                yield cluster
+        described = memory.page.get("description")
+        body, description = absolute(memory.body, day), absolute(described, day)
+        if (body, description) == (memory.body, described):
+            continue
+        with suppress(TextRefused):  # a header that cannot be edited stays as it is
+            fields = {"updated": today.isoformat(), "source": _source(memory), "description": description or None}
+            text = edited(memory.text, fields=fields, body=body)
+            yield PlanGroup("dates", f"relative dates, as of {day.isoformat()}", (memory,), memory.path, text)
 
 
-def mark(cluster: Cluster) -> str:
-    """What a cluster is known by, as long as none of its memories changes."""
-    parts = sorted(f"{memory.path}\0{memory.version}" for memory in cluster)
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def _find_duplicates(memories: Iterable[Memory], today: date, most: int, mine: bool) -> Iterator[PlanGroup]:
+    """Memories that say the same as another, with the one that stays: the best of them."""
+    usable = [memory for memory in memories if is_usable(memory)]
+    ranked = sorted(usable, key=lambda memory: _rank(memory, mine), reverse=True)
+    said = [frozenset(fact(memory)) for memory in ranked]
+    near = _neighbours(said)
+    taken: set[int] = set()
+    for number, keeper in enumerate(ranked):
+        if number in taken:
+            continue
+        others = [
+            other
+            for other in near[number]
+            if other not in taken
+            and likeness(said[number], said[other]) >= LIKE
+            and same(keeper, ranked[other]) >= LIKE
+            and _may_retire(ranked[other], keeper, mine)
+        ]
+        if others:
+            taken.update((number, *others))
+            with suppress(TextRefused):  # a header that cannot be edited stays as it is
+                yield _merge(keeper, [ranked[other] for other in others[:most]], today, mine)
 
 
-def ask(
-    model: Model, cluster: Cluster, today: date, *, nonce: Callable[[], str] = lambda: os.urandom(8).hex()
-) -> list[PlanGroup]:
-    """What the model proposes for a cluster; [] when it proposes nothing.
-
-    Raises:
-        ModelFailed: it gave no answer that can be used, and none when it was asked again.
-    """
-    again = ""
-    for last in (False, True):
-        sign = nonce()
-        question = Question(read_prompt("consolidate"), _shown(cluster, sign) + again, SCHEMA, MAX_TOKENS)
-        try:
-            return _groups(answer(model, question, DEADLINE), cluster, today, sign)
-        except CapReached:
-            raise
-        except ModelFailed as error:
-            if last:
-                raise
-            again = f"\n\nYour last answer could not be used: {error}."
-    raise AssertionError("the second attempt returns or raises")
-
-
-def _may_be_shown(memory: Memory) -> bool:
-    """Whether a model may see it: sound, small enough to be shown whole, and without a secret."""
+def _rank(memory: Memory, mine: bool) -> tuple[object, ...]:
+    """What makes one memory the better of two that say the same; at last the path, so that the order is stable."""
     return (
-        is_usable(memory)
-        and link_text(memory.path, PATH) == memory.path.replace('"', "")  # so that it can be named
-        and len(memory.body.encode()) <= ONE_BYTES
-        and not find_secrets(memory.text)
+        memory.pinned,
+        memory.source == "user",
+        is_fixed(memory, mine=mine),
+        memory.trust == "confirmed",
+        len(set(fact(memory))),
+        memory.updated or memory.created,
+        memory.path,
     )
 
 
-def _alike(one: Memory, other: Memory) -> bool:
-    """Whether two may be held against each other: what is unconfirmed has no say about what is confirmed."""
-    return (one.kind, one.trust, one.expires) == (other.kind, other.trust, other.expires)
+def _neighbours(said: Sequence[frozenset[str]]) -> list[list[int]]:
+    """For each memory, later ones that may be near-duplicates, the likeliest first.
+
+    Near-duplicates share one of their rarest words: of 20, at most 3 are not in the other.
+    """
+    often = Counter(word for words in said for word in words)
+    marks = [
+        sorted(words, key=lambda word: (often[word], word))[: int(len(words) * (1 - LIKE)) + 1] for words in said
+    ]
+    holders: dict[str, list[int]] = {}
+    found: list[list[int]] = []
+    for number in range(len(said) - 1, -1, -1):
+        shared = Counter(other for word in marks[number] for other in holders.get(word, ())[-COMPARED:])
+        found.append([other for other, _ in shared.most_common(COMPARED)])
+        for word in marks[number]:
+            holders.setdefault(word, []).append(number)
+    return found[::-1]
 
 
-def _fitting(first: Memory, others: Sequence[Memory], most: int) -> Cluster:
-    """As many of these as can be shown whole at once."""
-    cluster, size = [first], len(first.body.encode())
-    for other in others:
-        size += len(other.body.encode())
-        if len(cluster) == most or size > ALL_BYTES:
-            break
-        cluster.append(other)
-    return tuple(cluster)
+def _may_retire(other: Memory, keeper: Memory, mine: bool) -> bool:
+    """Whether one may be retired for the other, if they say the same.
+
+    What is unconfirmed adds nothing to what is confirmed, and what is fixed cannot take anything up.
+    """
+    if is_fixed(other, mine=mine) or other.kind != keeper.kind or other.expires != keeper.expires:
+        return False
+    is_keeper_fixed = is_fixed(keeper, mine=mine)
+    if other.trust == keeper.trust and not is_keeper_fixed:
+        return True
+    return not says_more(other, keeper) and (is_keeper_fixed or keeper.trust == "confirmed")
 
 
-def _shown(cluster: Cluster, nonce: str) -> str:
-    return "\n".join(_envelope(memory, nonce) for memory in cluster)
+def _merge(keeper: Memory, others: Sequence[Memory], today: date, mine: bool) -> PlanGroup:
+    """The keeper with the lines of the others that say something it does not."""
+    retired = tuple(other.path for other in others)
+    text = ""
+    if not is_fixed(keeper, mine=mine):
+        # those of another trust say nothing more: they are no sources
+        sources = [other for other in others if other.trust == keeper.trust]
+        end = "\r\n" if "\r\n" in keeper.body else "\n"
+        whole, body = keeper, keeper.body
+        for other in sources:
+            for line in (*other.body.splitlines(), other.description, other.name):
+                if line.strip() and says_more(line, whole):
+                    body = body.rstrip("\r\n") + end + line.rstrip() + end
+                    whole = parse(keeper.path, (keeper.page.head + body).encode())
+        text = unite(keeper, sources, today, body=body, replaced=retired)
+    return PlanGroup("merge", "they say the same", (keeper, *others), keeper.path, text, retired)
 
 
-def _envelope(memory: Memory, nonce: str) -> str:
-    day = (memory.updated or memory.created)[:10] or "unknown"
-    fixed = ' fixed="yes"' if is_fixed(memory) else ""
-    return (
-        f'<memory-{nonce} file="{memory.path}" written="{day}"{fixed}>\n'
-        f"name: {one_line(for_prompt(memory.name), 200)}\n"
-        f"description: {one_line(for_prompt(memory.description), 500)}\n\n"
-        f"{for_prompt(memory.body.strip())}\n"
-        f"</memory-{nonce}>"
-    )
+def unite(
+    keeper: Memory,
+    others: Sequence[Memory],
+    today: date,
+    *,
+    body: str,
+    replaced: Sequence[str],
+    name: str = "",
+    description: str = "",
+) -> str:
+    """The text of a memory that stands for others, too: their evidence, and the trust of the least trusted."""
+    everyone = (keeper, *others)
+    citations = dict.fromkeys(place for memory in everyone for place in memory.citations)
+    supersedes = dict.fromkeys([*(path for memory in everyone for path in memory.supersedes), *replaced])
+    created = [memory.created for memory in everyone if memory.created]
+    fields: dict[str, str | Sequence[str] | None] = {
+        "updated": today.isoformat(),
+        "source": _source(keeper),
+        "citations": list(citations) or None,
+        "supersedes": list(supersedes) or None,
+    }
+    optional = {"name": name, "description": description, "created": min(created, default="")}
+    fields |= {key: value for key, value in optional.items() if value}
+    if any(memory.trust == "unconfirmed" for memory in everyone):
+        fields["trust"] = "unconfirmed"
+    return edited(keeper.text, fields=fields, body=body)
 
 
-def _groups(said: object, cluster: Cluster, today: date, nonce: str) -> list[PlanGroup]:
-    """The groups that an answer describes. Raises ModelFailed when any part of it is out of bounds."""
-    operations = said.get("operations") if isinstance(said, dict) else None
-    if not isinstance(operations, list) or len(operations) > MEMBERS:
-        raise ModelFailed(f"it was not a list of at most {MEMBERS} operations")
-    by_path = {memory.path: memory for memory in cluster}
-    taken: set[str] = set()
-    groups = []
-    for operation in operations:
-        action, files, keep, texts = _read(operation, nonce)
-        members = [by_path[name] for name in files if name in by_path]
-        if len(members) != len(files) or (keep and keep not in by_path):
-            raise ModelFailed("it named a file that was not shown")
-        touched = {*files, *([keep] if keep else ())}
-        if action == "keep":
-            continue
-        if touched & taken:
-            raise ModelFailed("it named a file in two operations")
-        taken |= touched
-        groups.append(_group(action, members, by_path.get(keep), texts, cluster, today))
-    return groups
+def _source(memory: Memory) -> str:
+    """The source after a change: what a person wrote, and let be changed, stays theirs."""
+    return "user" if memory.source == "user" else BY
 
 
-def _read(operation: object, nonce: str) -> tuple[str, list[str], str, list[str]]:
-    """An operation's action, files, what it keeps, and the new name, description and content."""
-    if not isinstance(operation, dict) or not all(isinstance(operation.get(key, ""), str) for key in _TEXTS):
-        raise ModelFailed("an operation was not of the shape that was asked for")
-    action, keep, *texts = (operation.get(key, "").strip() for key in _TEXTS)
-    files = operation.get("files")
-    if action not in _ACTIONS or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-        raise ModelFailed("an operation was not of the shape that was asked for")
-    if any(nonce in text for text in texts):
-        raise ModelFailed("a text held the marks that memories are shown in")
-    return action, list(dict.fromkeys(files)), keep, texts
-
-
-def _group(
-    action: str, members: Sequence[Memory], keeper: Memory | None, texts: Sequence[str], cluster: Cluster, today: date
-) -> PlanGroup:
-    others = [memory for memory in members if memory is not keeper]
-    if keeper is None or any(map(is_fixed, others)):
-        raise ModelFailed("it would not keep any file, or retire one that is fixed")
-    if action == "rewrite":
-        if others or is_fixed(keeper):
-            raise ModelFailed("a rewrite is of one file, that is not fixed")
-        return PlanGroup(
-            "rewrite", "said in a better order", (keeper,), keeper.path, _text(keeper, (), texts, today), model=True
-        )
-    if not others:
-        raise ModelFailed("it named one file where it takes several")
-    retired = tuple(memory.path for memory in others)
-    if action == "retire":
-        if any(_day(memory) >= _day(keeper) for memory in others) or _day(keeper) > today.isoformat():
-            raise ModelFailed("the file to keep is not newer than those to retire")
-        about = set(subject(f"{keeper.name}\n{keeper.body}"))
-        if any(about.isdisjoint(subject(f"{memory.name}\n{memory.body}")) for memory in others):
-            raise ModelFailed("the file to keep is about something else than those to retire")
-        why = f"{keeper.path} says otherwise, and is newer"
-        replaced = list(dict.fromkeys((*keeper.supersedes, *retired)))
-        text = "" if is_fixed(keeper) else edited(keeper.text, fields={"supersedes": replaced})
-        return PlanGroup("contradicted", why, (keeper, *others), keeper.path, text, retired, model=True)
-    text = "" if is_fixed(keeper) else _text(keeper, others, texts, today)
-    return PlanGroup("merge", "they say the same", (keeper, *others), keeper.path, text, retired, model=True)
-
-
-def _text(keeper: Memory, others: Sequence[Memory], texts: Sequence[str], today: date) -> str:
-    """The keeper with the model's words. Raises ModelFailed when they are none that a memory may hold."""
-    name, description, content = (_as_written(text, (keeper, *others)) for text in texts)
-    if not content:
-        raise ModelFailed("there was no content")
+def _date(value: str) -> date | None:
+    """The day a header names; None for what is none."""
     try:
-        replaced = [memory.path for memory in others]
-        return united(
-            keeper, others, today, body=content + "\n", replaced=replaced, name=name, description=description
-        )
-    except TextRefused as error:
-        raise ModelFailed(str(error)) from None
-
-
-def _as_written(text: str, sources: Sequence[Memory]) -> str:
-    """The text with the signs back that were spelt out when memories were shown."""
-    for spelt, sign in (("&lt;", "<"), ("&#91;", "[")):
-        if not any(spelt in memory.text for memory in sources):
-            text = text.replace(spelt, sign)
-    return text
-
-
-def _day(memory: Memory) -> str:
-    return (memory.updated or memory.created)[:10]
+        return date.fromisoformat(value[:10])
+    except ValueError:
+        return None

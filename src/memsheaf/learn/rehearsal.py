@@ -13,7 +13,7 @@ from contextlib import closing
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.index.database import connect_alone, notes, put, writing
 from memsheaf.index.lexical import Lexicon
-from memsheaf.learn.duplicate_groups import PlanGroup
+from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
