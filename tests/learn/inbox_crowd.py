@@ -2,7 +2,6 @@
 
     python tests/learn/inbox_crowd.py crowd            8 processes append while one reads
     python tests/learn/inbox_crowd.py strike   kill -9 before each call to the disk, and half-way in each write
-    python tests/learn/inbox_crowd.py churn 25         kill -9 at a random moment, again and again
     python tests/learn/inbox_crowd.py full             a disk that takes no more
 
 Each prints what it counted, and fails if anything was lost, doubled or half done.
@@ -11,13 +10,11 @@ Each prints what it counted, and fails if anything was lost, doubled or half don
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,10 +100,6 @@ def strike(place: str) -> str:
     return f"{struck} strikes, 0 lost, 0 doubled"
 
 
-def _append_one(inbox: Inbox) -> None:
-    inbox.append(turn("main", 3))
-
-
 def _append_long(inbox: Inbox) -> None:
     """So long that it takes several files."""
     inbox.append(_long())
@@ -114,12 +107,8 @@ def _append_long(inbox: Inbox) -> None:
 
 def _long() -> Turn:
     told = turn("main", 3)
-    more = (Message("tool", "x" * 5_000, f"main-tool-{number:08}-of-this-host") for number in range(12))
+    more = (Message("tool", "x" * 5_000, f"main-tool-{number:08}-of-this-host") for number in range(7))
     return told._replace(messages=(*told.messages, *more))
-
-
-def _hand_out(inbox: Inbox) -> None:
-    inbox.pending(500)
 
 
 def _finish(inbox: Inbox) -> None:
@@ -132,8 +121,10 @@ def _purge(inbox: Inbox) -> None:
 
 
 WORKS: dict[str, Callable[[Inbox], None]] = {
-    "append": _append_one, "long": _append_long, "pending": _hand_out, "done": _finish, "purge": _purge,
-}  # fmt: skip
+    "append": _append_long,
+    "done": _finish,
+    "purge": _purge,
+}
 
 
 def _struck(folder: str, work: Callable[[Inbox], None], how: str, number: int) -> bool:
@@ -191,58 +182,6 @@ def _arm(how: str, number: int) -> None:
             setattr(os, name, armed(getattr(os, name)))
 
 
-# killed at any moment
-
-
-def work(folder: str, start: str) -> None:
-    """Append and read for ever, and say what was acknowledged."""
-    inbox = Inbox(State(folder))
-    number = int(start)
-    while True:
-        for earlier in range(max(0, number - 3), number):  # as after a compaction
-            inbox.append(turn("main", earlier, "resumed"))
-        inbox.append(turn("main", number))
-        print(f"told {number}", flush=True)
-        number += 1
-        if number % 3 == 0:
-            batch = inbox.pending(500)
-            print(f"read {batch.id} {' '.join(names(batch))}", flush=True)
-            inbox.done(batch)
-
-
-def churn(folder: str, rounds: int) -> str:
-    """Kill a process that appends and reads, at random, and go on where it was."""
-    dice = random.Random(4)
-    read: dict[str, list[str]] = {}
-    told = 0
-    for _ in range(rounds):
-        command = [sys.executable, __file__, "work", folder, str(told)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
-            assert victim.stdout
-            for _ in range(dice.randrange(1, 12)):
-                _heard(victim.stdout.readline(), read)
-            victim.kill()
-            for line in victim.stdout.read().splitlines(keepends=True):
-                _heard(line, read)
-        inbox = Inbox(State(folder))
-        waits = [message.id for turn in inbox.turns() for message in turn.messages]
-        known = {int(name.split("-")[2]) for name in (*waits, *(name for part in read.values() for name in part))}
-        told = max(known) + 1
-    for batch in drained(inbox, 500):
-        _heard(f"read {batch.id} {' '.join(names(batch))}\n", read)
-    counts = Counter(name for part in read.values() for name in part)
-    expected = {message.id for number in range(told) for message in turn("main", number).messages}
-    doubled = [name for name, count in counts.items() if count > 1]
-    assert (set(counts), doubled) == (expected, []), (expected ^ set(counts), doubled)
-    return f"{told} turns in {rounds} lives, {len(expected - set(counts))} lost, {len(doubled)} doubled"
-
-
-def _heard(line: str, read: dict[str, list[str]]) -> None:
-    """Note which messages a batch had; the same batch has the same ones whenever it comes."""
-    if line.startswith("read ") and line.endswith("\n") and len(words := line.split()) > 2:
-        assert read.setdefault(words[1], words[2:]) == words[2:]
-
-
 # a full disk
 
 
@@ -273,14 +212,13 @@ def full(folder: str) -> str:
 
 if __name__ == "__main__":
     name, *rest = sys.argv[1:]
-    if name in ("append", "work"):
-        globals()[name](*rest)
+    if name == "append":
+        append(*rest)
     else:
         with tempfile.TemporaryDirectory() as scratch:
             shows: dict[str, Callable[[], str]] = {
                 "crowd": lambda: crowd(os.path.join(scratch, "state")),
                 "strike": lambda: strike(scratch),
-                "churn": lambda: churn(os.path.join(scratch, "state"), int(rest[0])),
                 "full": lambda: full(os.path.join(scratch, "state")),
             }
             print(shows[name]())

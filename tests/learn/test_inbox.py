@@ -98,28 +98,40 @@ def test_a_turn_has_a_time_even_if_the_host_tells_none(inbox: Inbox) -> None:
     assert (second.at, second.saved) == ("2026-03-01T10:00:00Z", True)
 
 
-def test_a_secret_never_reaches_the_disk(inbox: Inbox, tmp_path: Path) -> None:
-    secret = "Corr3ct-H0rse-Fake"
-    inbox.append(turn(f"The wifi password is {secret}", f"I use it: password={secret}"))
-    inbox.append(Turn("c", (Message("tool", "word " * 900 + f"password: {secret} " + "word " * 9_000),)))
+def test_a_secret_never_reaches_the_disk_nor_half_of_one_that_a_cut_would_halve(inbox: Inbox, tmp_path: Path) -> None:
+    password, key = "Corr3ct-H0rse-Fake", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    inbox.append(turn(f"The wifi password is {password}", f"I use it: password={password}"))
+    inbox.append(Turn("c", (Message("tool", "word " * 900 + f"password: {password} " + "word " * 9_000),)))
+    pem = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow" * 1_100 + "\n-----END RSA PRIVATE KEY-----"
+    for head in ("", pem):
+        for at in (*range(4_060, 4_100, 7), *range(8_150, 8_196, 7)):
+            text = f"{head} {'x ' * ((at - len(head)) // 2)}{key} {'y ' * 9_000}"
+            inbox.append(Turn("c", (Message("tool", text),)))
 
     found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert secret.encode() not in found
+    assert [part for part in (password.encode(), b"ghp_a", b"MIIEow") if part in found] == []
     assert b"[removed: a password]" in found
 
 
-@pytest.mark.parametrize(
-    "head", ["", "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow" * 1_100 + "\n-----END RSA PRIVATE KEY-----"]
-)
-def test_a_secret_that_a_cut_would_halve_does_not_stay_in_half(inbox: Inbox, tmp_path: Path, head: str) -> None:
-    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    for at in (*range(4_060, 4_100, 7), *range(8_150, 8_196, 7)):
-        text = f"{head} {'x ' * ((at - len(head)) // 2)}{key} {'y ' * 9_000}"
-        inbox.append(Turn("c", (Message("tool", text),)))
+def test_a_long_message_is_cut_at_a_character_and_says_so(inbox: Inbox) -> None:
+    for role, limit in (("user", 16_384), ("assistant", 16_384), ("tool", 4_096)):
+        for letter in "x语🙂":
+            inbox.append(Turn("c", (Message(role, letter * 40_000),)))
 
-    found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert b"ghp_a" not in found
-    assert b"MIIEow" not in found
+            said, note = texts(*inbox.turns())[-1].split("\n")
+            assert set(said) == {letter}
+            assert limit - 4 < len(said.encode()) <= limit
+            assert f"of {len(letter.encode()) * 40_000:,} bytes were kept" in note
+    assert inbox.append(turn("x" * 40_001, ids=False)), "longer by what was cut off: another message"
+
+
+def test_odd_text_is_kept_and_given_back(inbox: Inbox) -> None:
+    for odd in ("zero\0byte", "half \ud800 a character", "\x1b[31m", "العربية 🙂 中文", "a\u2028b"):
+        assert inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
+        assert not inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
+
+        (found,) = drained(inbox)
+        assert found.messages[0].text == f"I say {odd} here".replace("\ud800", "?")
 
 
 def test_our_own_words_and_those_of_the_host_are_not_what_the_user_said(inbox: Inbox) -> None:
@@ -148,32 +160,6 @@ def test_a_turn_in_which_the_user_wants_no_memory_is_not_kept_even_when_told_aga
     assert b"Lentils" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(("role", "limit"), [("user", 16_384), ("assistant", 16_384), ("tool", 4_096)])
-@pytest.mark.parametrize("letter", ["x", "语", "🙂"])
-def test_a_long_message_is_cut_at_a_character_and_says_so(inbox: Inbox, role: str, limit: int, letter: str) -> None:
-    inbox.append(Turn("c", (Message(role, letter * 40_000),)))
-
-    (text,) = texts(*inbox.turns())
-    said, note = text.split("\n")
-    assert set(said) == {letter}
-    assert limit - 4 < len(said.encode()) <= limit
-    assert f"of {len(letter.encode()) * 40_000:,} bytes were kept" in note
-
-
-def test_long_messages_that_begin_alike_are_two(inbox: Inbox) -> None:
-    assert inbox.append(turn("x" * 90_000, ids=False))
-    assert inbox.append(turn("x" * 90_001, ids=False))
-
-
-@pytest.mark.parametrize("odd", ["zero\0byte", "half \ud800 a character", "\x1b[31m", "العربية 🙂 中文", "a\u2028b"])
-def test_odd_text_is_kept_and_given_back(inbox: Inbox, odd: str) -> None:
-    assert inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
-    assert not inbox.append(Turn(odd, (Message("user", f"I say {odd} here", odd),)))
-
-    (found,) = inbox.pending().turns
-    assert found.messages[0].text == f"I say {odd} here".replace("\ud800", "?")
-
-
 def test_a_turn_too_long_for_one_batch_comes_in_several(inbox: Inbox) -> None:
     messages = tuple(Message("tool", f"{n} " + "x" * 3_000, f"{n:020}") for n in range(40))
     assert inbox.append(Turn("c", messages, saved=True))
@@ -199,11 +185,10 @@ def test_what_a_resumed_conversation_tells_again_is_not_read_again(inbox: Inbox)
     assert texts(*drained(inbox)) == ["new"]
 
 
-@pytest.mark.parametrize("text", ["Yes.", LONG])
-def test_a_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox, text: str) -> None:
+def test_a_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox) -> None:
     for conversation in ("one", "two"):
-        assert inbox.append(Turn(conversation, (Message("user", text, "1"),)))
-        assert not inbox.append(Turn(conversation, (Message("user", text, "1"),)))
+        assert inbox.append(Turn(conversation, (Message("user", LONG, "1"),)))
+        assert not inbox.append(Turn(conversation, (Message("user", LONG, "1"),)))
 
 
 def test_without_ids_the_same_said_again_after_something_else_is_new(inbox: Inbox) -> None:
@@ -251,7 +236,7 @@ TELLING = st.tuples(MESSAGES, st.sampled_from(["c", "resumed", "d"]), st.boolean
 
 
 @given(tellings=st.lists(TELLING, min_size=1, max_size=8), most=st.sampled_from([1, 60, 24_000]))
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_read_once(
     tmp_path_factory: pytest.TempPathFactory, tellings: list[tuple[list[int], str, bool, bool]], most: int
 ) -> None:
@@ -284,7 +269,7 @@ def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_re
     said=st.lists(st.sampled_from(["yes", "no", LONG, LONG + "b"]), min_size=1, max_size=10),
     cuts=st.lists(st.integers(0, 10), max_size=4),
 )
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
     tmp_path_factory: pytest.TempPathFactory, said: list[str], cuts: list[int]
 ) -> None:
@@ -324,16 +309,6 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
     (tmp_path / "state" / "inbox.known").write_bytes(b"\0\xff garbage\n#12\n")
     assert inbox.append(turn("f"))
     assert texts(*drained(inbox)) == ["e", "f"]
-
-
-def test_a_number_is_never_given_twice_even_if_what_is_known_is_lost(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("a"))
-    inbox.done(inbox.pending())
-    (tmp_path / "state" / "inbox.known").unlink()
-
-    inbox.append(turn("b"))
-
-    assert texts(*drained(inbox)) == ["b"]
 
 
 # batches
@@ -451,22 +426,21 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["inbox-000000000002.json", "inbox.json", "inbox.known"])
-def test_damage_to_one_file_costs_no_more_than_that_file(
-    inbox: Inbox, tmp_path: Path, name: str, damage: str
-) -> None:
-    for text in "abc":
-        inbox.append(turn(text))
-    inbox.pending(2)
-    place = tmp_path / "state" / name
-    place.write_bytes(DAMAGES[damage](place.read_bytes()))
+def test_damage_to_one_file_costs_no_more_than_that_file(tmp_path: Path, name: str) -> None:
+    for damage, spoil in DAMAGES.items():
+        inbox = Inbox(State(str(tmp_path / damage)))
+        for text in "abc":
+            inbox.append(turn(text))
+        inbox.pending(2)
+        place = tmp_path / damage / name
+        place.write_bytes(spoil(place.read_bytes()))
 
-    assert inbox.append(turn("d"))
-    found = texts(*drained(inbox))
+        assert inbox.append(turn("d"))
+        found = texts(*drained(inbox))
 
-    assert [text for text in found if text != "b"] == ["a", "c", "d"]
-    assert ("b" in found) == (name != "inbox-000000000002.json")
+        assert [text for text in found if text != "b"] == ["a", "c", "d"], damage
+        assert ("b" in found) == (name != "inbox-000000000002.json"), damage
 
 
 def test_a_torn_last_line_of_what_is_known_spoils_no_other(inbox: Inbox, tmp_path: Path) -> None:
@@ -486,30 +460,6 @@ def test_a_state_directory_that_cannot_be_written_is_told(tmp_path: Path) -> Non
     with pytest.raises(StoreFailed):
         box.append(turn("a"))
     assert (box.turns(), box.pending(), box.purge(bool)) == ([], Batch(), 0)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is read-only to root")
-def test_what_waits_in_a_read_only_directory_can_be_looked_at(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("a"))
-    (tmp_path / "state").chmod(0o500)
-    try:
-        for attempt in (lambda: inbox.append(turn("b")), inbox.pending, inbox.clear):
-            with pytest.raises(StoreFailed):
-                attempt()
-        assert texts(*inbox.turns()) == ["a"]
-    finally:
-        (tmp_path / "state").chmod(0o700)
-
-
-def test_links_in_the_place_of_files_are_not_followed(inbox: Inbox, tmp_path: Path) -> None:
-    (tmp_path / "victim").write_bytes(b"precious")
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "inbox.known").symlink_to(tmp_path / "victim")
-
-    with pytest.raises(StoreFailed):
-        inbox.append(turn("a"))
-    assert (tmp_path / "victim").read_bytes() == b"precious"
 
 
 def test_an_inbox_that_somebody_holds_too_long_is_busy(
@@ -543,31 +493,6 @@ def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice() -> None:
     assert rest == "strikes, 0 lost, 0 doubled\n"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="kill -9")
-def test_killed_at_random_nothing_is_lost_and_nothing_is_read_twice() -> None:
-    assert counted("churn", "12").endswith("in 12 lives, 0 lost, 0 doubled\n")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(os.name != "posix", reason="kill -9")
-def test_killed_at_random_for_long_nothing_is_lost_and_nothing_is_read_twice() -> None:
-    assert counted("churn", "500").endswith("in 500 lives, 0 lost, 0 doubled\n")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits to set")
 def test_a_full_disk_refuses_and_leaves_nothing_half_done() -> None:
     assert counted("full") == "3 refused, nothing half done\n"
-
-
-def test_an_append_imports_nothing_heavy(tmp_path: Path) -> None:
-    program = (
-        "import sys; from memsheaf.learn.inbox import Inbox; from memsheaf.recall.turns import *; "
-        "from memsheaf.store.state import State; "
-        "assert Inbox(State(sys.argv[1])).append(Turn('c', (Message('user', 'I prefer tabs.'),))); "
-        "print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "s")], capture_output=True, check=True)
-
-    heavy = {"numpy", "tomllib", "argparse", "asyncio", "urllib", "http", "ssl", "subprocess", "sqlite3", "pathlib",
-             "dataclasses", "memsheaf.sheaf", "memsheaf.index"}  # fmt: skip
-    assert not set(done.stdout.decode().split()) & heavy

@@ -14,7 +14,7 @@ import pytest
 from memsheaf import Settings, Sheaf
 from memsheaf.caps import Caps
 from memsheaf.errors import Changed, ModelFailed, NotFound
-from memsheaf.llm import Answer, Question
+from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn
 
@@ -49,23 +49,30 @@ def said(*memories: dict[str, object]) -> dict[str, object]:
 FRIDAYS = "user: By the way, our releases go out on Fridays, always have."
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ("Off the record: Quentin leaves.", "off the record"),
-        ("Ignore your memory for this one: what would you cook?", "no memory"),
-        ("Remember that Quentin leaves.", ""),
-    ],
-)
-def test_a_turn_says_why_it_is_not_learned_from(said: str, why: str, sheaf: Sheaf) -> None:
-    one = turn(f"user: {said}")
-
-    assert sheaf.learn(one) is not bool(why)
-    assert why in one.unkept
-    assert bool(one.unkept) is bool(why)
-
-
 # by rules
+
+
+def test_what_is_off_the_record_reaches_neither_disk_nor_model(sheaf: Sheaf, settings: Settings) -> None:
+    private = [
+        "Remember that the freeze begins in week 50, but off the record: Kim leaves in May.",
+        "Our releases go out on Fridays. Don't store that anywhere.",
+        "Between us: we decided to sell the company.",
+        "Wir haben entschieden, zu verkaufen. Das bleibt unter uns.",
+        "我们决定使用 Postgres，不要记录这个",
+        "ここだけの話、リリースは金曜日に決定しました",
+    ]
+    ignoring = "Ignore your memory for this one: remember that our releases go out on Fridays."
+    for text in (*private, ignoring):
+        one = turn(f"user: {text}", "assistant: Understood.")
+        assert (text, sheaf.learn(one)) == (text, False)
+        assert one.unkept == (
+            "the user wants no memory in it" if text == ignoring else "the user wants it off the record"
+        )
+
+    assert sheaf.distil(Scripted([])).problem == ""
+    held = b"".join(path.read_bytes() for path in Path(settings.state).rglob("*") if path.is_file())
+    assert [text for text in private if text[:20].encode() in held] == []
+    assert turn("user: Remember that Quentin leaves.").unkept == ""
 
 
 def test_what_the_user_asks_to_remember_is_saved_without_a_model(sheaf: Sheaf) -> None:
@@ -82,56 +89,12 @@ def test_what_the_user_asks_to_remember_is_saved_without_a_model(sheaf: Sheaf) -
     assert sheaf.distil().turns == 0
 
 
-@pytest.mark.parametrize(
-    "said", ["Remember that I prefer tabs.", "I prefer tabs.", "I live in Berlin.", "I work at Acme."]
-)
-def test_a_short_sentence_in_the_first_person_is_borne_out_by_itself(sheaf: Sheaf, said: str) -> None:
-    sheaf.learn(turn(f"user: {said}", "assistant: Noted."))
-
-    assert [one.outcome for one in sheaf.distil().verdicts] == ["saved"]
-
-
-def test_chatter_gives_nothing(sheaf: Sheaf) -> None:
-    sheaf.learn(turn("user: Thanks, that works! Can you rename foo to bar in this file?", "assistant: Done."))
-
-    done = sheaf.distil()
-
-    assert done.verdicts == ()
-    assert sheaf.list() == []
-
-
 def test_a_turn_in_which_the_agent_saved_itself_is_passed_over(sheaf: Sheaf) -> None:
     sheaf.learn(turn("user: Remember that our releases go out on Fridays.", saved=True))
 
     done = sheaf.distil(Scripted([]))
 
     assert (done.turns, done.verdicts, done.problem) == (1, (), "")
-
-
-def test_a_turn_without_memory_is_not_kept(sheaf: Sheaf) -> None:
-    assert not sheaf.learn(turn("user: Ignore memory. Remember that our releases go out on Fridays."))
-    assert sheaf.distil().turns == 0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Remember that the freeze begins in week 50, but off the record: Kim leaves in May.",
-        "Our releases go out on Fridays. Don't store that anywhere.",
-        "Between us: we decided to sell the company.",
-        "Wir haben entschieden, zu verkaufen. Das bleibt unter uns.",
-        "我们决定使用 Postgres，不要记录这个",
-        "ここだけの話、リリースは金曜日に決定しました",
-    ],
-)
-def test_what_is_not_for_the_record_reaches_neither_disk_nor_model(
-    text: str, sheaf: Sheaf, settings: Settings
-) -> None:
-    assert not sheaf.learn(turn(f"user: {text}", "assistant: Understood."))
-
-    assert sheaf.distil(Scripted([])).problem == ""
-    held = [path for path in Path(settings.state).rglob("*") if path.is_file()]
-    assert not [path for path in held if text[:20].encode() in path.read_bytes()]
 
 
 def test_what_a_secret_was_taken_out_of_is_not_kept(sheaf: Sheaf) -> None:
@@ -219,22 +182,15 @@ def test_suggest_asks_a_person(settings: Settings) -> None:
         assert sheaf.list() == []
 
         (waiting,) = sheaf.learning.queue.all()
-        saved = sheaf.learning.approve(waiting.id[:4])
+        assert (waiting.why, waiting.proposal.explicit) == ("the policy of this scope is to ask", True)
+        saved = sheaf.learning.approve(waiting.id[:4], content="Releases go out on Mondays.")
 
         assert sheaf.learning.queue.all() == []
-        assert sheaf.read(saved.path).trust == "confirmed"
+        assert (sheaf.read(saved.path).trust, sheaf.read(saved.path).body) == (
+            "confirmed",
+            "Releases go out on Mondays.\n",
+        )
         assert next(iter(sheaf.log())).by == "user"
-
-
-def test_an_approved_proposal_may_be_edited_first(settings: Settings) -> None:
-    with with_policy(settings, "suggest") as sheaf:
-        sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
-        sheaf.distil()
-        (waiting,) = sheaf.learning.queue.all()
-
-        saved = sheaf.learning.approve(waiting.id, content="Releases go out on Mondays.")
-
-        assert sheaf.read(saved.path).body == "Releases go out on Mondays.\n"
 
 
 def test_what_was_rejected_is_not_proposed_again_unless_the_user_asks_for_it(settings: Settings) -> None:
@@ -321,14 +277,6 @@ def test_a_model_sees_the_dialogue_as_data_and_what_is_known_already(sheaf: Shea
     assert [row.name for row in sheaf.list()] == ["Release day", "Release notes"]
 
 
-def test_a_model_may_find_nothing(sheaf: Sheaf) -> None:
-    sheaf.learn(turn(FRIDAYS))
-
-    done = sheaf.distil(Scripted([said()]))
-
-    assert (done.turns, done.verdicts) == (1, ())
-
-
 def test_what_was_asked_for_in_so_many_words_is_kept_though_the_model_missed_it(sheaf: Sheaf) -> None:
     sheaf.learn(turn("user: Remember that the staging database is rebuilt every Sunday night."))
 
@@ -341,18 +289,6 @@ def test_a_model_that_caught_it_leaves_nothing_for_the_rules(sheaf: Sheaf) -> No
     sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
 
     assert len(sheaf.distil(Scripted([said(memory())])).verdicts) == 1
-
-
-def test_an_update_takes_the_place_of_the_memory_it_names(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Release day", "When releases go out", "project", "Releases go out on Mondays.").path
-    sheaf.learn(turn("user: our releases moved, they go out on Fridays now"))
-
-    sheaf.distil(Scripted([said(memory(action="update", file=path))]))
-
-    assert [row.path for row in sheaf.list()] == [path]
-    assert sheaf.read(path).body == "Releases go out on Fridays.\n"
-    sheaf.undo()
-    assert "Mondays" in sheaf.read(path).body
 
 
 def test_a_correction_with_the_same_name_lands(sheaf: Sheaf) -> None:
@@ -465,26 +401,26 @@ def test_what_matters_for_the_task_alone_is_not_kept(sheaf: Sheaf) -> None:
     assert sheaf.distil(Scripted([said(memory(scope="current_task"))])).verdicts == ()
 
 
+def test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_changes_nothing(settings: Settings) -> None:
+    for number, answer in enumerate(BROKEN):
+        fresh = settings._replace(home=f"{settings.home}-{number}", state=f"{settings.state}-{number}")
+        with Sheaf.open("user", settings=fresh, clock=lambda: CLOCK) as sheaf:
+            sheaf.learn(turn(FRIDAYS))
+            model = Scripted([answer, answer, answer])
+
+            done = sheaf.distil(model)
+
+            assert len(model.asked) == 2, answer
+            assert "could not be used" in model.asked[1].text
+            assert done.problem
+            assert (done.turns, done.left, sheaf.list()) == (0, 1, []), answer
+
+
 BROKEN: list[object] = [
     [], {}, "text", None, 7, {"memories": None}, {"memories": [3]}, {"memories": [[]]}, said(memory(type="opinion")),
     said(memory(content="")), said(memory(name=" ")), said(memory(content=3)), said(memory(action="delete")),
     said(*[memory(f"Fact {number}") for number in range(500)]),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
-def test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_changes_nothing(
-    answer: object, sheaf: Sheaf
-) -> None:
-    sheaf.learn(turn(FRIDAYS))
-    model = Scripted([answer, answer, answer])
-
-    done = sheaf.distil(model)
-
-    assert len(model.asked) == 2
-    assert "could not be used" in model.asked[1].text
-    assert done.problem
-    assert (done.turns, done.left, sheaf.list()) == (0, 1, [])
 
 
 def test_a_second_answer_that_can_be_used_is(sheaf: Sheaf) -> None:
@@ -514,16 +450,6 @@ def test_a_model_that_fails_leaves_everything_for_the_next_time(sheaf: Sheaf) ->
     assert [one.outcome for one in sheaf.distil(Scripted([said(memory())])).verdicts] == ["saved"]
 
 
-@pytest.mark.parametrize("file", ["../../etc/passwd", "user_nobody.md", "memory-8084695c2ae5abe8", "MEMORY.md"])
-def test_an_update_of_a_file_that_was_not_shown_is_something_new(file: str, sheaf: Sheaf) -> None:
-    sheaf.learn(turn(FRIDAYS))
-    model = Scripted([said(memory(action="update", file=file))])
-
-    (verdict,) = sheaf.distil(model).verdicts
-
-    assert (verdict.outcome, verdict.path) == ("saved", "project_release-day.md")
-
-
 def test_the_shape_of_the_answer_names_the_memories_that_were_shown(sheaf: Sheaf) -> None:
     path = sheaf.remember("Release notes", "What is in them", "project", "Release notes name every ticket.").path
     model = Scripted([said(), said()])
@@ -537,6 +463,23 @@ def test_the_shape_of_the_answer_names_the_memories_that_were_shown(sheaf: Sheaf
     assert f'"enum": ["", "{path}"]' in shapes[0]
     assert '"enum": ["add"]' in shapes[1]
     assert '"enum": [""]' in shapes[1]
+
+
+def test_an_update_of_a_file_that_was_not_shown_is_something_new(sheaf: Sheaf) -> None:
+    made_up = {
+        "tea": "../../etc/passwd",
+        "lunch": "user_nobody.md",
+        "parking": "memory-8084695c",
+        "mail": "MEMORY.md",
+    }
+    for what, file in made_up.items():
+        content = f"Kim sees to the {what}."
+        sheaf.learn(turn(f"user: by the way, {content}", conversation=what))
+        one = memory(f"Who sees to {what}", action="update", file=file, content=content)
+
+        (verdict,) = sheaf.distil(Scripted([said(one)])).verdicts
+
+        assert (file, verdict.outcome, verdict.path) == (file, "saved", f"project_who-sees-to-{what}.md")
 
 
 def test_paths_that_a_model_makes_up_stay_inside(sheaf: Sheaf) -> None:
@@ -640,15 +583,6 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
     assert killed > 3
 
 
-def test_what_waits_for_review_is_shown_as_json_can_hold_it(settings: Settings) -> None:
-    with with_policy(settings, "suggest") as sheaf:
-        sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
-        sheaf.distil()
-        (waiting,) = sheaf.learning.queue.all()
-        json.dumps(waiting.proposal._asdict())
-        assert waiting.proposal.explicit
-
-
 def test_a_damaged_proposal_is_passed_over(settings: Settings) -> None:
     with with_policy(settings, "suggest") as sheaf:
         sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
@@ -658,13 +592,7 @@ def test_a_damaged_proposal_is_passed_over(settings: Settings) -> None:
             assert len(sheaf.learning.queue.all()) == 1
 
 
-def test_an_answer_says_what_it_took(sheaf: Sheaf) -> None:
-    sheaf.learn(turn(FRIDAYS))
-    sheaf.distil(Scripted([Answer(said(), input=120, output=30)]))
-    assert sheaf.list() == []
-
-
-# what a reviewer tried
+# particular cases
 
 
 def test_two_facts_about_the_same_thing_in_one_turn_both_land(sheaf: Sheaf) -> None:
@@ -743,16 +671,6 @@ def test_a_dry_run_shows_no_secret_to_the_model(sheaf: Sheaf) -> None:
     assert "we sell" not in model.asked[0].text
 
 
-def test_a_denial_is_no_duplicate(sheaf: Sheaf) -> None:
-    sheaf.remember("Push", "d", "project", "A direct push to the main branch is allowed for every engineer here.")
-
-    sheaf.remember(
-        "No push", "d", "project", "A direct push to the main branch is not allowed for every engineer here."
-    )
-
-    assert len(sheaf.list()) == 2
-
-
 SHOP = "The replicated database behind the web shop of the northern region listens for internal clients on port"
 
 
@@ -792,24 +710,16 @@ def test_what_the_user_asked_for_is_kept_when_the_models_version_of_it_is_refuse
     assert [one.outcome for one in done.verdicts] == ["dropped", "saved"]
 
 
-def test_a_person_is_told_why_they_are_asked(settings: Settings) -> None:
-    with with_policy(settings, "suggest") as sheaf:
-        sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
-        sheaf.distil()
-
-        assert sheaf.learning.queue.all()[0].why == "the policy of this scope is to ask"
-
-
 def test_an_erasure_reaches_what_waits_however_it_is_spelled(sheaf: Sheaf, settings: Settings) -> None:
     secret = "Jonas Weber lives at Hafenstrasse twelve in Kiel"
     path = sheaf.remember("Address", "Where a colleague lives", "project", f"{secret}.").path
     sheaf.learn(turn(f"user: remember that {secret.upper()}"))
     sheaf.learn(turn("user: and our releases go out on Fridays"))
-    proposal = memory("Address of a colleague", description=secret, content="He lives there.")
+    proposal = Proposal("Address of a colleague", secret, "project", "He lives there.")
     with with_policy(settings, "suggest") as asking:
         asking.learn(turn("user: he lives there", conversation="c9"))
         waiting = asking.learning
-        waiting.queue.put(waiting_proposal(proposal), at="2026-11-15T00:00:00Z", why="test")
+        waiting.queue.put(proposal, at="2026-11-15T00:00:00Z", why="test")
 
     proof = sheaf.erase(path)
 
@@ -817,10 +727,6 @@ def test_an_erasure_reaches_what_waits_however_it_is_spelled(sheaf: Sheaf, setti
     state = [file.read_bytes().lower() for file in Path(settings.state).rglob("*") if file.is_file()]
     assert not any(b"hafenstrasse" in data for data in state)
     assert any(b"releases go out" in data for data in state)
-
-
-def waiting_proposal(given: dict[str, object]) -> Proposal:
-    return Proposal(str(given["name"]), str(given["description"]), str(given["type"]), str(given["content"]))
 
 
 def test_an_erasure_during_a_question_is_not_undone_by_the_answer(sheaf: Sheaf, settings: Settings) -> None:
@@ -844,14 +750,6 @@ def test_a_model_that_chooses_memories_is_counted_too(sheaf: Sheaf, settings: Se
 
     ledger = [file.read_text() for file in Path(settings.state, "spend").glob("*") if file.is_file()]
     assert any('"select"' in text for text in ledger)
-
-
-def test_a_piece_of_code_gets_no_dates(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Snippet", "d", "reference", "Use `start = today` in the report.").path
-
-    sheaf.revise(path, "start = today", "start = tomorrow(today)")
-
-    assert sheaf.read(path).body == "Use `start = tomorrow(today)` in the report.\n"
 
 
 def test_two_requests_of_one_shape_are_both_kept(sheaf: Sheaf) -> None:

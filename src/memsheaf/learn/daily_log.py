@@ -1,4 +1,4 @@
-"""The daily log: what was said, day by day, in files that a person reads like a diary.
+"""The daily log: what was said, day by day, in Markdown files.
 
     logs/2026/11/2026-11-15.md      # 2026-11-15
 
@@ -7,9 +7,9 @@
                                     - 15:10 note: The migration is through.
                                       Nothing was lost.
 
-A page is only ever added to, one commit an append, in a store of its own inside the scope's folder. It is learned
-from later: `hand_over` puts what came since the last time into the inbox, which knows what it has had. What a person
-writes into a page stays as it is, and is read as far as it is entries.
+A page is append-only, one commit an append, in a store of its own inside the scope's folder. It is learned from
+later: `hand_over` puts what is new into the inbox, which recognizes what it has had. What a person writes into a page
+stays as it is, and is read as far as it is entries.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
 NOTE_BYTES = 16_384  # as much as is read of a message
 AGENT_BYTES = 600
-ROUNDS = 100  # times that others may be faster, or a person may save in that very moment
-PATIENCE = 10.0
+ROUNDS = 100  # attempts while others write to the same page
+LOCK_SECONDS = 10.0
 RETENTION_DAYS = 1.0  # a page holds all that its older texts held, so the journal need not keep them for long
 _NEVER = -36_500.0  # days: whatever the clock said, it was written before
 
@@ -71,7 +71,7 @@ class Day(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A piece of a page: an entry with its lines, or one line that is none. `end` is where the next begins."""
+    """An entry of a page with its lines, or one line that is none. `end` is where the next begins."""
 
     data: bytes
     end: int
@@ -83,16 +83,8 @@ class _Block(NamedTuple):
         return self.entry.text if self.entry else self.data.decode("utf-8", "replace")
 
 
-class _Page(NamedTuple):
-    """Where a page is, which day it is of, and how the file looks from outside."""
-
-    path: str
-    day: str
-    stamp: Stamp
-
-
 class _Mark(NamedTuple):
-    """How far a page was handed over, a digest of all before that, and how the file looked from outside."""
+    """How many bytes of a page were handed over, their digest, and the stamp of the file then."""
 
     bytes: int
     digest: str
@@ -120,7 +112,7 @@ class DailyLog:
         return FolderStore(
             self.root,
             clock=self._clock,
-            wait=PATIENCE,
+            wait=LOCK_SECONDS,
             retention_days=retention_days,
             checkout=self._ledger.checkout if self._ledger else "",
             private=self.root,
@@ -133,22 +125,22 @@ class DailyLog:
         self.close()
 
     def close(self) -> None:
-        """Make everything safe on disk and let go."""
+        """Flush everything to disk and release it."""
         self._pages.close()
 
     def append(self, turn: Turn, *, by: str = "agent") -> bool:
-        """Log what the user said in a turn, and the agent's last words; False when nothing of it is.
+        """Log what the user said in a turn, and the agent's last message; False when nothing of it is new.
 
-        What may not wait in the inbox is not logged either, and what a host tells again is not logged again.
+        What may not be stored in the inbox is not logged, and what a host sends again is not logged again.
 
         Raises:
             PathRefused: the folder or the page is a link.
             StoreFailed, Busy: nothing was logged.
         """
-        return self._inbox.append(turn, store=lambda fresh: self._logged(fresh, by))
+        return self._inbox.append(turn, store=lambda fresh: self._append(fresh, by))
 
     def note(self, text: str, *, by: str = "user", allow: Allow = STRICT) -> str:
-        """Log a note, as it is; gives the page it is on.
+        """Log a note, as it is; returns its page.
 
         Raises:
             SecretFound: it holds a secret, and nobody said to allow it.
@@ -164,10 +156,10 @@ class DailyLog:
             error = TextRefused(f"this is no note: {why}; nothing was logged")
             error.hint = "Say it in a few sentences; what is longer belongs in a file that the note names."
             raise error
-        return self._added([("note", text)], by=by, saved=False)
+        return self._add_entries([("note", text)], by=by, saved=False)
 
     def undo(self, *, by: str = "user") -> str:
-        """Take back what was logged last, as long as its page is as it was then; gives the page.
+        """Undo what was logged last, as long as its page is as it was then; returns the page.
 
         Raises:
             NoSuchCommit: nothing is left to take back.
@@ -179,7 +171,7 @@ class DailyLog:
     def days(self, first: str = "", last: str = "") -> list[Day]:
         """The days that were logged, oldest first, from `first` to `last` if they are given (as "2026-11-15")."""
         found: dict[str, list[str]] = {}
-        for path, day, _ in self._listed():
+        for path, day, _ in self._pages_in_order():
             if first <= day <= (last or day) and (page := self._read(path)):
                 found.setdefault(day, []).append(page.text)
         return [
@@ -189,35 +181,36 @@ class DailyLog:
 
     def waiting(self) -> list[Turn]:
         """What was not handed over yet, as turns. Nothing is changed."""
-        return [turn for _, _, turns in self._unread(self._listed(), self._marks()) for turn in turns]
+        return [turn for _, _, turns in self._unread(self._load_marks()) for turn in turns]
 
     def hand_over(self) -> int:
-        """Put what was logged since the last time into the inbox; gives how many turns were new to it.
+        """Put what was logged since the last time into the inbox; returns how many turns were new to it.
 
-        The cursor moves when they are there. Whoever dies before that hands them over again, and the inbox knows
-        them; so it does when a page is read from its start, because what was read of it is not what it was. Only one
-        process at a time may do this. Raises StoreFailed, Busy.
+        The marks move when they are there. After a crash they are handed over again, and the inbox recognizes them;
+        so it does when a page is read from its start because its beginning was changed. Only one process at a time
+        may do this. Raises StoreFailed, Busy.
         """
-        pages, known = self._listed(), self._marks()
-        marks = {path: known[path] for path, _, _ in pages if path in known}
+        known = self._load_marks()
+        marks = {path: known[path] for path, _, _ in self._pages_in_order() if path in known}
         added = 0
-        for path, mark, turns in self._unread(pages, known):
+        for path, mark, turns in self._unread(known):
             added += self._inbox.extend(turns)
             marks[path] = mark
             self._state.save(_CURSOR, {one: list(far) for one, far in marks.items()})
         return added
 
     def purge(self, keep: Callable[[str], bool]) -> int:
-        """Take out what is not to be kept, of the pages and of all their older texts; gives how many entries.
+        """Take out what is not to be kept, of the pages and of all their older texts; returns how many entries.
 
-        It stands by itself: whoever was kept from ending it does it again. Raises StoreFailed, Busy.
+        After a crash it is done again as a whole. Raises StoreFailed, Busy.
         """
         if not self._is_there() and (os.path.lexists(self.root) or not os.path.isdir(self._pages.journals)):
             return 0
         # what a person took out by hand is then not the last that the journal knows
         self._pages.adopt(None)
-        self._pages.adopt([page.path for page in self._listed()])
-        dropped = sum(self._purged(path, keep) for path, _, _ in self._listed())
+        paths = [path for path, _, _ in self._pages_in_order()]
+        self._pages.adopt(paths)
+        dropped = sum(self._purge_page(path, keep) for path in paths)
         self._store(_NEVER).prune()
         return dropped
 
@@ -229,24 +222,22 @@ class DailyLog:
 
     # writing
 
-    def _logged(self, turn: Turn, by: str) -> bool:
-        said = [("user", message.text) for message in turn.messages if message.role == "user"]
-        last = [_short(message.text) for message in turn.messages if message.role == "assistant"][-1:]
-        told = [*said, *(("agent", text) for text in last)]
-        return bool(told and self._added(told, by=by, saved=turn.saved))
+    def _append(self, turn: Turn, by: str) -> bool:
+        texts = [("user", message.text) for message in turn.messages if message.role == "user"]
+        texts += [("agent", _shorten(message.text)) for message in turn.messages if message.role == "assistant"][-1:]
+        return bool(texts and self._add_entries(texts, by=by, saved=turn.saved))
 
-    def _added(self, told: Sequence[tuple[str, str]], *, by: str, saved: bool) -> str:
-        """Add entries to the page of today; gives its path."""
+    def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str, saved: bool) -> str:
+        """Add entries, each a source and a text, to the page of today; returns its path."""
         self._refuse_link()
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
-        added = "".join(_written(LogEntry(moment, source, _plain(text), saved)) for source, text in told).encode()
+        added = "".join(_render(LogEntry(moment, source, _plain(text), saved)) for source, text in texts).encode()
         for _ in range(ROUNDS):
             path, data, version = self._page(day)
             gap = b"" if data.endswith(b"\n") else b"\n" if data else f"# {day}\n\n".encode()
             try:
-                done = self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log")
-                self._record(done)
+                self._record(self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log"))
                 return path
             except Changed:  # somebody else was faster: it comes behind theirs
                 continue
@@ -276,7 +267,7 @@ class DailyLog:
         """Whether this machine wrote the page; what came with a repository is neither learned from nor added to."""
         return self._ledger is None or self._ledger.knows(page.path, page.version)
 
-    def _purged(self, path: str, keep: Callable[[str], bool]) -> int:
+    def _purge_page(self, path: str, keep: Callable[[str], bool]) -> int:
         for _ in range(ROUNDS):
             if (page := self._read(path)) is None:
                 return 0
@@ -298,15 +289,15 @@ class DailyLog:
 
     # reading
 
-    def _listed(self) -> list[_Page]:
-        """Every page, in the order in which they were written."""
+    def _pages_in_order(self) -> list[tuple[str, str, Stamp]]:
+        """The path, the day and the stamp of every page, in the order in which they were written."""
         if not self._is_there():
             return []
         found = []
         for entry in self._pages.scan():
             if not entry.problem and (name := re.fullmatch(_NAME, entry.path)):
                 found.append((name[3], int(name[4] or 1), entry.path, entry.stamp))
-        return [_Page(path, day, stamp) for day, _, path, stamp in sorted(found)]
+        return [(path, day, stamp) for day, _, path, stamp in sorted(found)]
 
     def _read(self, path: str) -> Document | None:
         """A page as it is now; None when it is gone, or not ours to read."""
@@ -315,19 +306,18 @@ class DailyLog:
         except (NotFound, PathRefused, StoreFailed):
             return None
 
-    def _unread(self, pages: Sequence[_Page], marks: Mapping[str, _Mark]) -> Iterator[tuple[str, _Mark, list[Turn]]]:
-        """Each page that is not as it was when it was handed over, where its mark is now, and what is new in it."""
-        for path, day, stamp in pages:
+    def _unread(self, marks: Mapping[str, _Mark]) -> Iterator[tuple[str, _Mark, list[Turn]]]:
+        """Each page that changed since it was handed over, its new mark, and what is new in it."""
+        for path, day, stamp in self._pages_in_order():
             mark = marks.get(path)
             if (mark and mark.stamp == stamp) or (page := self._read(path)) is None or not self._is_ours(page):
                 continue
             data = page.data
-            is_longer = mark is not None and _digest(data[: mark.bytes]) == mark.digest
-            start = mark.bytes if mark and is_longer else 0
+            start = mark.bytes if mark and _digest(data[: mark.bytes]) == mark.digest else 0
             yield path, _Mark(len(data), _digest(data), stamp), _turns(path, day, data, start)
 
-    def _marks(self) -> dict[str, _Mark]:
-        """How far each page was handed over; what cannot be understood of it is begun again."""
+    def _load_marks(self) -> dict[str, _Mark]:
+        """How far each page was handed over; a mark that cannot be understood is left out."""
         found = self._state.load(_CURSOR)
         marks = {}
         for path, value in found.items() if isinstance(found, dict) else ():
@@ -361,7 +351,7 @@ def entries(text: str) -> list[LogEntry]:
 
 
 def _blocks(data: bytes) -> Iterator[_Block]:
-    """A page in pieces. To an entry belong the lines below it that are indented or blank."""
+    """A page in blocks. To an entry belong the lines below it that are indented or empty."""
     end = 0
     begun: list[bytes] = []  # an entry that may go on
     for line in re.findall(_LINES, data):
@@ -393,8 +383,8 @@ def _decoded(line: bytes) -> str:
 def _turns(path: str, day: str, data: bytes, start: int) -> list[Turn]:
     """What a page holds behind `start`, as turns: what an agent said belongs to what stands before it.
 
-    The inbox knows a message by its text, and by page and time, which is its name here: it is the same again whatever
-    happens to the rest of the page, and what was logged twice because of a crash is read once.
+    A message's id is its page and time: it stays the same whatever happens to the rest of the page, and what was
+    logged twice because of a crash is read once.
     """
     turns: list[Turn] = []
     for block in _blocks(data):
@@ -409,7 +399,7 @@ def _turns(path: str, day: str, data: bytes, start: int) -> list[Turn]:
     return turns
 
 
-def _written(entry: LogEntry) -> str:
+def _render(entry: LogEntry) -> str:
     """An entry as its lines."""
     first, *more = entry.text.split("\n")
     who = f"{entry.source} (saved)" if entry.saved else entry.source
@@ -422,7 +412,7 @@ def _plain(text: str) -> str:
     return for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     kept = cut_bytes(text, AGENT_BYTES)
     if kept == text:
         return text
