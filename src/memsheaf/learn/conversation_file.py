@@ -166,10 +166,13 @@ def read(state: State, name: str) -> Iterator[ConversationLine]:
 def last_at(state: State, name: str) -> str:
     """When the last line of a file was written, "" when it does not say; most of the file is not read."""
     data = b""
-    with suppress(OSError, PathRefused), Folder.open(state.folder) as folder:
-        with open(folder.open_file(name, READ), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            data = file.read(_TAIL)
+    with (
+        suppress(OSError, PathRefused),
+        Folder.open(state.folder) as folder,
+        open(folder.open_file(name, READ), "rb") as file,
+    ):
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        data = file.read(_TAIL)
     if found := _AT.findall(data):
         return bytes(found[-1]).decode()
     return max((line.at for line in read(state, name)), default="")
