@@ -89,10 +89,6 @@ def _append(log: DailyLog) -> None:
     log.append(turn("main", 3))
 
 
-def _note(log: DailyLog) -> None:
-    log.note(text("main", 3))
-
-
 def _hand_over(log: DailyLog) -> None:
     log.hand_over()
 
@@ -102,8 +98,10 @@ def _purge(log: DailyLog) -> None:
 
 
 WORKS: dict[str, Callable[[DailyLog], None]] = {
-    "append": _append, "note": _note, "hand over": _hand_over, "purge": _purge,
-}  # fmt: skip
+    "append": _append,
+    "hand over": _hand_over,
+    "purge": _purge,
+}
 
 
 def strike(place: str) -> str:
@@ -121,12 +119,15 @@ def strike(place: str) -> str:
 
 def _struck(place: str, work: Callable[[DailyLog], None], how: str, number: int) -> bool:
     """Whether a process that was to be killed at its `number`-th call was; what it left must be sound."""
-    with log_at(place) as log:
-        for earlier in range(3):
-            log.append(turn("main", earlier))
-        if work is _purge:
-            log.note(SECRET)
-            log.note(f"And again: {SECRET}")
+    prepared = os.path.join(os.path.dirname(place), f"prepared for {work.__name__}")
+    if not os.path.exists(prepared):
+        with log_at(prepared) as log:
+            for earlier in range(3):
+                log.append(turn("main", earlier))
+            if work is _purge:
+                log.note(SECRET)
+                log.note(f"And again: {SECRET}")
+    shutil.copytree(prepared, place)
     page = _page(place)
     child = os.fork()
     if not child:
@@ -138,11 +139,7 @@ def _struck(place: str, work: Callable[[DailyLog], None], how: str, number: int)
     expected = Counter(text("main", earlier) for earlier in range(3))
     if work is not _purge:
         assert _page(place).startswith(page), (place, "what was there is not what it was")
-    if work is _note:  # nobody tells it again: it is there or not, and whole
-        expected[text("main", 3)] = logged(place).count(text("main", 3))
-        assert expected[text("main", 3)] in ((0, 1) if killed else (1,))
-        expected = +expected
-    elif work is _append:  # the host tells it again, because it never heard that it was kept
+    if work is _append:  # the host tells it again, because it never heard that it was kept
         log_at(place).append(turn("main", 3))
         expected[text("main", 3)] = max(1, logged(place).count(text("main", 3)))
         assert expected[text("main", 3)] <= 2  # a crash may have it logged twice; it is handed over once

@@ -101,13 +101,9 @@ def test_only_the_group_to_blame_is_dropped() -> None:
 
 def test_a_question_nobody_answered_before_counts_for_nothing() -> None:
     keeper = memory("keeper.md", "When is the okapi house closed?")
+    questions = [("unicorn", "needle.md"), ("x", "gone.md"), ("", "needle.md")]
 
-    assert (
-        find(
-            [keeper, NEEDLE], [merged(keeper, NEEDLE)], ("unicorn", "needle.md"), ("x", "gone.md"), ("", "needle.md")
-        )
-        == {}
-    )
+    assert find([keeper, NEEDLE], [merged(keeper, NEEDLE)], *questions) == {}
 
 
 def test_what_expired_is_not_asked_for_any_more() -> None:
@@ -175,13 +171,13 @@ class Failing:
         return numpy.ones((len(texts), 2), float32)
 
 
-@pytest.mark.parametrize("calls", range(6))
-def test_an_embedder_that_fails_half_way_leaves_it_to_the_words(calls: int) -> None:
+def test_an_embedder_that_fails_half_way_leaves_it_to_the_words() -> None:
     keeper = memory("keeper.md", "Something else entirely.")
     group = merged(keeper, NEEDLE, text=keeper.text + "More.\n")
     by_path = {one.path: one for one in (NEEDLE, keeper, *CROWD)}
-
-    assert list(worse(by_path, [group], [Expectation("okapi", "needle.md")], nobody, embedder=Failing(calls))) == [0]
+    question = [Expectation("okapi", "needle.md")]
+    for calls in range(6):
+        assert list(worse(by_path, [group], question, nobody, embedder=Failing(calls))) == [0], calls
 
 
 def test_questions_are_kept_and_the_last_answer_counts(state: State) -> None:
@@ -213,7 +209,7 @@ def test_a_question_with_a_secret_is_refused(state: State) -> None:
     assert expectations(state) == []
 
 
-def test_only_so_many_questions_are_kept(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_questions_are_kept(state: State) -> None:
     state.save(rehearsal.NAME, [[f"question {number}", "a.md"] for number in range(rehearsal.MOST)])
 
     expect(state, "one more", "a.md")
@@ -222,11 +218,11 @@ def test_only_so_many_questions_are_kept(state: State, monkeypatch: pytest.Monke
     assert (len(found), found[0].question, found[-1].question) == (rehearsal.MOST, "question 1", "one more")
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[[]]", b'[["a"], ["a", 1], "ab", null, ["q", "p.md"]]', b"\xff"])
-def test_damaged_questions_are_left_out(state: State, data: bytes) -> None:
-    state.write(rehearsal.NAME, data)
+def test_damaged_questions_are_left_out(state: State) -> None:
+    for data in (b"", b"{}", b"[[]]", b'[["a"], ["a", 1], "ab", null, ["q", "p.md"]]', b"\xff"):
+        state.write(rehearsal.NAME, data)
 
-    assert set(expectations(state)) <= {("q", "p.md")}
+        assert expectations(state) == [("q", "p.md")] * (b"p.md" in data)
 
 
 def test_questions_that_cannot_be_read_are_not_overwritten(state: State) -> None:

@@ -67,15 +67,8 @@ def test_each_gate_closes_for_its_own_reason(state: State) -> None:
     schedule.look(state, NOW + 25 * HOUR)
     assert closed(state, now=NOW + 25 * HOUR + 599) == ["last look"]
     assert closed(state, now=NOW + 25 * HOUR + 600) == []
-
-
-def test_what_the_settings_say_counts(state: State) -> None:
-    settings = Dream(files=1, hours=1, scan_minutes=1, conversations=0)
-    schedule.save(state, Past(NOW, 5))
-    schedule.look(state, NOW)
-
-    assert closed(state, settings, files=1, now=NOW + 59) == ["last time", "last look"]
-    assert closed(state, settings, files=1, now=NOW + HOUR) == []
+    eager = Dream(files=1, hours=0, scan_minutes=0, conversations=0)
+    assert closed(state, eager, files=1, learned=0, now=NOW + 25 * HOUR) == []
 
 
 def test_conversations_are_counted_from_the_last_consolidation_on(state: State) -> None:
@@ -88,31 +81,20 @@ def test_conversations_are_counted_from_the_last_consolidation_on(state: State) 
     assert closed(state, learned=3) == ["conversations"]
 
 
-def test_the_memory_survives_a_restart(state: State) -> None:
+def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State) -> None:
+    for ahead in (1.0, 365 * 24 * HOUR):
+        schedule.save(state, Past(NOW + ahead))
+        schedule.look(state, NOW + ahead)
+
+        assert closed(state) == []
+        assert "the clock was wrong" in why(state, "last time")
+
+
+def test_the_memory_is_read_back_and_a_damaged_one_is_begun_again(state: State) -> None:
     past = Past(NOW, 7, "user_x.md", ("0123456789abcdef",))
     schedule.save(state, past)
-
-    program = (
-        "import sys; from memsheaf.learn import schedule as dream; from memsheaf.store.state import State;"
-        "print(dream.load(State(sys.argv[1])) == dream.Past(1_800_000_000.0, 7, 'user_x.md', ('0123456789abcdef',)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program, state.folder], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "True\n"
-
-
-@pytest.mark.parametrize("ahead", [1.0, 365 * 24 * HOUR])
-def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State, ahead: float) -> None:
-    schedule.save(state, Past(NOW + ahead))
-    schedule.look(state, NOW + ahead)
-
-    assert closed(state) == []
-    assert "the clock was wrong" in why(state, "last time")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
+    assert schedule.load(State(state.folder)) == past
+    for data in (
         b"",
         b"\0" * 50,
         b"[]",
@@ -121,13 +103,12 @@ def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State, ahead: float)
         b'{"at": 1e999, "learned": true, "settled": [1, null]}',
         b'{"at": -1}',
         b'{"at": NaN}',
-    ],
-)
-def test_a_damaged_memory_is_begun_again(state: State, data: bytes) -> None:
-    for name in (schedule.MEMORY, schedule.LOOKED, schedule.WORKER):
-        state.write(name, data)
+    ):
+        for name in (schedule.MEMORY, schedule.LOOKED, schedule.WORKER):
+            state.write(name, data)
 
-    assert closed(state) == []
+        assert closed(state) == [], data
+        assert schedule.load(state) == Past(), data
 
 
 def test_who_is_at_work_is_told_and_shuts_others_out(state: State) -> None:
@@ -140,7 +121,8 @@ def test_who_is_at_work_is_told_and_shuts_others_out(state: State) -> None:
 
     assert closed(state) == []
     with at_work(state, NOW):
-        pass
+        schedule.save(state, Past(NOW))
+    assert state.names() == [schedule.MEMORY]
 
 
 def test_a_lock_of_something_else_is_not_taken_for_another_consolidation(state: State) -> None:
@@ -186,7 +168,7 @@ def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
     for thread in lookers:
         thread.start()
     try:
-        for _ in range(60):
+        for _ in range(20):
             with at_work(state, NOW):
                 pass
             state.save(schedule.WORKER, {"process": 1, "since": NOW})
@@ -205,10 +187,3 @@ def test_a_look_does_not_touch_the_lock_of_the_work(state: State) -> None:
     gates(state, Dream(), files=10, learned=5, now=NOW)
 
     assert not os.path.exists(os.path.join(state.folder, f"{schedule.LOCK}.lock"))
-
-
-def test_what_is_left_after_the_work_is_only_its_memory(state: State) -> None:
-    with at_work(state, NOW):
-        schedule.save(state, Past(NOW))
-
-    assert state.names() == [schedule.MEMORY]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,9 +66,8 @@ def test_a_claude_code_transcript_becomes_turns() -> None:
     assert (said(second), second.at) == ([("user", "Thanks.")], "2026-11-15T10:00:06.000Z")
 
 
-@pytest.mark.parametrize(
-    "aside",
-    [
+def test_what_nobody_said_is_left_out() -> None:
+    asides = [
         line("user", "aside", 2, isSidechain=True),
         line("user", "aside", 2, isMeta=True),
         line("user", "This session is continued. aside", 2, isCompactSummary=True),
@@ -82,18 +80,16 @@ def test_a_claude_code_transcript_becomes_turns() -> None:
         line("user", [{"type": "thinking", "thinking": "aside"}], 2),
         line("user", "[Request interrupted by user]", 2),
         line("system", "aside", 2),
-    ],
-)
-def test_what_nobody_said_is_left_out(aside: str) -> None:
-    found = read([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
+    ]
+    for aside in asides:
+        found = read([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
 
-    assert said(*found) == [("user", "Hello."), ("assistant", "Hi.")]
-    assert (len(found.turns), found.skipped) == (1, 0)
+        assert said(*found) == [("user", "Hello."), ("assistant", "Hi.")], aside
+        assert (len(found.turns), found.skipped) == (1, 0), aside
 
 
-@pytest.mark.parametrize(
-    ("call", "saved"),
-    [
+def test_it_is_seen_that_the_agent_saved_by_itself() -> None:
+    calls = [
         (use("memory_write", content="x"), True),
         (use("mcp__memsheaf__memory_update", path="x"), True),
         (use("mcp__plugin_memsheaf_memsheaf__memory_delete", path="x"), True),
@@ -108,14 +104,13 @@ def test_what_nobody_said_is_left_out(aside: str) -> None:
         (use("memory", command="view", path="/memories/x.md"), False),
         (use("Bash", command="memsheaf add 'Prefers tabs' ..."), True),
         (use("Bash", command="memsheaf list"), False),
-    ],
-)
-def test_it_is_seen_that_the_agent_saved_by_itself(call: dict[str, object], saved: bool) -> None:
-    lines = [line("user", "Remember it.", 1), line("assistant", [call], 2), line("user", "Next.", 3)]
+    ]
+    for call, saved in calls:
+        lines = [line("user", "Remember it.", 1), line("assistant", [call], 2), line("user", "Next.", 3)]
 
-    first, second = read(lines, folders=["/data/team/"])
+        first, second = read(lines, folders=["/data/team/"])
 
-    assert (first.saved, second.saved) == (saved, False)
+        assert (first.saved, second.saved) == (saved, False), call
 
 
 def test_a_save_that_failed_is_none() -> None:
@@ -156,24 +151,20 @@ MESSAGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_messages_as_apis_have_them_become_turns() -> None:
+    for text in (
         "\n".join(json.dumps(one) for one in MESSAGES),
         "\ufeff" + "\r\n".join(json.dumps(one) for one in MESSAGES) + "\r\n",
         json.dumps(MESSAGES, indent=2),
         json.dumps({"messages": MESSAGES, "id": "k"}),
-    ],
-    ids=["lines", "windows", "list", "object"],
-)
-def test_messages_as_apis_have_them_become_turns(text: str) -> None:
-    found = read(text)
+    ):
+        found = read(text)
 
-    assert (found.format, found.skipped) == ("messages", 0)
-    assert found.turns == (
-        Turn("k", (Message("user", "Hello.", "m1"), Message("assistant", "Hi.")), "2026-11-15T10:00:00Z"),
-        Turn("k", (Message("user", "Bye."),)),
-    )
+        assert (found.format, found.skipped) == ("messages", 0), text
+        assert found.turns == (
+            Turn("k", (Message("user", "Hello.", "m1"), Message("assistant", "Hi.")), "2026-11-15T10:00:00Z"),
+            Turn("k", (Message("user", "Bye."),)),
+        )
 
 
 def test_calls_of_tools_as_openai_has_them_are_seen() -> None:
@@ -197,30 +188,26 @@ def test_calls_of_tools_as_openai_has_them_are_seen() -> None:
 # plain text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_plain_text_with_names_is_a_dialogue() -> None:
+    for text in (
         "User: Hello.\nAre you there?\n\nAssistant: Yes.\nUser: Good.",
         "## User\n\nHello.\nAre you there?\n\n## Assistant\nYes.\n\n## User\nGood.\n",
         "**User:** Hello.\nAre you there?\n**Assistant**: Yes.\n**Human:** Good.",
         "human: Hello.\r\nAre you there?\r\nai: Yes.\r\nhuman: Good.",
         "用户:Hello.\nAre you there?\n助手:Yes.\n用户:Good.",
         "system: be brief\nUser: Hello.\nAre you there?\nClaude: Yes.\nUser: Good.",
-    ],
-)
-def test_plain_text_with_names_is_a_dialogue(text: str) -> None:
-    found = read(text)
+    ):
+        found = read(text)
 
-    assert found.format == "text"
-    assert [said(turn) for turn in found] == [
-        [("user", "Hello.\nAre you there?"), ("assistant", "Yes.")],
-        [("user", "Good.")],
-    ]
+        assert found.format == "text"
+        assert [said(turn) for turn in found] == [
+            [("user", "Hello.\nAre you there?"), ("assistant", "Yes.")],
+            [("user", "Good.")],
+        ], text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_plain_text_without_them_is_what_the_user_says() -> None:
+    for text in (
         "I prefer tabs.\n\n- and short names",
         "user: root\nhost: example.org",
         "[12:30] deploy went fine",
@@ -228,12 +215,10 @@ def test_plain_text_with_names_is_a_dialogue(text: str) -> None:
         "42",
         '["a", "b"]',
         "Memory: is short\nUsers: many\nAssistants: few",
-    ],
-)
-def test_plain_text_without_them_is_what_the_user_says(text: str) -> None:
-    (turn,) = read(text, conversation="note")
-
-    assert turn == Turn("note", (Message("user", text),))
+    ):
+        assert read(text, conversation="note").turns == (Turn("note", (Message("user", text),)),)
+    for nothing in ("", " \n\n", "\0", "\ufeff", "{}", "[]", "[{}]", "null", '{"messages": [3, null]}'):
+        assert said(*read(nothing)) in ([], [("user", nothing)])
 
 
 def test_names_within_code_are_no_speakers_and_words_before_the_first_are_nobodys() -> None:
@@ -273,11 +258,6 @@ def test_broken_lines_are_skipped_and_counted() -> None:
     assert found.skipped == len(broken)
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", "\0", "\ufeff", "{}", "[]", "[{}]", "null", '{"messages": [3, null]}'])
-def test_what_says_nothing_has_no_turn(text: str) -> None:
-    assert said(*read(text)) in ([], [("user", text)])
-
-
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud800\0"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -299,7 +279,7 @@ RECORD = MESSAGE | st.fixed_dictionaries(
 
 
 @given(records=st.lists(RECORD | ODD, max_size=6), is_list=st.booleans())
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: bool) -> None:
     text = json.dumps(records) if is_list else "\n".join(map(json.dumps, records))
 
@@ -309,7 +289,7 @@ def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: boo
 
 
 @given(text=st.text(alphabet='{}[]",:\\uUser: Astn\n#*`\0\ud800', max_size=60))
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 def test_no_text_is_an_error(text: str) -> None:
     for turn in read(text):
         assert turn.messages

@@ -4,17 +4,14 @@ import json
 import os
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import KINDS
-from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT_BYTES, stable
 from memsheaf.tools import TOOLS
 
-CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "injection.json")
+CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "injection.json")
 with open(CORPUS, encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
 
@@ -32,10 +29,6 @@ def test_the_section_names_its_scope_and_ends_with_the_catalog() -> None:
     assert text.endswith("\n## User\n- [Prefers tabs](user_prefers-tabs.md) — Indentation\n")
     assert text.count("# Memory\n") == 1
     assert "{" not in text
-
-
-def test_an_empty_catalog_is_shown_as_empty() -> None:
-    assert section(catalog=EMPTY).endswith("\n(empty)\n")
 
 
 def test_the_protocol_says_when_to_read_when_to_save_and_what_not_to_save() -> None:
@@ -64,17 +57,9 @@ def test_without_tools_the_section_does_not_speak_of_them() -> None:
     assert text.endswith("\n# Persistent Memory\n\nLoaded all the same.\n")
 
 
-def test_the_same_memories_make_the_same_section() -> None:
-    assert section(context="x") == section(context="x")
-
-
-@pytest.mark.parametrize("context", ["", "\n", " \t\r\n", "\u2003\n"])
-def test_a_blank_context_adds_nothing(context: str) -> None:
-    assert section(context=context) == section()
-
-
 def test_context_of_just_the_limit_is_whole_and_one_byte_more_is_cut() -> None:
     assert section(context="x" * CONTEXT_BYTES).endswith("x\n")
+    assert {section(context=blank) for blank in ("", "\n", " \t\r\n", "\u2003\n")} == {section()}
 
     cut = section(context="x" * (CONTEXT_BYTES + 1))
     assert "x" * CONTEXT_BYTES + "\n\n(CONTEXT.md is cut here: 16,384 of 16,385 bytes are shown." in cut
@@ -88,35 +73,26 @@ def test_whatever_is_in_the_context_the_section_is_text_within_its_limit(context
     assert text.startswith(section())
 
 
-@pytest.mark.parametrize("placeholder", ["{catalog}", "{scope}", "{protocol}", "%s", "{0}", "{}"])
-def test_a_placeholder_in_a_memory_stays_what_it_is(placeholder: str) -> None:
-    line = f"- [{placeholder}](n.md) — {placeholder}"
+def test_a_placeholder_in_a_memory_stays_what_it_is() -> None:
+    for placeholder in ("{catalog}", "{scope}", "{protocol}", "%s", "{0}", "{}"):
+        line = f"- [{placeholder}](n.md) — {placeholder}"
 
-    text = section(catalog=f"# Memory\n\n## User\n{line}\n", context=f"say {placeholder}")
+        text = section(catalog=f"# Memory\n\n## User\n{line}\n", context=f"say {placeholder}")
 
-    assert line in text
-    assert f"say {placeholder}" in text
+        assert line in text
+        assert f"say {placeholder}" in text
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "{{" not in c["payload"]], ids=lambda c: c["id"])
-def test_no_payload_opens_or_closes_an_envelope_or_hides_in_the_prompt(case: dict[str, Any]) -> None:
+def test_no_payload_opens_or_closes_an_envelope_or_hides_in_the_prompt() -> None:
     before = section(context="x")
+    for case in CASES:
+        if "{{" in case["payload"]:
+            continue
+        text = section(context=f"x {case['payload']}")
 
-    text = section(context=f"x {case['payload']}")
-
-    added = text[len(before) - 1 :]
-    assert "</" not in added
-    assert "<|" not in added
-    assert "<system" not in added.lower()
-    assert "<function" not in added
-    assert "＜" not in added
-    assert not any(character in added for character in "\x1b\x07\x9b\u202e\u200b\u2066")
-    if case["id"].startswith("N") and "</" not in case["payload"]:
-        assert case["payload"] in text, "what is harmless is not altered"
-
-
-def test_the_words_of_the_prompts_are_files_that_read_as_text() -> None:
-    for name in ("protocol", "passive"):
-        assert read_prompt(name).startswith("# Memory\n")
-        assert "{scope}" in read_prompt(name)
-        assert read_prompt(name).count("{catalog}") == 1
+        added = text[len(before) - 1 :]
+        forbidden = ("</", "<|", "<function", "＜", *"\x1b\x07\x9b\u202e\u200b\u2066")
+        assert [mark for mark in forbidden if mark in added] == [], case["id"]
+        assert "<system" not in added.lower(), case["id"]
+        if case["id"].startswith("N") and "</" not in case["payload"]:
+            assert case["payload"] in text, "what is harmless is not altered"

@@ -66,20 +66,16 @@ def many(sheaf: Sheaf, count: int, body: str = "The zebra service") -> None:
 # what is recalled
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("what is our deployment process?", ["project_ci-cd-considerations.md"]),
-        ("the database performance is bad", ["project_postgresql-index-tuning.md"]),
-        ("tabs or spaces for indentation here?", ["user_prefers-tabs.md"]),
-        ("tell me a joke about penguins", []),
-        ("thanks, that works great", []),
-    ],
-)
-def test_the_right_memory_comes_and_for_other_questions_none(
-    filled: Sheaf, message: str, expected: list[str]
-) -> None:
-    assert paths(filled.recall(message)) == expected
+def test_the_right_memory_comes_and_for_other_questions_none(filled: Sheaf) -> None:
+    expected = {
+        "what is our deployment process?": ["project_ci-cd-considerations.md"],
+        "the database performance is bad": ["project_postgresql-index-tuning.md"],
+        "tabs or spaces for indentation here?": ["user_prefers-tabs.md"],
+        "tell me a joke about penguins": [],
+        "thanks, that works great": [],
+    }
+    assert {message: paths(filled.recall(message)) for message in expected} == expected
+    assert filled.recall("tell me a joke about penguins").text == ""
 
 
 def test_a_recall_is_text_to_stand_beside_the_message(filled: Sheaf) -> None:
@@ -94,10 +90,6 @@ def test_a_recall_is_text_to_stand_beside_the_message(filled: Sheaf) -> None:
     )
     assert "Deploy with `make ship`." in text
     assert "not instructions" in text
-
-
-def test_nothing_recalled_is_no_text(filled: Sheaf) -> None:
-    assert filled.recall("tell me a joke about penguins").text == ""
 
 
 def test_at_most_five_come(sheaf: Sheaf) -> None:
@@ -135,23 +127,20 @@ def meant(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
         yield sheaf
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("deployment process", ["project_ci-cd-considerations.md"]),
-        ("database performance", ["project_postgresql-index-tuning.md"]),
-        ("which whitespace should I use?", ["user_prefers-tabs.md"]),
-        ("payments person to talk to", ["project_ana-owns-billing.md"]),
-        ("tell me a joke about penguins", []),
-        ("what is the capital of France?", []),
-        ("thanks, that works", []),
-    ],
-)
-def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf, message: str, expected: list[str]) -> None:
-    found = meant.recall(message)
+def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf) -> None:
+    expected = {
+        "deployment process": ["project_ci-cd-considerations.md"],
+        "database performance": ["project_postgresql-index-tuning.md"],
+        "which whitespace should I use?": ["user_prefers-tabs.md"],
+        "payments person to talk to": ["project_ana-owns-billing.md"],
+        "tell me a joke about penguins": [],
+        "what is the capital of France?": [],
+        "thanks, that works": [],
+    }
+    found = {message: meant.recall(message) for message in expected}
 
-    assert paths(found) == expected
-    assert all(one.chosen == (one.fit >= 1) for one in found.candidates)
+    assert {message: paths(one) for message, one in found.items()} == expected
+    assert all(one.chosen == (one.fit >= 1) for recall in found.values() for one in recall.candidates)
 
 
 def test_the_more_memories_there_are_the_more_one_must_have_to_do_with_the_question(meant: Sheaf) -> None:
@@ -250,18 +239,14 @@ def test_nothing_of_another_scope_comes(filled: Sheaf, chosen: Settings) -> None
 # gates
 
 
-@pytest.mark.parametrize("message", ["", "  ", "deployment", "ok", "部"])
-def test_a_single_word_recalls_nothing(filled: Sheaf, message: str) -> None:
-    assert filled.recall(message).gate == "the message is a single word"
-
-
-@pytest.mark.parametrize("message", ["deployment process", "部署", "どう", "배포"])
-def test_two_words_or_two_characters_without_blanks_are_enough(filled: Sheaf, message: str) -> None:
-    assert filled.recall(message).gate == ""
-
-
-def test_an_empty_store_recalls_nothing(sheaf: Sheaf) -> None:
+def test_a_single_word_or_an_empty_store_recalls_nothing(sheaf: Sheaf) -> None:
     assert sheaf.recall("what is our deployment process?").gate == "nothing is remembered yet"
+    sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
+
+    short = {message: sheaf.recall(message).gate for message in ("", "  ", "deployment", "ok", "部")}
+    assert set(short.values()) == {"the message is a single word"}, short
+    enough = {message: sheaf.recall(message).gate for message in ("deployment process", "部署", "どう", "배포")}
+    assert set(enough.values()) == {""}, enough
 
 
 def test_who_asks_to_ignore_memory_gets_none_of_it_for_that_turn(filled: Sheaf) -> None:
@@ -291,14 +276,6 @@ def test_what_was_shown_is_not_shown_again_unless_it_changed(filled: Sheaf) -> N
     assert "make launch" in session.recall("what is our deployment process?").text
 
 
-def test_two_conversations_share_nothing(filled: Sheaf) -> None:
-    one, two = filled.session(), filled.session()
-    one.recall("what is our deployment process?")
-
-    assert two.spent == 0
-    assert paths(two.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
-
-
 def test_a_conversation_goes_on_from_its_saved_state(filled: Sheaf) -> None:
     session = filled.session()
     session.recall("what is our deployment process?")
@@ -310,15 +287,14 @@ def test_a_conversation_goes_on_from_its_saved_state(filled: Sheaf) -> None:
     assert paths(resumed.recall("what is our deployment process?")) == []
 
 
-@pytest.mark.parametrize(
-    "state", [{}, {"surfaced": 3, "spent": "x"}, {"surfaced": [[1, 2, 3], ["a"], "abc", None], "spent": -5}]
-)
-def test_a_state_that_is_not_understood_shows_again_at_worst(filled: Sheaf, state: dict[str, object]) -> None:
-    session = filled.session()
-    session.resume(state)
+def test_a_state_that_is_not_understood_shows_again_at_worst(filled: Sheaf) -> None:
+    broken = {"surfaced": [[1, 2, 3], ["a"], "abc", None], "spent": -5}
+    for state in ({}, {"surfaced": 3, "spent": "x"}, broken):
+        session = filled.session()
+        session.resume(state)
 
-    assert session.spent == 0
-    assert paths(session.recall("what is our deployment process?"))
+        assert session.spent == 0
+        assert paths(session.recall("what is our deployment process?")), state
 
 
 def test_what_was_shown_counts_as_used(filled: Sheaf) -> None:
@@ -327,21 +303,14 @@ def test_what_was_shown_counts_as_used(filled: Sheaf) -> None:
     assert b"project_ci-cd-considerations.md" in Path(filled.root, ".history", "uses").read_bytes()
 
 
-# age
+def test_a_memory_tells_its_age_and_an_old_one_asks_to_be_checked(filled: Sheaf, now: list[float]) -> None:
+    begun = now[0]
+    for days, age in ((0, "today"), (1, "yesterday"), (2, "2 days ago"), (400, "400 days ago")):
+        now[0] = begun + days * DAY
+        text = filled.recall("what is our deployment process?").text
 
-
-@pytest.mark.parametrize(
-    ("days", "age", "verify"),
-    [(0, "today", False), (1, "yesterday", False), (2, "2 days ago", True), (400, "400 days ago", True)],
-)
-def test_a_memory_tells_its_age_and_an_old_one_asks_to_be_checked(
-    filled: Sheaf, now: list[float], days: int, age: str, verify: bool
-) -> None:
-    now[0] += days * DAY
-    text = filled.recall("what is our deployment process?").text
-
-    assert f'saved="{age}"' in text
-    assert ("check that it still holds" in text) == verify
+        assert f'saved="{age}"' in text
+        assert ("check that it still holds" in text) == (days > 1)
 
 
 # cuts
@@ -352,15 +321,16 @@ def shown(body: str, **more: Any) -> Shown:
     return Shown("user", parse("user_n.md", data), "2026-11-15", **more)
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "日", "👩"])
-def test_a_long_memory_is_cut_at_a_character_and_says_so(letter: str) -> None:
-    text = shown("\n".join([letter * 30] * 400)).text
-    kept, _, said = text.rpartition("\n")
+def test_a_long_memory_is_cut_at_a_character_and_says_so() -> None:
+    for letter in "xé日👩":
+        kept, _, said = shown("\n".join([letter * 30] * 400)).text.rpartition("\n")
 
-    assert len(kept.encode()) <= MEMORY_BYTES
-    assert len(kept.encode()) > MEMORY_BYTES - 5 or kept.count("\n") == MEMORY_LINES - 1
-    assert said.startswith("(cut here: ")
-    assert "\ufffd" not in kept
+        assert len(kept.encode()) <= MEMORY_BYTES
+        assert len(kept.encode()) > MEMORY_BYTES - 5 or kept.count("\n") == MEMORY_LINES - 1
+        assert said.startswith("(cut here: ")
+        assert "\ufffd" not in kept
+    whole = "\n".join(["x" * 10] * 200)
+    assert shown(whole).text == whole
 
 
 def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
@@ -370,18 +340,12 @@ def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
     assert text.split("\n")[MEMORY_LINES].startswith("(cut here")
 
 
-def test_a_memory_that_fits_is_whole() -> None:
-    body = "\n".join(["x" * 10] * 200)
-
-    assert shown(body).text == body
-
-
 BODIES = st.lists(
     st.text(st.sampled_from("ab<\n日👩 &"), max_size=3_000).map(lambda text: text or "x"), min_size=1, max_size=5
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(BODIES, st.integers(0, 12_000))
 def test_whatever_is_shown_fits_the_room_to_the_byte(bodies: list[str], room: int) -> None:
     taken: list[Shown] = []
@@ -470,23 +434,21 @@ def test_a_store_that_cannot_be_read_is_a_gate_not_an_error(filled: Sheaf, monke
 
 
 def test_a_model_chooses_from_the_manifest_and_sees_no_body(filled: Sheaf) -> None:
-    model = Scripted([{"selected_memories": ["user/user_prefers-tabs.md"]}])
-    found = filled.recall("what is our deployment process?", model=model)
+    model = Scripted([{"selected_memories": ["user/user_prefers-tabs.md"]}, {"selected_memories": []}])
+    session = filled.session(model=model)
+    found = session.recall("what is our deployment process?", tools=["Bash", "Grep"])
 
     assert paths(found) == ["user_prefers-tabs.md"]
     assert found.selector == "model"
     asked = model.asked[0]
+    assert "just used: Bash, Grep" in asked.text
     line = r"\n- \[project\] user/project_ci-cd-considerations\.md \(\d{4}-\d\d-\d\d\): How the deployment pipeline"
     assert re.search(line, asked.text)
     assert "make ship" not in asked.text
     assert (asked.temperature, asked.max_tokens) == (0.0, 256)
-
-
-def test_a_model_may_choose_nothing(filled: Sheaf) -> None:
-    found = filled.recall("what is our deployment process?", model=Scripted([{"selected_memories": []}]))
-
-    assert found.text == ""
-    assert {one.why for one in found.candidates} == {"not chosen by the model"}
+    nothing = session.recall("what is our deployment process?")
+    assert nothing.text == ""
+    assert "not chosen by the model" in {one.why for one in nothing.candidates}
 
 
 def test_names_that_were_not_offered_are_dropped_and_no_more_than_five_count(sheaf: Sheaf) -> None:
@@ -519,24 +481,16 @@ def test_what_was_shown_is_gone_before_the_model_chooses(filled: Sheaf) -> None:
     assert "ci-cd" not in model.asked[1].text.partition("Memories:")[2]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ModelFailed("the service is down"),
-        ValueError("a client library fell over"),
-        "not an object",
-        {"selected_memories": "one.md"},
-        {"selected_memories": [1, 2]},
-        {"other": []},
-        None,
-    ],
-    ids=str,
-)
-def test_a_model_that_fails_leaves_it_to_the_local_rank_and_why_says_so(filled: Sheaf, line: object) -> None:
-    found = filled.recall("what is our deployment process?", model=Scripted([line]))
+def test_a_model_that_fails_leaves_it_to_the_local_rank_and_why_says_so(filled: Sheaf) -> None:
+    failures: list[object] = [
+        ModelFailed("the service is down"), ValueError("a client library fell over"), "not an object",
+        {"selected_memories": "one.md"}, {"selected_memories": [1, 2]}, {"other": []}, None,
+    ]  # fmt: skip
+    for line in failures:
+        found = filled.recall("what is our deployment process?", model=Scripted([line]))
 
-    assert paths(found) == ["project_ci-cd-considerations.md"]
-    assert found.selector.startswith("local, because the model failed: ")
+        assert paths(found) == ["project_ci-cd-considerations.md"], line
+        assert found.selector.startswith("local, because the model failed: ")
 
 
 def test_a_model_that_hangs_is_left_behind(filled: Sheaf) -> None:
@@ -551,13 +505,6 @@ def test_a_model_that_hangs_is_left_behind(filled: Sheaf) -> None:
 
     assert paths(found) == ["project_ci-cd-considerations.md"]
     assert "within 0.1 seconds" in found.selector
-
-
-def test_the_tools_just_used_are_told_to_the_model(filled: Sheaf) -> None:
-    model = Scripted([{"selected_memories": []}])
-    filled.session(model=model).recall("what is our deployment process?", tools=["Bash", "Grep"])
-
-    assert "just used: Bash, Grep" in model.asked[0].text
 
 
 # the query
@@ -575,25 +522,21 @@ def test_the_last_three_texts_of_the_user_are_asked_for(filled: Sheaf) -> None:
 # hostile memories
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_no_memory_leaves_its_envelope(case: dict[str, Any]) -> None:
-    payload = case["payload"] if isinstance(case["payload"], str) else json.dumps(case["payload"])
-    header = "---\nname: n\ndescription: d\ntype: user\n---\n"
-    texts = [header.encode() + payload.encode("utf-8", "replace"), payload.encode("utf-8", "replace")]
+def test_no_memory_leaves_its_envelope() -> None:
     nonce = "0123456789abcdef"
-    for number, data in enumerate(texts):
-        memory = parse(f"user_{number}.md", data)
-        text = volatile([Shown("user", memory, "2026-11-15", (payload,)), shown("after")], nonce)
+    header = "---\nname: n\ndescription: d\ntype: user\n---\n"
+    hidden = r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+    for case in CASES:
+        payload = case["payload"] if isinstance(case["payload"], str) else json.dumps(case["payload"])
+        for data in (header + payload, payload):
+            memory = parse("user_n.md", data.encode("utf-8", "replace"))
+            text = volatile([Shown("user", memory, "2026-11-15", (payload,)), shown("after")], nonce)
 
-        assert len(re.findall(f"<memory-{nonce} ", text)) == len(re.findall(f"</memory-{nonce}>\n", text)) == 2
-        assert text.count(f"<memories-{nonce}>") == text.count(f"</memories-{nonce}>") == 1
-        inner = text.replace(f"-{nonce}", "")
-        for tag in re.findall(r"</?[A-Za-z][\w-]*", inner):
-            assert tag in ("<memory", "</memory", "<memories", "</memories"), tag
-        assert (
-            not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", text)
-            or "🏴" in text
-        )
+            assert text.count(f"<memory-{nonce} ") == text.count(f"</memory-{nonce}>\n") == 2, case["id"]
+            assert text.count(f"<memories-{nonce}>") == text.count(f"</memories-{nonce}>") == 1, case["id"]
+            tags = set(re.findall(r"</?[A-Za-z][\w-]*", text.replace(f"-{nonce}", "")))
+            assert tags <= {"<memory", "</memory", "<memories", "</memories"}, case["id"]
+            assert not re.search(hidden, text) or "🏴" in text, case["id"]
 
 
 @given(st.text(), st.text())

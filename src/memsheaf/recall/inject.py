@@ -1,7 +1,7 @@
-"""Memories into a prompt.
+"""Rendering memories into a prompt.
 
-The stable part stands in the system prompt and stays byte for byte the same while no memory changes. The volatile
-part stands beside a message: recalled memories, each in an envelope whose end no text can know in advance.
+The stable part stands in the system prompt and is byte for byte the same while no memory changes. The volatile part
+stands beside a message: recalled memories, each in an envelope with a nonce that no text can know in advance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which memories matter for a message: gates, candidates, a choice, and the reasons for all of it.
+"""Recall: which memories matter for a message, and why. Gates, candidates, selection.
 
-Nothing here keeps state. A conversation (`recall/session.py`) says what was shown already and how much room is left;
-the same message to the same memories gives the same recall.
+A pure function: a conversation (`recall/session.py`) says what was shown already and how much room is left, and the
+same message to the same memories gives the same recall.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memsheaf.scope import shown as shown_name
 from memsheaf.values import NamedTuple, Protocol
 
 MOST = 5
-READ = 3 * MOST  # some that were chosen turn out to be expired or replaced
+READ = 3 * MOST  # some that were selected turn out to be expired or replaced
 CONSIDERED, SHORTLIST = 50, 20
 CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
@@ -102,7 +102,7 @@ class Recall(NamedTuple):
 
 
 class Occasion(NamedTuple):
-    """All that a recall goes by besides the memories: the words of the user, newest last, and what went before.
+    """The input of a recall besides the memories: the messages of the user, newest last, and what was shown before.
 
     In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each.
     """
@@ -113,7 +113,7 @@ class Occasion(NamedTuple):
     surfaced: Collection[tuple[str, str, str]] = ()
     spent: int = 0
     tools: Sequence[str] = ()
-    check: Callable[[Memory], Sequence[str]] | None = None
+    check: Callable[[Memory], Sequence[str]] = lambda memory: ()
     home: str = ""
 
 
@@ -128,16 +128,15 @@ def recall(
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
     selector = "local"
-    if model is not None and (offered := _filled(sources, candidates, occasion)):
+    if model is not None and (offered := _fill_up(sources, candidates, occasion)):
         try:
-            candidates, selector = _chosen_by(model, query, offered, occasion, deadline), "model"
+            candidates, selector = _select_by_model(model, query, offered, occasion, deadline), "model"
         except ModelFailed as error:
             selector = f"local, because the model failed: {error}"
     if selector != "model":
-        candidates = [_judged(candidate) for candidate in candidates]
-    shown, candidates = _read(sources, candidates, occasion)
-    text = volatile(shown, occasion.nonce)
-    return Recall(text, tuple(shown), "", selector, query, tuple(candidates))
+        candidates = [_select_by_fit(candidate) for candidate in candidates]
+    shown, candidates = _read_selected(sources, candidates, occasion)
+    return Recall(volatile(shown, occasion.nonce), tuple(shown), "", selector, query, tuple(candidates))
 
 
 def gate_of(occasion: Occasion) -> str:
@@ -151,13 +150,13 @@ def gate_of(occasion: Occasion) -> str:
 
 
 def _is_telling(message: str) -> bool:
-    """Whether there are two words, or two characters of a script without blanks."""
+    """Whether there are two words, or two characters of a script without spaces."""
     unspaced = sum(any(first <= letter <= last for first, last in _UNSPACED) for letter in message[:QUERY_CHARACTERS])
     return unspaced >= 2 or len(message.split(None, 2)) >= 2
 
 
 def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
-    """Everything that matches what was said lately, or the last text alone: what came before must not drown it."""
+    """Everything that matches the last few messages, or the last one alone: earlier ones must not drown it."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
     found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
@@ -168,7 +167,7 @@ def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion)
                 known = found.get(more.version)
                 if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
                     found[more.version] = more
-    candidates = [_sifted(one, occasion) for one in found.values()]
+    candidates = [_exclude(one, occasion) for one in found.values()]
     return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
 
 
@@ -183,40 +182,38 @@ def _bonus(match: Match, today: str) -> float:
     )
 
 
-def _sifted(candidate: Candidate, occasion: Occasion) -> Candidate:
+def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
     """The candidate, with the reason if it may not be shown whatever it says."""
-    row = candidate.row
+    row, why = candidate.row, ""
     if candidate.version in occasion.surfaced:
-        return candidate._replace(why="shown before in this conversation")
-    if row.path in (CONTEXT, NOTES):
-        return candidate._replace(why="stands in every prompt")
-    if row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
-        return candidate._replace(why="is read with `memsheaf brief`, not recalled")
-    if row.trust == "unconfirmed":
-        return candidate._replace(why="unconfirmed: it waits for a person")
-    if row.state not in ("ok", "free"):
-        return candidate._replace(why=f"cannot be used: {row.problem}")
-    return candidate
+        why = "shown before in this conversation"
+    elif row.path in (CONTEXT, NOTES):
+        why = "stands in every prompt"
+    elif row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
+        why = "is read with `memsheaf brief`, not recalled"
+    elif row.trust == "unconfirmed":
+        why = "unconfirmed: it waits for a person"
+    elif row.state not in ("ok", "free"):
+        why = f"cannot be used: {row.problem}"
+    return candidate._replace(why=why)
 
 
-def _filled(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
-    """For a model that knows more than words: the shortlist, filled up with what the catalog would show first.
-
-    [] when there is nothing to choose from.
-    """
-    filled = list(candidates)
+def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
+    """For a model: the shortlist, filled up with what the catalog would show first; [] when all are excluded."""
     known = {candidate.version for candidate in candidates}
     free = SHORTLIST - sum(not candidate.why for candidate in candidates)
-    for source in sources:
-        for row in source.best(SHORTLIST):
-            more = _sifted(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
-            if free > 0 and more.version not in known and not more.why:
-                filled.append(more)
-                free -= 1
+    more = [
+        one
+        for source in sources
+        for row in source.best(SHORTLIST)
+        if not (one := _exclude(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)).why
+        and one.version not in known
+    ]
+    filled = [*candidates, *more[: max(0, free)]]
     return filled if any(not candidate.why for candidate in filled) else []
 
 
-def _judged(candidate: Candidate) -> Candidate:
+def _select_by_fit(candidate: Candidate) -> Candidate:
     if candidate.why:
         return candidate
     if candidate.fit < 1:
@@ -232,7 +229,7 @@ _CHOICE: Mapping[str, object] = {
 }
 
 
-def _chosen_by(
+def _select_by_model(
     model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
 ) -> list[Candidate]:
     """The candidates with the model's choice. Raises ModelFailed."""
@@ -251,13 +248,13 @@ def _chosen_by(
     return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
 
 
-def _read(
+def _read_selected(
     sources: Sequence[RecallSource], candidates: Sequence[Candidate], occasion: Occasion
 ) -> tuple[list[Shown], list[Candidate]]:
-    """The chosen memories as they are on disk now, in the room that is left, and what became of each candidate."""
+    """The selected memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
     best = [one for one in candidates if one.chosen][:READ]
-    found = {one.version: _one(by_scope[one.scope], one, occasion) for one in best}
+    found = {one.version: _read_one(by_scope[one.scope], one, occasion) for one in best}
     replaced = {
         (shown.scope, path): shown.memory.path
         for shown, _ in found.values()
@@ -266,7 +263,7 @@ def _read(
     }
     room = CONVERSATION_BYTES - occasion.spent
     shown: list[Shown] = []
-    told = []
+    explained = []
     for one in candidates:
         why = one.why
         if one.chosen:
@@ -279,11 +276,11 @@ def _read(
                 taken = shown_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
                 why = "" if taken else "no room is left in this conversation"
-        told.append(one._replace(chosen=one.chosen and not why, why=why))
-    return shown, told
+        explained.append(one._replace(chosen=one.chosen and not why, why=why))
+    return shown, explained
 
 
-def _one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
+def _read_one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
     try:
         memory = source.read(candidate.row.path)
     except MemsheafError as error:
@@ -297,6 +294,6 @@ def _one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tupl
         return None, f"expired on {memory.expires[:10]}"
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
-    notes = (*source.caveats(memory), *(occasion.check(memory) if occasion.check else ()))
+    notes = (*source.caveats(memory), *occasion.check(memory))
     file = shown_name(candidate.scope, memory.path, occasion.home or candidate.scope)
     return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""

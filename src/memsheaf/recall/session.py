@@ -1,4 +1,4 @@
-"""One conversation: what it was shown, how much room is left, and a recall that runs beside the model.
+"""The memory side of one conversation: what it was shown, how much room is left, and a recall in the background.
 
     session = sheaf.session()
     session.prefetch(message)          # starts, and returns at once
@@ -32,19 +32,15 @@ if TYPE_CHECKING:
 IGNORED = "the user asked to ignore memory in this turn"
 _FORMAT = 1
 
-Used = Callable[[str, Sequence[str]], None]
-Check = Callable[[Memory], Sequence[str]]
-
 
 class Session:
     """The memory side of one conversation, over one or several scopes, the nearest first.
 
-    In `home`, the first of them unless another is named, files are shown by their bare names. `used` is told which
-    memories of which scope were shown. `tree` is the folder that the work is in: what a memory
-    cites and names is looked up there, but not among the `memories` themselves. `spent` is how many bytes of memories
-    this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is
-    empty, and `learn` keeps nothing; whoever holds the conversation calls no memory tool (`Tools` with this session
-    refuse to).
+    In `home`, the first of them unless another is named, files are shown by their bare names. `used` is called with
+    the memories of a scope that were shown. `tree` is the working folder: what a memory cites and names is looked up
+    there, but not among the `memories` themselves. `spent` is how many bytes of memories this conversation has seen.
+    In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is empty, `learn` keeps nothing,
+    and `Tools` with this session refuse to be called.
     """
 
     def __init__(
@@ -54,7 +50,7 @@ class Session:
         home: str = "",
         model: Model | None = None,
         deadline: float = 5.0,
-        used: Used | None = None,
+        used: Callable[[str, Sequence[str]], None] = lambda scope, paths: None,
         prompt: Callable[[], str] | None = None,
         learn: Callable[[Turn], bool] | None = None,
         tree: str = "",
@@ -74,7 +70,7 @@ class Session:
         self._guard = threading.Lock()
         self._texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
-        self._running: _Run | None = None
+        self._running: _BackgroundRecall | None = None
         self._ignored: set[str] = set()
         self.spent = 0
         self.ignoring = False
@@ -100,25 +96,25 @@ class Session:
         self._begin(message, ignore=ignore)
         if self.ignoring:
             return Recall(gate=IGNORED)
-        return self._consumed(self._look(self._turn(message, tools)))
+        return self._count_shown(self._recall(self._occasion(message, tools)))
 
     def verdicts(self, memory: Memory) -> list[str]:
         """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
         with ExitStack() as stack:
-            return list(_checking(self._tree, self._memories, stack)(memory)) if self._tree else []
+            return list(self._checker(stack)(memory))
 
     def why(self, message: str, *, tools: Sequence[str] = ()) -> Recall:
         """What `recall` would give for this message now, and why; nothing is counted, and nothing was shown."""
         if asks_to_ignore(message):
             return Recall(gate=IGNORED)
-        return self._look(self._turn(message, tools, keep=False))
+        return self._recall(self._occasion(message, tools, keep=False))
 
     def prefetch(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> None:
         """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled."""
         self._begin(message, ignore=ignore)
         if not self.ignoring:
-            turn = self._turn(message, tools)
-            self._running = _Run(lambda: self._look(turn))
+            occasion = self._occasion(message, tools)
+            self._running = _BackgroundRecall(lambda: self._recall(occasion))
 
     def collect(self, *, wait: float = 0.0) -> Recall | None:
         """What was prefetched, once it is there; None until then, and after it was given. Waits `wait` seconds."""
@@ -126,7 +122,7 @@ class Session:
         if run is None or not run.finished(wait):
             return None
         self._running = None
-        return self._consumed(run.outcome)
+        return self._count_shown(run.outcome)
 
     def give_back(self, found: Recall) -> None:
         """Take it that a recall was not shown after all: its memories may be recalled again."""
@@ -158,7 +154,7 @@ class Session:
         if self.ignoring:
             self._ignored.add(message)
 
-    def _turn(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
+    def _occasion(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
         with self._guard:
             texts = [*self._texts, message][-QUERY_TEXTS:]
             if keep:
@@ -173,44 +169,44 @@ class Session:
                 home=self._home,
             )
 
-    def _look(self, turn: Occasion) -> Recall:
+    def _recall(self, occasion: Occasion) -> Recall:
         with ExitStack() as stack:
-            check = _checking(self._tree, self._memories, stack) if self._tree else None
-            return recall(self._sources, turn._replace(check=check), model=self._model, deadline=self._deadline)
+            occasion = occasion._replace(check=self._checker(stack))
+            return recall(self._sources, occasion, model=self._model, deadline=self._deadline)
 
-    def _consumed(self, found: Recall) -> Recall:
-        """Count what is given out."""
+    def _count_shown(self, found: Recall) -> Recall:
         with self._guard:
             self.spent += found.size
             self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
-        for scope in dict.fromkeys(one.scope for one in found.memories) if self._used else ():
-            self._used(scope, [one.memory.path for one in found.memories if one.scope == scope])  # type: ignore[misc]
+        for scope in dict.fromkeys(one.scope for one in found.memories):
+            self._used(scope, [one.memory.path for one in found.memories if one.scope == scope])
         return found
 
+    def _checker(self, stack: ExitStack) -> Callable[[Memory], Sequence[str]]:
+        """Looks up in the working folder what memories cite and name; it is opened for the first that does."""
+        opened: list[WorkingTree] = []
 
-def _checking(folder: str, memories: str, stack: ExitStack) -> Check:
-    """What looks up in a working tree what memories cite and name; the tree is opened when one does."""
-    opened: list[WorkingTree] = []
+        def check(memory: Memory) -> list[str]:
+            if not self._tree:
+                return []
+            from memsheaf.guard.evidence import examine, named_in
+            from memsheaf.worktree import WorkingTree
 
-    def check(memory: Memory) -> list[str]:
-        from memsheaf.guard.evidence import examine, named_in
-        from memsheaf.worktree import WorkingTree
+            if not memory.citations and not any(named_in(memory.body)):
+                return []
+            try:
+                if not opened:
+                    opened.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memories)))
+                found = examine(memory, opened[0], elsewhere=False)
+            except MemsheafError as error:
+                return [f"its citations were not checked: {error}"]
+            notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
+            return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
 
-        if not memory.citations and not any(named_in(memory.body)):
-            return []
-        try:
-            if not opened:
-                opened.append(stack.enter_context(WorkingTree.open(folder, memories=memories)))
-            found = examine(memory, opened[0], elsewhere=False)
-        except MemsheafError as error:
-            return [f"its citations were not checked: {error}"]
-        notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
-        return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
-
-    return check
+        return check
 
 
-class _Run:
+class _BackgroundRecall:
     """A recall in a thread of its own, which ends with the process at the latest."""
 
     def __init__(self, work: Callable[[], Recall]) -> None:

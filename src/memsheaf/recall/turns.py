@@ -1,4 +1,4 @@
-"""What was said, and what is to be remembered of it: the values that learning hands on from step to step."""
+"""Messages, turns and proposals: the values that recall and learning share."""
 
 from __future__ import annotations
 
