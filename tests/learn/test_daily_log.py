@@ -636,7 +636,7 @@ def test_processes_that_log_at_once_lose_nothing_and_keep_their_order() -> None:
 def test_killed_at_any_call_nothing_is_lost_and_nothing_is_handed_over_twice() -> None:
     strikes, rest = counted("strike").split(" ", 1)
 
-    assert int(strikes) > 100
+    assert int(strikes) > 60
     assert rest == "strikes, 0 lost, 0 doubled\n"
 
 

@@ -489,7 +489,7 @@ def test_eight_processes_append_while_one_reads_and_each_turn_is_read_once() -> 
 def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice() -> None:
     strikes, rest = counted("strike").split(" ", 1)
 
-    assert int(strikes) > 100
+    assert int(strikes) > 60
     assert rest == "strikes, 0 lost, 0 doubled\n"
 
 

@@ -221,7 +221,7 @@ def _read_message(value: object) -> Said | None:
     return Said(
         value["role"],
         value["text"],
-        tuple(Call(*one) for one in given if all(isinstance(part, str) for part in one)),
+        tuple(Call(*map(str, one)) for one in given if all(isinstance(part, str) for part in one)),
         _text_of(value, "answers"),
         _text_of(value, "tool"),
         touched=tuple(
