@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from memsheaf import Sheaf
-from memsheaf.learn.corrections import aimed
+from memsheaf.learn.corrections import find_corrected
 from memsheaf.recall.turns import Proposal
 
 
 def aim(sheaf: Sheaf, old: str, new: str, *, kind: str = "project") -> Proposal:
     sheaf.remember("Something known", "What was said", kind, old)
-    return aimed(sheaf, Proposal(" ".join(new.split()[:6]), "d", "project", new))
+    return find_corrected(sheaf, Proposal(" ".join(new.split()[:6]), "d", "project", new))
 
 
 def replaces(sheaf: Sheaf, old: str, new: str) -> bool:
@@ -86,4 +86,4 @@ def test_what_is_unconfirmed_is_not_aimed_at(sheaf: Sheaf) -> None:
     sheaf.remember("Audit", "d", "project", "The deadline of the audit is 2026-12-01.", trust="unconfirmed")
 
     new = Proposal("Audit", "d", "project", "The deadline of the audit is 2026-12-15.")
-    assert aimed(sheaf, new).replaces == ""
+    assert find_corrected(sheaf, new).replaces == ""

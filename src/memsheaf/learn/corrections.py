@@ -1,8 +1,8 @@
-"""Which memory a new fact corrects, and what stays of the old text: nothing piles up beside what it replaces.
+"""Which memory a new fact corrects, and what stays of the old text.
 
 To take the wrong memory for the old one would lose it, so both have to speak of the same thing: the same sentence
 with other numbers, or a sentence that says itself that something changed and shares its subject with the memory. What
-the old text says besides stays below the new one, with its day.
+else the old text says stays below the new one, with its day.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Memories(Protocol):
         ...
 
 
-def aimed(target: Memories, proposal: Proposal) -> Proposal:
-    """The proposal, aimed at the memory that it corrects, if there is one, with what stays of it."""
+def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
+    """The proposal with the memory that it corrects as `replaces`, if there is one, and what stays of that text."""
     if proposal.replaces:
-        return _keeping(proposal, target.read(proposal.replaces), LONG)
+        return _keep_rest(proposal, target.read(proposal.replaces), LONG)
     is_correction = corrects(proposal.content)
     is_new = is_correction or bool(_new().search(proposal.content))
     for match in target.matches(f"{proposal.name}\n{proposal.content}", limit=RIVALS):
@@ -63,24 +63,24 @@ def aimed(target: Memories, proposal: Proposal) -> Proposal:
             continue
         if old.is_item:  # it is for its program to change
             continue
-        if old.kind == proposal.kind and _is_renumbered(proposal.content, old):
+        if old.kind == proposal.kind and _differ_in_numbers(proposal.content, old.body, fact(old)):
             return proposal._replace(replaces=old.path, version=old.version)
         if (old.kind, old.name) == (proposal.kind, proposal.name):
-            return _keeping(proposal._replace(replaces=old.path, version=old.version), old, 0)
+            return _keep_rest(proposal._replace(replaces=old.path, version=old.version), old, 0)
         share = SHARE if is_correction else HALF
         if is_new and (_is_about(proposal.content, old, share) or _is_revalued(proposal.content, old)):
             one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
-            return _keeping(one, old, 0)
+            return _keep_rest(one, old, 0)
     return proposal
 
 
-def latest(told: Iterable[Sequence[Proposal]]) -> list[Proposal]:
+def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
     """What is proposed turn by turn, without what a later turn says again or takes back: the last word counts.
 
     Within one turn two sentences that differ in a number are two facts. What may be pasted takes nothing back.
     """
     kept: list[tuple[Proposal, frozenset[str]]] = []
-    for several in told:
+    for several in by_turn:
         new = [(one, frozenset(word for word in words(one.content) if word.isalpha())) for one in several]
         kept = [old for old in kept if not any(_takes_back(one, old) for one in new)] + new
     return [one for one, _ in kept]
@@ -99,12 +99,8 @@ def subject(text: str) -> list[str]:
     return [word for word in dict.fromkeys(found) if not indexed.is_weak(word) and not _is_value(word)]
 
 
-def _is_renumbered(text: str, old: Memory) -> bool:
-    """Whether it is the same sentence with other numbers or days, and not one about something else."""
-    return _differ_in_numbers(text, old.body, fact(old))
-
-
 def _differ_in_numbers(text: str, old: str, known: Sequence[str] = ()) -> bool:
+    """Whether it is the same sentence with other numbers or days, and not one about something else."""
     first, second = set(subject(text)), set(subject(old))
     if first - second and second - first:
         return False
@@ -127,7 +123,7 @@ def _is_revalued(text: str, old: Memory) -> bool:
     return len(first & second) * 2 >= max(1, min(len(first), len(second))) and bool(_sorts(new) & _sorts(known))
 
 
-def _keeping(proposal: Proposal, old: Memory, least: int) -> Proposal:
+def _keep_rest(proposal: Proposal, old: Memory, least: int) -> Proposal:
     """The proposal with the text that it replaces below its own, when that says much that it does not."""
     known = set(subject(old.body))
     if len(known) < least or len(known & set(subject(proposal.content))) >= COVERED * len(known):

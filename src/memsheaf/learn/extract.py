@@ -13,7 +13,7 @@ from datetime import date, datetime
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import Memories, aimed, latest
+from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
 from memsheaf.learn.pasted import PASTED, heard
 from memsheaf.learn.rules import captured
 from memsheaf.llm import Model, Question, answer
@@ -98,7 +98,7 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = latest(captured(turn, day_of(turn, today)) for turn in turns)
+    ruled = drop_retracted(captured(turn, day_of(turn, today)) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
@@ -145,7 +145,7 @@ def decide(
         if proposal.explicit and any(_covers(other, proposal) for other in others):
             continue  # a model has said it, and it was taken
         try:
-            proposal = aimed(target, proposal)
+            proposal = find_corrected(target, proposal)
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces="", version="")
             _refuse_unsupported(proposal, turns, target)

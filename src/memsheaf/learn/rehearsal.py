@@ -1,8 +1,8 @@
-"""Whether questions that were answered before a consolidation would still be answered after it.
+"""Regression test of a consolidation: questions that were answered before must still be answered after it.
 
 The questions are those that somebody stored with the memory that answers them, and the description of every memory
-that would be retired. They are asked twice of an index in this process's memory, once as the memories are and once as
-they would be: by words, and by meaning where an embedder is quick. Nothing of it touches a disk.
+that would be retired. They are asked twice of an in-memory index, once with the memories as they are and once as they
+would be: by words, and by meaning where the embedder is quick. Nothing touches the disk.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ ALL = 2_000  # memories up to which all take part; above, the affected ones and 
 RIVALS = 50
 MOST = 500  # questions that are kept
 NAME = "expected.json"
-
-Rivals = Callable[[str, int], Iterable[str]]
 
 
 class Expectation(NamedTuple):
@@ -96,30 +94,36 @@ def worse(
     memories: Mapping[str, Memory],
     groups: Sequence[PlanGroup],
     stored: Sequence[Expectation],
-    rivals: Rivals,
+    rivals: Callable[[str, int], Iterable[str]],
     *,
     embedder: Embedder | None = None,
 ) -> dict[int, str]:
     """The numbers of groups that would make an answer harder to find, with the question that shows it.
 
-    `rivals` gives the paths that a question finds, so many of them: for when there are too many memories to take all.
+    `rivals` gives the paths that a question finds, at most so many: for when there are too many memories to take all.
     """
-    asked = list(_questions(memories, groups, stored))
-    if not asked or not groups:
+    questions = list(_questions(memories, groups, stored))
+    if not questions or not groups:
         return {}
-    with closing(_Rehearsal(_cast(memories, groups, asked, rivals), embedder)) as stage:
-        before = [stage.first(pair.question) for pair in asked]
-        guilty: dict[int, str] = {}
+    paths = set(memories)
+    if len(memories) > ALL:
+        paths = {path for group in groups for path in group.paths} | {one.path for one in questions}
+        for one in questions:
+            paths.update(rivals(one.question, RIVALS))
+    part = [memories[path] for path in sorted(paths) if path in memories]
+    with closing(_TrialIndex(part, embedder)) as index:
+        before = [index.first(one.question) for one in questions]
+        dropped: dict[int, str] = {}
         for group in groups:
-            stage.play(group)
-        while lost := _lost(stage, asked, before, groups, guilty):
-            for number in lost:
-                stage.take_back(groups[number])
-            guilty |= lost
-    return guilty
+            index.apply(group)
+        while found := _find_losses(index, questions, before, groups, dropped):
+            for number in found:
+                index.revert(groups[number])
+            dropped |= found
+    return dropped
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """A question, the path that answers it, and the number of the group on whose behalf it is asked; None for all."""
 
     question: str
@@ -129,55 +133,43 @@ class _Asked(NamedTuple):
 
 def _questions(
     memories: Mapping[str, Memory], groups: Sequence[PlanGroup], stored: Sequence[Expectation]
-) -> Iterator[_Asked]:
+) -> Iterator[_Question]:
     replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
     gone = {path for group in groups if not group.keeper for path in group.retired}
     for pair in stored:
         path = pair.path if pair.path in memories else replaced.get(pair.path, "")
         if path in memories and path not in gone:  # what expired is not asked for any more
-            yield _Asked(pair.question, path)
+            yield _Question(pair.question, path)
     for number, group in enumerate(groups):
         if group.keeper:
-            yield from (_Asked(group.was(path).description, path, number) for path in group.retired)
+            yield from (_Question(group.was(path).description, path, number) for path in group.retired)
 
 
-def _cast(
-    memories: Mapping[str, Memory], groups: Sequence[PlanGroup], asked: Sequence[_Asked], rivals: Rivals
-) -> list[Memory]:
-    if len(memories) <= ALL:
-        return list(memories.values())
-    paths = {path for group in groups for path in group.paths} | {pair.path for pair in asked}
-    for pair in asked:
-        paths.update(rivals(pair.question, RIVALS))
-    return [memories[path] for path in sorted(paths) if path in memories]
-
-
-def _lost(
-    stage: _Rehearsal,
-    asked: Sequence[_Asked],
+def _find_losses(
+    index: _TrialIndex,
+    questions: Sequence[_Question],
     before: Sequence[Sequence[Sequence[str]]],
     groups: Sequence[PlanGroup],
-    guilty: Mapping[int, str],
+    dropped: Mapping[int, str],
 ) -> dict[int, str]:
-    """The groups that are to blame for answers that are no longer among the first."""
-    standing = {number: group for number, group in enumerate(groups) if number not in guilty}
+    """The groups because of which answers are no longer among the first."""
+    standing = {number: group for number, group in enumerate(groups) if number not in dropped}
     moved = {old: new for group in standing.values() for old, new in group.moved.items()}
     found: dict[int, str] = {}
-    for pair, then in zip(asked, before, strict=True):
-        if pair.group in guilty:
+    for (question, path, group), then in zip(questions, before, strict=True):
+        if group in dropped:
             continue
-        now = stage.first(pair.question)
+        now = index.first(question)
         for was, is_now in zip(then, now, strict=False):  # an embedder may fail half-way
-            if pair.path in was and moved.get(pair.path, pair.path) not in is_now:
-                why = f"{pair.question!r} would no longer find {pair.path}"
-                near = {pair.path} if any(pair.path in one.paths for one in standing.values()) else {*was, *is_now}
+            if path in was and moved.get(path, path) not in is_now:
+                near = {path} if any(path in one.paths for one in standing.values()) else {*was, *is_now}
                 blamed = [number for number, one in standing.items() if near & {*one.paths}] or list(standing)
-                found |= dict.fromkeys(blamed, why)
+                found |= dict.fromkeys(blamed, f"{question!r} would no longer find {path}")
     return found
 
 
-class _Rehearsal:
-    """Memories in an index of this process alone, that can be changed and changed back."""
+class _TrialIndex:
+    """Memories in an in-memory index, to which groups can be applied and reverted."""
 
     def __init__(self, memories: Iterable[Memory], embedder: Embedder | None) -> None:
         self._db = connect_alone()
@@ -189,7 +181,7 @@ class _Rehearsal:
         self._put(list(memories))
 
     def close(self) -> None:
-        """Let go of it all."""
+        """Close the database."""
         self._db.close()
 
     def first(self, question: str) -> tuple[Sequence[str], ...]:
@@ -202,15 +194,15 @@ class _Rehearsal:
         near = self._nearest(question)
         return (by_words, near) if self._embedder else (by_words,)
 
-    def play(self, group: PlanGroup) -> None:
+    def apply(self, group: PlanGroup) -> None:
         """Make the changes of a group."""
         for path in group.retired:
             self._drop(path)
         if written := group.written:
             self._put([written])
 
-    def take_back(self, group: PlanGroup) -> None:
-        """Unmake the changes of a group."""
+    def revert(self, group: PlanGroup) -> None:
+        """Undo the changes of a group."""
         self._put([memory for memory in group.seen if memory.path in (*group.retired, group.keeper)])
 
     def _put(self, memories: Sequence[Memory]) -> None:
@@ -252,7 +244,7 @@ class _Rehearsal:
         return [paths[at] for at in numpy.argsort(-best, kind="stable")[:FIRST]]
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[float32]:
-        """Their vectors; none, from now on, when the embedder fails: then words have to do."""
+        """Their vectors; none, from now on, when the embedder fails: then words decide alone."""
         import numpy
 
         try:

@@ -1,7 +1,7 @@
-"""What compaction takes out of a conversation, whole, in a file of the state directory, so that a pointer finds it.
+"""Spill files: the messages that compaction takes out of a conversation, in the state directory.
 
-Secrets are taken out first, and turns that the user wants off the record, or without memory, are left out. The name
-of a file is made from what it holds: the same messages are the same file. It is for this user alone.
+Secrets are taken out first, and turns off the record or without memory are left out. The name of a file is a hash of
+its content: the same messages are the same file.
 """
 
 from __future__ import annotations

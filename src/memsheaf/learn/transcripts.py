@@ -1,8 +1,8 @@
-"""Conversations as hosts write them down, read as turns.
+"""Parser for transcripts of conversations, which become turns.
 
-Three kinds are told apart by their look: the JSON lines of Claude Code; messages as model APIs have them, one a line
-or all in one list; and plain text with `User:` and `Assistant:` before what they say. Nothing in them is an error:
-what cannot be understood is left out and counted.
+Three formats are recognized: the JSON lines of Claude Code; messages as model APIs have them, one a line or all in
+one list; and plain text with `User:` and `Assistant:` labels. Nothing in them is an error: what cannot be understood
+is left out and counted.
 """
 
 from __future__ import annotations
@@ -71,28 +71,28 @@ def read(source: str | Iterable[str], *, conversation: str = "", folders: Sequen
     text = source if isinstance(source, str) else "\n".join(line.removesuffix("\n") for line in source)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     records, name = _records(text)
-    listener = _Listener(name or conversation, folders)
+    builder = _TurnBuilder(name or conversation, folders)
     if records is None:
         for role, said in _dialogue(text):
-            listener.hear(role, said)
-        return Transcript("text", listener.finished())
+            builder.add(role, said)
+        return Transcript("text", builder.finished())
     format = "messages"
     for record in records:
         if not isinstance(record, dict):
-            listener.skipped += 1
+            builder.skipped += 1
         elif isinstance(record.get("message"), dict) and record.get("type") in ("user", "assistant"):
             format = "claude-code"
             if not any(record.get(mark) is True for mark in _ASIDE):
-                listener.read(record["message"], record)
+                builder.read(record["message"], record)
         elif "role" in record:
-            listener.read(record, record)
+            builder.read(record, record)
         elif not isinstance(record.get("type"), str):  # with a type it is a host's bookkeeping
-            listener.skipped += 1
-    return Transcript(format, listener.finished(), listener.skipped)
+            builder.skipped += 1
+    return Transcript(format, builder.finished(), builder.skipped)
 
 
-class _Listener:
-    """Hears one message after the other, and makes turns of them."""
+class _TurnBuilder:
+    """Makes turns of messages."""
 
     def __init__(self, conversation: str, folders: Sequence[str]) -> None:
         self.skipped = 0
@@ -107,7 +107,7 @@ class _Listener:
         self._is_answered = False
 
     def read(self, message: dict[str, object], record: dict[str, object]) -> None:
-        """Take in a message as an API has it; its record says when, where, and by which name."""
+        """Add a message as an API has it; its record has its time, conversation and id."""
         role = _ROLES.get(_text(message.get("role")).lower(), "")
         if not role:  # the words of a system or a developer; or nothing that makes sense
             self.skipped += not isinstance(message.get("role"), str)
@@ -121,18 +121,18 @@ class _Listener:
         blocks = content if isinstance(content, list) else [content]
         for number, block in enumerate(blocks):
             if isinstance(block, dict):
-                self._act(block, f"{name}#{number}" if name else "")
+                self._add_tool_block(block, f"{name}#{number}" if name else "")
         for call in _list(message.get("tool_calls")):
             if isinstance(call, dict) and isinstance(function := call.get("function"), dict):
-                self._called(_text(call.get("id")), function.get("name"), function.get("arguments"))
-        said = _said(blocks)
+                self._add_call(_text(call.get("id")), function.get("name"), function.get("arguments"))
+        text = _text_of(blocks)
         if role == "tool":
-            self._answered(_text(message.get("tool_call_id")), said, name)
+            self._add_result(_text(message.get("tool_call_id")), text, name)
         else:
-            self.hear(role, said, name)
+            self.add(role, text, name)
 
-    def hear(self, role: str, text: str, name: str = "") -> None:
-        """Take in what somebody said. After an answer, the user begins a new turn."""
+    def add(self, role: str, text: str, name: str = "") -> None:
+        """Add a message. After an answer, the user begins a new turn."""
         text = unwrapped(text)
         if role == "user" and text and self._is_answered:
             self._begin()
@@ -147,23 +147,23 @@ class _Listener:
         return self._turns
 
     def _begin(self) -> None:
-        """Put the turn that was heard to the others, and begin another."""
+        """End the current turn, and begin another."""
         if self._messages:
             self._turns.append(Turn(self._conversation, tuple(self._messages), self._at, bool(self._saves)))
         self._at, self._messages, self._saves, self._is_answered = "", [], [], False
 
-    def _act(self, block: dict[str, object], name: str) -> None:
-        """Take in a block in which a tool is called, or answers."""
+    def _add_tool_block(self, block: dict[str, object], name: str) -> None:
+        """Add a block in which a tool is called, or answers."""
         if block.get("type") == "tool_use":
-            self._called(_text(block.get("id")), block.get("name"), block.get("input"))
+            self._add_call(_text(block.get("id")), block.get("name"), block.get("input"))
         elif block.get("type") == "tool_result":
             content = block.get("content")
             call = _text(block.get("tool_use_id"))
             if block.get("is_error") is True and call in self._saves:
                 self._saves.remove(call)
-            self._answered(call, _said(content if isinstance(content, list) else [content]), name)
+            self._add_result(call, _text_of(content if isinstance(content, list) else [content]), name)
 
-    def _called(self, call: str, name: object, arguments: object) -> None:
+    def _add_call(self, call: str, name: object, arguments: object) -> None:
         self._is_answered = True
         tool = _text(name).rpartition("__")[2].lower()
         if tool in WRITING | READING:
@@ -171,11 +171,11 @@ class _Listener:
         if tool in WRITING or self._saves_by_hand(tool, arguments):
             self._saves.append(call)
 
-    def _answered(self, call: str, text: str, name: str) -> None:
+    def _add_result(self, call: str, text: str, name: str) -> None:
         if call and call in self._ours:
             self._is_answered = True
         else:
-            self.hear("tool", text, name)
+            self.add("tool", text, name)
 
     def _saves_by_hand(self, tool: str, arguments: object) -> bool:
         """Whether a call writes a memory as a file, or with our command."""
@@ -228,8 +228,8 @@ def _dialogue(text: str) -> Iterator[tuple[str, str]]:
             yield role, "\n".join(lines).strip()
 
 
-def _said(blocks: list[object]) -> str:
-    """The words in the blocks of a message, without thoughts, pictures and calls."""
+def _text_of(blocks: list[object]) -> str:
+    """The text in the blocks of a message, without thoughts, pictures and calls."""
     texts = (
         _text(block.get("text")) if isinstance(block, dict) and _text(block.get("type")).endswith("text") else block
         for block in blocks
