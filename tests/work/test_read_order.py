@@ -91,7 +91,7 @@ def test_a_name_that_is_not_there_is_refused_and_nothing_is_made(
     layers: Layers, settings: Settings, tmp_path: Path, layer: str, name: str, error: type[Exception]
 ) -> None:
     before = sorted(str(path) for path in (tmp_path / "home").rglob("*"))
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:  # type: ignore[arg-type]
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:
         for ask in (named.scopes, named.brief, named.standing, named.session, lambda: named.look_up("zebra")):
             with pytest.raises(error):
                 ask()

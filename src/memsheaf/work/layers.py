@@ -1,4 +1,4 @@
-"""Layers: what an agent knows where it works, from the nearest to the widest. The way in for agents.
+"""Several scopes as one memory: the way in for agents.
 
     task        what one piece of work has found, decided and verified
     session     scratch notes of one conversation
@@ -14,22 +14,19 @@ is read, changed and deleted.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 
 from memsheaf import config
-from memsheaf.errors import MemsheafError, NoSuchCommit, NotFound, ScopeRefused, hinted
+from memsheaf.errors import NoSuchCommit, NotFound, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.memory import STRICT, compose, parse
-from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unused_folder
+from memsheaf.scope import unused_folder
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.values import NamedTuple
+from memsheaf.work.scopes import OF_EACH, SCRATCH, Names, OpenScopes, Sheaves
 
 # Known to type checkers under this name: each layer is imported when it is asked for.
 TYPE_CHECKING = False
@@ -50,14 +47,8 @@ if TYPE_CHECKING:
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
 
-_NOTED = ORDER[:2]  # layers whose notes are read on demand: they are in no prompt, and nothing is learned there
-_EACH = (CONTEXT, NOTES)  # every scope has its own
 
-Names = list[str]
-Sheaves = list[Sheaf]
-
-
-class Found(NamedTuple):
+class LayerMatch(NamedTuple):
     """What was looked up, and the layer that it came from."""
 
     layer: str
@@ -65,7 +56,7 @@ class Found(NamedTuple):
     row: Row
 
 
-class Layers:
+class Layers(OpenScopes):
     """The layers around a working directory, or the scopes that are given. What is opened is closed with it.
 
     >>> with Layers.open() as layers:                                            # doctest: +SKIP
@@ -73,62 +64,14 @@ class Layers:
     'user:user_prefers-tabs.md'
     """
 
-    def __init__(
-        self,
-        settings: config.Settings,
-        cwd: str,
-        *,
-        by: str = "agent",
-        scopes: Sequence[str] = (),
-        task: str = "",
-        session: str = "",
-        read_only: bool = False,
-        clock: Callable[[], float] = time.time,
-        on_open: Callable[[Sheaf], object] | None = None,
-    ) -> None:
-        self.settings = settings
-        self.read_only = read_only
-        self._by = by
-        self._cwd = cwd
-        self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
-        self.home = self.given[0] if self.given else "project"
-        self._chosen = {"task": task or settings.task, "session": session or settings.session}
-        self.clock = clock
-        self._on_open = on_open
-        self._open: dict[str, Sheaf] = {}
-        self._opening = threading.Lock()
-        self._stack = ExitStack()
-
     @classmethod
-    def open(
-        cls,
-        *,
-        settings: config.Settings | None = None,
-        cwd: str = "",
-        by: str = "agent",
-        scopes: Sequence[str] = (),
-        task: str = "",
-        session: str = "",
-        read_only: bool = False,
-        clock: Callable[[], float] = time.time,
-        on_open: Callable[[Sheaf], object] | None = None,
-    ) -> Layers:
+    def open(cls, *, settings: config.Settings | None = None, cwd: str = "", **more: Any) -> Layers:
         """The layers around a working directory, of the task and the session that are named, if any are.
 
-        With `scopes` it is these and nothing else, the nearest first; the first is the home scope. `on_open` is
-        given each scope when it is opened.
+        `more` are the options of `Layers`. With `scopes` it is these and nothing else, the nearest first; the first
+        is the home scope. `on_open` is given each scope when it is opened.
         """
-        return cls(
-            settings or config.load(),
-            cwd or os.getcwd(),
-            by=by,
-            scopes=scopes,
-            task=task,
-            session=session,
-            read_only=read_only,
-            clock=clock,
-            on_open=on_open,
-        )
+        return cls(settings or config.load(), cwd or os.getcwd(), **more)
 
     @classmethod
     def of(cls, sheaf: Sheaf) -> Layers:
@@ -137,124 +80,34 @@ class Layers:
         made._open[made.home] = made._stack.enter_context(sheaf)
         return made
 
+    def looking(self) -> Layers:
+        """The same layers once more, for reading only."""
+        return self._copy(self.given, read_only=True)
+
+    def lasting(self) -> Layers:
+        """The same without tasks and sessions, the home scope first; it shares what is open."""
+        lasting = [one for one in self.scopes() if one == self.home or one.partition("/")[0] not in SCRATCH]
+        copy = self._copy([self.home, *lasting], read_only=self.read_only)
+        copy._open, copy._stack, copy._opening = self._open, self._stack, self._opening
+        return copy
+
+    def _copy(self, scopes: Sequence[str], *, read_only: bool) -> Layers:
+        return Layers(
+            self.settings, self._cwd, by=self.by, scopes=scopes, read_only=read_only, clock=self.clock,
+            on_open=self._on_open, **self._chosen,
+        )  # fmt: skip
+
     def notices(self) -> Names:
         """What a person should look at before it is used: a `.memory` nobody accepted, files that changed there."""
         unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
         found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
         return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
 
-    def looking(self) -> Layers:
-        """The same layers once more, to look and nothing else."""
-        task, session = self._chosen["task"], self._chosen["session"]
-        return Layers(
-            self.settings, self._cwd, by=self.by, scopes=self.given, task=task, session=session, read_only=True,
-            clock=self.clock, on_open=self._on_open,
-        )  # fmt: skip
-
-    def close(self) -> None:
-        """Make everything safe on disk and let go."""
-        self._open.clear()
-        self._stack.close()
-
-    def __enter__(self) -> Layers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def sheaf(self, scope: str) -> Sheaf:
-        """The memory of a scope, opened once. Raises ScopeRefused."""
-        name = str(parsed := Scope.parse(scope))
-        if name in self._open:
-            return self._open[name]
-        with self._opening:
-            if name in self._open:
-                return self._open[name]
-            root = resolve(parsed, self.settings.places(self._cwd))
-            is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
-            opened = Sheaf.open(
-                parsed,
-                settings=self.settings,
-                cwd=self._cwd,
-                by=self.by,
-                read_only=self.read_only or is_closed,
-                clock=self.clock,
-            )
-            if self.read_only and not is_closed:
-                opened.store.recover()  # what a crash left half done would look as if something were gone
-            if self._on_open:
-                self._on_open(opened)
-            opened.keeper.around = lambda: (each.keeper for each in self.sheaves())
-            self._open[name] = self._stack.enter_context(opened)
-        return self._open[name]
-
-    @property
-    def project(self) -> Sheaf:
-        """The repository's layer."""
-        return self.sheaf("project")
-
-    @property
-    def user(self) -> Sheaf:
-        """What holds everywhere."""
-        return self.sheaf("user")
-
-    @property
-    def own(self) -> Sheaf:
-        """The home scope: its names are bare, and what is said is learned from its inbox."""
-        return self.sheaf(self.home)
-
-    def sheaves(self) -> Sheaves:
-        """The scopes that are asked, opened, the nearest first."""
-        return [self.sheaf(scope) for scope in self.scopes()]
-
-    @property
-    def by(self) -> str:
-        """Who makes the changes."""
-        return self._by
-
-    @by.setter
-    def by(self, who: str) -> None:
-        self._by = who
-        for sheaf in self._open.values():
-            sheaf.by = who
-
-    def scopes(self) -> Names:
-        """The scopes that are asked, in order: a task and a session only where it is clear which one is meant.
-
-        Raises:
-            NotFound, ScopeRefused: one was named, and is not there or is no name.
-        """
-        if self.given:
-            return list(self.given)
-        found = []
-        for layer in _NOTED:
-            if name := self._chosen[layer]:
-                if check_label(name, layer) not in self.names(layer):
-                    raise NotFound(f"{layer}/{name}")
-                found.append(f"{layer}/{check_label(name, layer)}")
-            elif len(going := self.going(layer)) == 1:
-                found.append(f"{layer}/{going[0]}")
-        return [*found, "project", "user"]
-
-    def going(self, layer: str) -> Names:
-        """The tasks that are active, or the sessions that are open, in order."""
-        if not self.names(layer):
-            return []
-        from memsheaf.work import sessions, tasks
-
-        return tasks.active_tasks(self) if layer == "task" else sessions.open_sessions(self)
-
-    def unclear(self) -> Names:
-        """What is not asked because several could be meant, in words."""
-        return [
-            f"{len(going)} {layer}s are {word}, and none was asked: name one with --{layer} ({', '.join(going)})"
-            for layer, word in (("task", "active"), ("session", "open"))
-            if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1
-        ]
-
-    def look_up(self, query: str, *, limit: int = 10) -> Sequence[Found]:
+    def look_up(self, query: str, *, limit: int = 10) -> Sequence[LayerMatch]:
         """The `limit` best of what the layers say about a query, the nearest layer first, with their bare names."""
-        return [Found(sheaf.scope.layer, str(sheaf.scope), match.row) for sheaf, match in self._matches(query, limit)]
+        return [
+            LayerMatch(sheaf.scope.layer, str(sheaf.scope), match.row) for sheaf, match in self._matches(query, limit)
+        ]
 
     def _matches(self, query: str, limit: int) -> Sequence[tuple[Sheaf, Match]]:
         found = [(sheaf, match) for sheaf in self.sheaves() for match in sheaf.matches(query, limit=limit)]
@@ -280,45 +133,9 @@ class Layers:
 
     # asking: what a sheaf can be asked, over all layers
 
-    def place(self, name: str) -> tuple[Sheaf, str]:
-        """The scope that a shown name is of, and the file's path in it.
-
-        A bare name is of the home scope; where that does not have it, of the nearest scope that does. Every scope has
-        a CONTEXT.md and NOTES.md of its own, so these bare names are always of the home scope.
-        """
-        return self._found(name)[:2]
-
-    def _found(self, name: str) -> tuple[Sheaf, str, Memory | None]:
-        """As `place`, with the memory if it was read on the way."""
-        scope, sign, path = name.partition(":")
-        others = [one for one in self.scopes() if one != self.home]
-        if sign and scope in (self.home, *others):
-            return self.sheaf(scope), path, None
-        if name and others and fold(name) not in map(fold, _EACH):
-            for sheaf in (self.own, *map(self.sheaf, others)):
-                with suppress(NotFound):
-                    return sheaf, name, sheaf.read(name)
-        return self.own, name, None
-
-    def name(self, sheaf: Sheaf, path: str) -> str:
-        """The name under which a file of a scope is shown."""
-        return shown(str(sheaf.scope), path, self.home)
-
-    @contextmanager
-    def naming(self, sheaf: Sheaf) -> Iterator[None]:
-        """Errors about a file of this scope call it by the name under which it is shown."""
-        try:
-            yield
-        except MemsheafError as error:
-            path = getattr(error, "path", "")
-            if path and str(sheaf.scope) != self.home:
-                error.path = self.name(sheaf, path)  # type: ignore[attr-defined]
-                error.args = (str(error).replace(repr(path), repr(self.name(sheaf, path))),)
-            raise
-
     def read(self, name: str) -> Memory:
         """Give one memory by the name under which it is shown. Raises NotFound, PathRefused."""
-        sheaf, path, memory = self._found(name)
+        sheaf, path, memory = self._locate(name)
         with self.naming(sheaf):
             return self._shown(sheaf, memory or sheaf.read(path))
 
@@ -347,23 +164,28 @@ class Layers:
 
     def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
         """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
-        rows: list[Row] = []
-        total = 0
-        for sheaf in self.sheaves():
-            found, count = sheaf.part(kind=kind, limit=limit - len(rows), offset=max(0, offset - total))
-            rows += self._rows(sheaf, found)
-            total += count
-        return rows, total
+        return self._paged(limit, offset, lambda sheaf, most, at: sheaf.part(kind=kind, limit=most, offset=at))
 
     def ranked(self, limit: int, offset: int = 0) -> Sequence[Row]:
         """What the catalogs may show, most important first, scope by scope."""
+
+        def ranked(sheaf: Sheaf, most: int, at: int) -> tuple[Sequence[Row], int]:
+            sheaf.index.look()
+            return sheaf.index.ranked("", most, at), sheaf.index.total()
+
+        return self._paged(limit, offset, ranked)[0]
+
+    def _paged(
+        self, limit: int, offset: int, page: Callable[[Sheaf, int, int], tuple[Sequence[Row], int]]
+    ) -> tuple[Sequence[Row], int]:
+        """Rows of all scopes as if they were one, and how many there are."""
         rows: list[Row] = []
         total = 0
         for sheaf in self.sheaves():
-            sheaf.index.look()
-            rows += self._rows(sheaf, sheaf.index.ranked("", limit - len(rows), max(0, offset - total)))
-            total += sheaf.index.total()
-        return rows
+            found, count = page(sheaf, limit - len(rows), max(0, offset - total))
+            rows += self._rows(sheaf, found)
+            total += count
+        return rows, total
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
         """The memories that have most to do with a query, the nearest scope first."""
@@ -405,17 +227,6 @@ class Layers:
         """What `prompt` is made of: each scope with its part, the home scope first."""
         sheaves = self.lasting().sheaves()
         return [(str(sheaf.scope), sheaf.prompt(also=sheaf is not self.own)) for sheaf in sheaves]
-
-    def lasting(self) -> Layers:
-        """The same without tasks and sessions, the home scope first."""
-        lasting = [one for one in self.scopes() if one == self.home or one.partition("/")[0] not in _NOTED]
-        made = Layers(
-            self.settings, self._cwd, by=self.by, scopes=[self.home, *lasting], read_only=self.read_only,
-            clock=self.clock,
-        )  # fmt: skip
-        made._open, made._stack, made._opening = self._open, self._stack, self._opening
-        made._on_open = self._on_open
-        return made
 
     @property
     def tools(self) -> bool:
@@ -479,21 +290,17 @@ class Layers:
         else:
             sheaf, own = self.place(path)
             is_new = sheaf.keeper.find(own) is None
-            if own != path or not is_new or fold(path) in map(fold, _EACH):
+            if own != path or not is_new or fold(path) in OF_EACH:
                 return sheaf, own, is_new
         return self.sheaf(self.scope_for(kind, text)), path, True
 
     def revise(self, name: str, old: str, new: str, **more: Any) -> Memory:
         """Replace a piece of a memory's text, as `Sheaf.revise` does."""
-        sheaf, path = self.place(name)
-        with self.naming(sheaf):
-            return self._shown(sheaf, sheaf.revise(path, old, new, **more))
+        return self._change(name, lambda sheaf, path: sheaf.revise(path, old, new, **more))
 
     def insert(self, name: str, line: int, text: str, **more: Any) -> Memory:
         """Insert text in a memory, as `Sheaf.insert` does."""
-        sheaf, path = self.place(name)
-        with self.naming(sheaf):
-            return self._shown(sheaf, sheaf.insert(path, line, text, **more))
+        return self._change(name, lambda sheaf, path: sheaf.insert(path, line, text, **more))
 
     def put(self, name: str, text: str, *, expect: Version = ABSENT, **more: Any) -> Memory:
         """Store a whole file, as `Sheaf.put` does; a new one goes where its type belongs."""
@@ -513,13 +320,16 @@ class Layers:
         if sheaf is not self.own and path == name:
             raise hinted(NotFound(name), f"Another scope has one of that name: {self.name(sheaf, path)!r}.")
         with self.naming(sheaf):
-            return self._told(sheaf, sheaf.forget(path, **more))
+            return self._shown_commit(sheaf, sheaf.forget(path, **more))
 
     def confirm(self, name: str) -> Memory:
         """Mark an unconfirmed memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
+        return self._change(name, Sheaf.confirm)
+
+    def _change(self, name: str, change: Callable[[Sheaf, str], Memory]) -> Memory:
         sheaf, path = self.place(name)
         with self.naming(sheaf):
-            return self._shown(sheaf, sheaf.confirm(path))
+            return self._shown(sheaf, change(sheaf, path))
 
     def used(self, *names: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each."""
@@ -530,7 +340,9 @@ class Layers:
     def log(self, *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of each scope, newest first, at most `limit` of each; the home scope comes first."""
         sheaves = [self.own, *(sheaf for sheaf in self.sheaves() if sheaf is not self.own)]
-        return chain.from_iterable((self._told(one, made) for made in one.log(limit=limit)) for one in sheaves)
+        return chain.from_iterable(
+            (self._shown_commit(one, made) for made in one.log(limit=limit)) for one in sheaves
+        )
 
     def undo(self, commit_id: str = "") -> tuple[str, Commit]:
         """Take a commit back, or the last change, in whichever scope it was made; says in which.
@@ -552,9 +364,9 @@ class Layers:
             raise missing
         commit, sheaf = max(found, key=lambda one: one[0].at)
         with self.naming(sheaf):
-            return str(sheaf.scope), self._told(sheaf, sheaf.undo(commit.id))
+            return str(sheaf.scope), self._shown_commit(sheaf, sheaf.undo(commit.id))
 
-    def _told(self, sheaf: Sheaf, commit: Commit) -> Commit:
+    def _shown_commit(self, sheaf: Sheaf, commit: Commit) -> Commit:
         revisions = (one._replace(path=self.name(sheaf, one.path)) for one in commit.revisions)
         return commit._replace(revisions=tuple(revisions))
 
@@ -595,15 +407,15 @@ class Layers:
 
     def brief(self) -> str:
         """Where the work stands, from the files alone: NOTES.md, the task, the session; "" when there is nothing."""
-        from memsheaf.work import brief as standing
+        from memsheaf.work import brief
 
-        return standing.brief(self)
+        return brief.brief(self)
 
     def standing(self) -> dict[str, object]:
         """As `brief`, for programs."""
-        from memsheaf.work import brief as standing
+        from memsheaf.work import brief
 
-        return standing.standing(self)
+        return brief.standing(self)
 
     def compact(
         self,
@@ -626,10 +438,9 @@ class Layers:
             Refused: it failed three times in a row; or there is no such trigger, or no budget.
             StoreFailed: what was taken out could not be written.
         """
-        from memsheaf.work import brief as standing
-        from memsheaf.work import compaction
+        from memsheaf.work import brief, compaction
 
-        survives, noted = (compaction.NOTHING, "") if self.given else standing.surviving(self)
+        survives, noted = (compaction.NOTHING, "") if self.given else brief.surviving(self)
         metered, state = self.metered("compact", model), self.own.state
         if dry_run:
             return compaction.compact(
@@ -642,43 +453,3 @@ class Layers:
             conversation, budget, standing=survives, trigger=trigger, notes=notes or noted, model=metered, name=name,
             state=state, now=self.clock(), days=self.settings.retention_days,
         )  # fmt: skip
-
-    def names(self, layer: str) -> Names:
-        """The names of the tasks, or sessions, that have a folder here, in order."""
-        project = self._open.get("project")  # then nobody has to look for the repository again
-        root = project.root if project else project_root(self.settings.places(self._cwd))
-        folder = os.path.join(root, f"{layer}s")
-        try:
-            with os.scandir(folder) as entries:
-                return sorted(
-                    one.name for one in entries if one.is_dir(follow_symlinks=False) and _is_label(one.name)
-                )
-        except OSError:
-            return []
-
-    def is_named(self, layer: str) -> bool:
-        """Whether somebody said which task, or session, is meant."""
-        return bool(self._chosen[layer])
-
-    def chosen(self, layer: str, name: str = "", *, among: Callable[[], Names]) -> str:
-        """The task, or session, that is meant: the one named, the one chosen at the start, or the only one.
-
-        Raises:
-            ScopeRefused: several could be meant, or the name is not allowed.
-            NotFound: there is none.
-        """
-        if named := name or self._chosen[layer]:
-            return check_label(named, layer)
-        found = among()
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise NotFound(f"{layer}/")
-        raise ScopeRefused(f"several could be meant: {', '.join(found)}; name one with --{layer} NAME")
-
-
-def _is_label(name: str) -> bool:
-    try:
-        return check_label(name, "name") == name
-    except ScopeRefused:
-        return False

@@ -40,7 +40,7 @@ from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
 from memsheaf.values import NamedTuple
 from memsheaf.work.commits import ROUNDS, Look, commit, refuse_secrets_in
-from memsheaf.work.layers import Layers
+from memsheaf.work.scopes import OpenScopes
 
 FILE = sections.SESSION_FILE
 """The notes of a session. In the folder where memories live, the user's own template."""
@@ -252,7 +252,7 @@ class SessionNotes:
 
 
 def start(
-    layers: Layers,
+    layers: OpenScopes,
     title: str = "",
     *,
     id: str = "",
@@ -283,7 +283,7 @@ def start(
     raise Busy("no free id was found for a session")
 
 
-def of(layers: Layers, id: str = "") -> SessionNotes:
+def of(layers: OpenScopes, id: str = "") -> SessionNotes:
     """The session that is meant: the one named, the one chosen at the start, or the only one that is open.
 
     Raises:
@@ -303,12 +303,12 @@ def of(layers: Layers, id: str = "") -> SessionNotes:
     return notes
 
 
-def open_sessions(layers: Layers) -> list[str]:
+def open_sessions(layers: OpenScopes) -> list[str]:
     """The ids of the sessions that have begun and not ended, in order."""
     return _having(layers, FILE)
 
 
-def ended_sessions(layers: Layers) -> list[str]:
+def ended_sessions(layers: OpenScopes) -> list[str]:
     """The ids of the sessions that have ended and left notes, in order."""
     still_open = set(open_sessions(layers))
     return [id for id in _having(layers, ARCHIVE + FILE) if id not in still_open]
@@ -342,11 +342,11 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
     raise sections.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.")
 
 
-def _notes(layers: Layers, id: str) -> SessionNotes:
+def _notes(layers: OpenScopes, id: str) -> SessionNotes:
     return SessionNotes(layers.sheaf(f"session/{id}"), clock=layers.clock)
 
 
-def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
+def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
     notes = _notes(layers, id)
     today = notes.sheaf.today
     about = title.strip() or sections.untitled(today)
@@ -376,7 +376,7 @@ def _begun(layers: Layers, id: str, title: str, body: str) -> SessionNotes:
     return notes
 
 
-def _having(layers: Layers, file: str) -> list[str]:
+def _having(layers: OpenScopes, file: str) -> list[str]:
     """The sessions that have this file."""
     places = {f"sessions/{name}/{file}": name for name in layers.names("session")}
     stamps = layers.project.store.stamps(places) if places else {}

@@ -19,8 +19,8 @@ from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work.commits import Look, commit, refuse_secrets_in
-from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes, phase_of
+from memsheaf.work.scopes import OpenScopes
 from memsheaf.work.task import Task, checked_phase
 from memsheaf.work.task_files import ACTIVE, DONE, TASK, TaskState, new_task, read_task
 
@@ -44,7 +44,7 @@ class ListedTask(NamedTuple):
     problem: str = ""
 
 
-def start(layers: Layers, title: str, *, goal: str = "", phases: int = 0, slug: str = "") -> Task:
+def start(layers: OpenScopes, title: str, *, goal: str = "", phases: int = 0, slug: str = "") -> Task:
     """Begin a task; its slug is made from the title unless one is given.
 
     Raises:
@@ -83,7 +83,7 @@ def start(layers: Layers, title: str, *, goal: str = "", phases: int = 0, slug: 
     return task
 
 
-def of(layers: Layers, slug: str = "") -> Task:
+def of(layers: OpenScopes, slug: str = "") -> Task:
     """The task that is meant: the one named, the one chosen at the start, or the only active one.
 
     Raises:
@@ -106,7 +106,7 @@ def of(layers: Layers, slug: str = "") -> Task:
     raise missing
 
 
-def record_phase_in_notes(layers: Layers, task: Task) -> str:
+def record_phase_in_notes(layers: OpenScopes, task: Task) -> str:
     """Say in NOTES.md how far a task is, where its phase is said there; gives the line, "" when nothing is changed.
 
     NOTES.md is not begun for it, and a phase in somebody's own words, or of other work, is left alone.
@@ -127,7 +127,7 @@ def record_phase_in_notes(layers: Layers, task: Task) -> str:
     return line
 
 
-def every_task(layers: Layers) -> list[ListedTask]:
+def every_task(layers: OpenScopes) -> list[ListedTask]:
     """The tasks of the project, in the order of their slugs, those that cannot be read among them."""
     found = []
     for slug in layers.names("task"):
@@ -141,7 +141,7 @@ def every_task(layers: Layers) -> list[ListedTask]:
     return found
 
 
-def active_tasks(layers: Layers) -> list[str]:
+def active_tasks(layers: OpenScopes) -> list[str]:
     """The slugs of the tasks that have not ended.
 
     One that cannot be read is among them: what is meant for it shall not go to another by mistake.

@@ -1,7 +1,7 @@
-"""A conversation made to fit: what is kept, what is dropped, what is spilled, and the bullets that stand for it.
+"""Compaction: make a conversation fit a budget of tokens.
 
-`compact` goes down the ladder only as far as the budget needs, and writes nothing. `run` does it for real: it writes
-what is spilled, and minds the breaker.
+`compact` goes down the ladder only as far as the budget needs, and writes nothing. `run` writes what is spilled, and
+minds the circuit breaker.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from memsheaf.llm import Model
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.values import sha256
-from memsheaf.work.compaction.circuit_breaker import Breaker
+from memsheaf.work.compaction.circuit_breaker import CircuitBreaker
 from memsheaf.work.compaction.levels import Compacted, Ladder, Standing
-from memsheaf.work.compaction.messages import Talk
-from memsheaf.work.compaction.summary import WAIT, summarised
+from memsheaf.work.compaction.messages import MeasuredConversation
+from memsheaf.work.compaction.summary import WAIT, summarize
 
 BUDGET = 50_000
 """How many tokens a conversation may have, unless somebody says otherwise."""
@@ -39,15 +39,14 @@ def compact(
     standing: Standing = NOTHING,
     trigger: str = "budget",
     notes: str = "",
-    template: str = "",
     model: Model | None = None,
     where: str = "",
     wait: float = WAIT,
 ) -> Compacted:
     """Make a conversation fit into so many tokens. Nothing is written.
 
-    `notes` are the session notes, `template` what they were made from. `where` is the folder of spilled files;
-    without one, pointers name messages of the conversation itself. The user's last message is kept in any case, and
+    `notes` are the session notes. `where` is the folder of spilled files; without one, pointers name messages of the
+    conversation itself. The user's last message is kept in any case, and
     with it at least the last message and what tools answered to it: where that is too much, `fits` is False.
 
     Raises:
@@ -57,7 +56,7 @@ def compact(
         raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
     if budget < 1:
         raise Refused("the budget must be 1 token or more")
-    ladder = Ladder(Talk.of(conversation, budget), budget, standing, trigger, where)
+    ladder = Ladder(MeasuredConversation.of(conversation, budget), budget, standing, trigger, where)
     least, is_over = TRIGGERS[trigger], ladder.before > budget
     levels = [level for level in (1, 2, 3, 4) if level == least or (level > least and is_over)]
     most = budget if is_over else ladder.before - 1  # what fits is touched only to make it smaller
@@ -67,8 +66,8 @@ def compact(
             continue
         if plan.level < 4:
             return ladder.done(plan)
-        gone = [ladder.talk.entries[at] for at in plan.taken]
-        found = summarised(gone, most - after - 1, notes=notes, template=template, model=model, wait=wait)
+        gone = [ladder.conversation.entries[at] for at in plan.taken]
+        found = summarize(gone, most - after - 1, notes=notes, model=model, wait=wait)
         return ladder.done(plan, found)
     if not is_over:
         return ladder.unchanged()
@@ -91,9 +90,7 @@ def run(
     standing: Standing = NOTHING,
     trigger: str = "budget",
     notes: str = "",
-    template: str = "",
     model: Model | None = None,
-    wait: float = WAIT,
     days: float = spills.DAYS,
 ) -> Compacted:
     """Compact a conversation for real: write what is spilled, and count failures in a row.
@@ -105,12 +102,10 @@ def run(
         Refused: it failed three times in a row, and waits for a person; or there is no such trigger, or no budget.
         StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
     """
-    breaker = Breaker(state, name or known_as(conversation))
+    breaker = CircuitBreaker(state, name or known_as(conversation))
     breaker.require()
-    done = compact(
-        conversation, budget, standing=standing, trigger=trigger, notes=notes, template=template, model=model,
-        where=state.folder, wait=wait,
-    )  # fmt: skip
+    where = state.folder
+    done = compact(conversation, budget, standing=standing, trigger=trigger, notes=notes, model=model, where=where)
     try:
         if done.spill:
             spills.keep(state, done.spill, now=now, days=days)
@@ -126,7 +121,7 @@ def run(
 
 def approve(conversation: Sequence[TranscriptEntry | Message], *, state: State, name: str = "") -> None:
     """Let a conversation be compacted again: a person says so."""
-    Breaker(state, name or known_as(conversation)).reset()
+    CircuitBreaker(state, name or known_as(conversation)).reset()
 
 
 def known_as(conversation: Sequence[TranscriptEntry | Message]) -> str:

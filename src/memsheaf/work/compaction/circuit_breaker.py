@@ -1,4 +1,4 @@
-"""Three failures in a row, and a conversation is no longer compacted by itself until a person says so.
+"""The circuit breaker of compaction: after three failures in a row it waits for a person's approval.
 
 The count is a small file of the state directory, one for each conversation that failed, so a restart does not forget
 it. It goes when a compaction succeeds or a person approves. A count that is there and cannot be read is taken for one
@@ -18,7 +18,7 @@ FAILURES = 3
 _WAIT = 5.0  # seconds for another process to count
 
 
-class Breaker:
+class CircuitBreaker:
     """The failures of one conversation, in a row."""
 
     def __init__(self, state: State, conversation: str) -> None:

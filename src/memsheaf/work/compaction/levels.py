@@ -19,7 +19,7 @@ from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.values import NamedTuple
 from memsheaf.work.compaction.decisions import Ruling, find_rulings
-from memsheaf.work.compaction.messages import TAIL_TEXTS, Talk, is_text, size, tokens
+from memsheaf.work.compaction.messages import TAIL_TEXTS, MeasuredConversation, is_text, size, tokens
 from memsheaf.work.compaction.summary import NO_SUMMARY, Summary
 
 LEVELS = (
@@ -92,7 +92,7 @@ class Compacted(NamedTuple):
         return dict(Counter(self.fates))
 
 
-class Plan(NamedTuple):
+class LevelPlan(NamedTuple):
     """One level: what becomes of each message; None where nothing is left of it."""
 
     level: int
@@ -108,44 +108,50 @@ class Plan(NamedTuple):
 class Ladder:
     """One conversation on its way down."""
 
-    def __init__(self, talk: Talk, budget: int, standing: Standing, trigger: str, where: str) -> None:
-        self.talk = talk
-        self.before = sum(talk.sizes)
+    def __init__(
+        self, conversation: MeasuredConversation, budget: int, standing: Standing, trigger: str, where: str
+    ) -> None:
+        self.conversation = conversation
+        self.before = sum(conversation.sizes)
         self._budget = budget
         self._standing = standing
         self._trigger = trigger
         self._where = where
-        self._answered = _answered(talk.entries)
+        self._answered = _answered(conversation.entries)
         self._rulings: list[Ruling] | None = None
         self._lines: dict[int, str] = {}
 
     def unchanged(self) -> Compacted:
         """Level 0: nothing is done."""
-        fits, fates = self.before <= self._budget, (KEPT,) * len(self.talk.entries)
-        return Compacted(self._trigger, 0, fits, self._budget, self.before, self.before, "", self.talk.entries, fates)
+        fits, fates = self.before <= self._budget, (KEPT,) * len(self.conversation.entries)
+        return Compacted(
+            self._trigger, 0, fits, self._budget, self.before, self.before, "", self.conversation.entries, fates
+        )
 
-    def at(self, level: int) -> Plan:
+    def at(self, level: int) -> LevelPlan:
         """Levels 1 to 3: tool output before the tail is cut, becomes a line, is dropped. 4: all before it is out.
 
         Where large output makes a tail of few messages, level 4 has some more before it, with output in one line.
         """
-        tail = self.talk.tail
+        tail = self.conversation.tail
         near = self._near() if level == 4 else 0
         plan = self._without(near, level)
-        for at in self.talk.older(tail):
+        for at in self.conversation.older(tail):
             if at >= near:
                 self._shorten(plan, at, level if level < 4 else 2)
         return plan
 
-    def reset(self) -> Plan:
+    def reset(self) -> LevelPlan:
         """Level 5: tool output in the tail is cut, then becomes a line; then the tail gets shorter.
 
         The last that is tried is the user's last message, with the last message and what tools answered to it.
         """
-        for plan in (self._bare(self.talk.tail, rung) for rung in (1, 2)):
+        for plan in (self._bare(self.conversation.tail, rung) for rung in (1, 2)):
             if self.after(plan) <= self._budget:
                 return plan
-        starts = [start for start in self.talk.starts if start > self.talk.tail] or [self.talk.last]
+        starts = [start for start in self.conversation.starts if start > self.conversation.tail] or [
+            self.conversation.last
+        ]
         low, high = 0, len(starts) - 1
         while low < high:
             middle = (low + high) // 2
@@ -155,19 +161,19 @@ class Ladder:
                 low = middle + 1
         return self._bare(starts[high], 2)
 
-    def after(self, plan: Plan, summary: Summary = NO_SUMMARY) -> int:
+    def after(self, plan: LevelPlan, summary: Summary = NO_SUMMARY) -> int:
         """How many tokens a plan leaves."""
         left = sum(
-            self.talk.sizes[at] if plan.fates[at] == KEPT else tokens(form.text)
+            self.conversation.sizes[at] if plan.fates[at] == KEPT else tokens(form.text)
             for at, form in enumerate(plan.forms)
             if form is not None
         )
         return left + tokens(self._text(plan, self._bullets(plan, spills.BLANK), summary))
 
-    def done(self, plan: Plan, summary: Summary = NO_SUMMARY) -> Compacted:
+    def done(self, plan: LevelPlan, summary: Summary = NO_SUMMARY) -> Compacted:
         """What comes of a plan."""
         after = self.after(plan, summary)
-        spill = spills.spilled(self.talk.entries, plan.taken) if self._where else None
+        spill = spills.spilled(self.conversation.entries, plan.taken) if self._where else None
         bullets = self._bullets(plan, spill.name if spill else "")
         return Compacted(
             trigger=self._trigger,
@@ -187,48 +193,48 @@ class Ladder:
 
     def _near(self) -> int:
         """Where what is near the end begins: the tail, and messages before it until it has enough with text."""
-        talk, near = self.talk, self.talk.tail
-        room = talk.most - sum(talk.sizes[near:])
-        texts = sum(map(is_text, talk.entries[near:]))
-        for start in reversed([start for start in talk.starts if start < near]):
+        conversation, near = self.conversation, self.conversation.tail
+        room = conversation.most - sum(conversation.sizes[near:])
+        texts = sum(map(is_text, conversation.entries[near:]))
+        for start in reversed([start for start in conversation.starts if start < near]):
             if texts >= TAIL_TEXTS:
                 break
-            room -= sum(min(talk.sizes[at], tokens(self._lined(at))) for at in range(start, near))
+            room -= sum(min(conversation.sizes[at], tokens(self._lined(at))) for at in range(start, near))
             if room < 0:
                 break
-            texts += sum(map(is_text, talk.entries[start:near]))
+            texts += sum(map(is_text, conversation.entries[start:near]))
             near = start
         return near
 
-    def _without(self, tail: int, level: int) -> Plan:
+    def _without(self, tail: int, level: int) -> LevelPlan:
         """Everything, but for what stands before a tail."""
-        plan = Plan(level, [*self.talk.entries], [KEPT] * len(self.talk.entries))
-        for at in self.talk.older(tail):
+        plan = LevelPlan(level, [*self.conversation.entries], [KEPT] * len(self.conversation.entries))
+        for at in self.conversation.older(tail):
             plan.forms[at], plan.fates[at] = None, SPILLED if self._where else DROPPED
         return plan
 
-    def _bare(self, tail: int, rung: int) -> Plan:
+    def _bare(self, tail: int, rung: int) -> LevelPlan:
         plan = self._without(tail, 5)
         for at in range(tail, len(plan.forms)):
             self._shorten(plan, at, rung)
         return plan
 
-    def _shorten(self, plan: Plan, at: int, level: int) -> None:
+    def _shorten(self, plan: LevelPlan, at: int, level: int) -> None:
         """Make a tool's output as short as a level has it; what would get no shorter stays."""
-        entry = self.talk.entries[at]
+        entry = self.conversation.entries[at]
         if entry.role != "tool":
             return
         if level == 3 and self._answered[at]:
             plan.forms[at], plan.fates[at] = None, DROPPED
             return
-        is_long = 4 * self.talk.sizes[at] > (LONG if level == 1 else LINE)
+        is_long = 4 * self.conversation.sizes[at] > (LONG if level == 1 else LINE)
         text = (_cut(entry, self._place(at)) if level == 1 else self._lined(at)) if is_long else entry.text
-        if tokens(text) < self.talk.sizes[at]:
+        if tokens(text) < self.conversation.sizes[at]:
             plan.forms[at], plan.fates[at] = entry._replace(text=text), CUT if level == 1 else LINED
 
     def _lined(self, at: int) -> str:
         """A message in one line, if it is a tool's."""
-        entry = self.talk.entries[at]
+        entry = self.conversation.entries[at]
         if entry.role == "tool" and at not in self._lines:
             self._lines[at] = _line(entry, self._place(at))
         return self._lines.get(at, entry.text)
@@ -237,16 +243,16 @@ class Ladder:
         """Where the whole of a message is found."""
         if self._where:
             return f"message {at + 1} in the spilled file"
-        name = self.talk.entries[at].id
+        name = self.conversation.entries[at].id
         return f"message {one_line(name, 80)}" if name else f"message {at + 1} of the conversation"
 
-    def _text(self, plan: Plan, bullets: Sequence[str], summary: Summary) -> str:
+    def _text(self, plan: LevelPlan, bullets: Sequence[str], summary: Summary) -> str:
         """What stands before the messages that are left."""
         head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
-        head = head.replace("{total}", f"{len(self.talk.entries):,}")
+        head = head.replace("{total}", f"{len(self.conversation.entries):,}")
         return "\n".join([head, *(f"- {bullet}" for bullet in bullets), "", summary.text]).rstrip() + "\n"
 
-    def _bullets(self, plan: Plan, file: str) -> tuple[str, ...]:
+    def _bullets(self, plan: LevelPlan, file: str) -> tuple[str, ...]:
         """What stands, what the user said, what was left out, and where it is; always in this order."""
         stands = self._standing
         found = [("Phase", stands.phase)] if stands.phase.strip() else []
@@ -263,12 +269,12 @@ class Ladder:
             bullets.append(f"Spilled file, with whole messages by their number: {os.path.join(self._where, file)}")
         return tuple(bullets)
 
-    def _quotes(self, plan: Plan) -> list[str]:
+    def _quotes(self, plan: LevelPlan) -> list[str]:
         """What the user decided and asked for, in messages that are no longer there."""
-        if all(plan.fates[at] == KEPT for at, one in enumerate(self.talk.entries) if one.role == "user"):
+        if all(plan.fates[at] == KEPT for at, one in enumerate(self.conversation.entries) if one.role == "user"):
             return []
         if self._rulings is None:
-            self._rulings = find_rulings(self.talk.entries)
+            self._rulings = find_rulings(self.conversation.entries)
         gone = [one for one in self._rulings if plan.fates[one.at] != KEPT]
         quotes = [one.bullet for one in gone]
         kept: list[str] = []

@@ -1,4 +1,4 @@
-"""A conversation as compaction sees it: how large each message is, where it may be cut, and which tail stays whole.
+"""A conversation as compaction sees it: the size of each message, where it may be cut, and which tail stays whole.
 
 Tokens are counted as bytes of UTF-8 divided by four, rounded up, message by message: no tokenizer is asked, so the
 same conversation has the same size everywhere.
@@ -18,8 +18,10 @@ TAIL_TEXTS = 5
 """So many messages with text, of the user and the agent, the tail has at least."""
 
 
-class Talk(NamedTuple):
-    """A conversation. `starts` are the places where it may be cut, the first is 0. `asked` is the user's last
+class MeasuredConversation(NamedTuple):
+    """A conversation and the size of each message.
+
+    `starts` are the places where it may be cut, the first is 0. `asked` is the user's last
     message, -1 without one. `most` is how many tokens a tail may have, `tail` where the one begins that stays whole.
     """
 
@@ -31,7 +33,7 @@ class Talk(NamedTuple):
     tail: int
 
     @classmethod
-    def of(cls, conversation: Sequence[TranscriptEntry | Message], budget: int) -> Talk:
+    def of(cls, conversation: Sequence[TranscriptEntry | Message], budget: int) -> MeasuredConversation:
         """Measure a conversation. The tail takes at most three quarters of the budget."""
         entries = tuple(TranscriptEntry(*message) for message in conversation)
         sizes = tuple(tokens(entry.text) for entry in entries)

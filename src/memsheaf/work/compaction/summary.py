@@ -1,4 +1,4 @@
-"""What stands for messages that are taken out whole: the session notes, or a model's bullets, or neither.
+"""The summary of messages that are taken out whole: the session notes, or a model's bullets, or neither.
 
 Notes that somebody wrote need no model. A model is asked once, in a schema, with a time limit; it sees the messages
 as data, without secrets, and the last ones where there are too many. Without notes and model, the bullets that
@@ -54,17 +54,11 @@ class Summary(NamedTuple):
 NO_SUMMARY = Summary()
 
 
-def summarised(
-    entries: Sequence[TranscriptEntry],
-    room: int,
-    *,
-    notes: str,
-    template: str,
-    model: Model | None,
-    wait: float = WAIT,
+def summarize(
+    entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float = WAIT
 ) -> Summary:
     """What stands for these messages, in at most `room` tokens."""
-    has_notes = _plain(notes) not in ("", _plain(template))
+    has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
     rich = sum(tokens(one.text) for one in entries) >= RICH_TOKENS and sum(map(is_text, entries)) >= RICH_TEXTS
     problem = ""
     if model is not None and room >= LEAST and not (has_notes and rich):
@@ -74,11 +68,6 @@ def summarised(
             problem = f"{model.name}: {error}"
     text = _enveloped("session-notes", notes, room) if has_notes else ""
     return Summary(text, "notes" if text else "", problem)
-
-
-def _plain(text: str) -> str:
-    """A text as it is compared with the template: without comments, blanks and marks, in small letters."""
-    return " ".join(re.findall(r"\w+", re.sub(r"(?s)<!--.*?-->", "", text).casefold()))
 
 
 def _enveloped(name: str, text: str, room: int) -> str:
