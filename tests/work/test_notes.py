@@ -18,16 +18,14 @@ from memsheaf.work.notes import (
     ARCHIVE,
     ARCHIVE_BYTES,
     ENTRY_BYTES,
-    Moved,
     Notes,
     blockers_of,
     objective_of,
     pending_of,
     phase_of,
     problems,
-    pruned,
 )
-from memsheaf.work.notes_text import LINES, REVIEW, archived
+from memsheaf.work.notes_text import LINES, REVIEW, ArchivedEntry, archived, pruned
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 TODAY = "2026-11-15"
@@ -200,12 +198,12 @@ def test_what_is_active_stays_and_all_else_is_moved() -> None:
         "## Pending\n- first\n"
     )
     assert done.moved == (
-        Moved("", "Written by hand."),
-        Moved("Notes", "An introduction."),
-        Moved("Blockers and risks", "2026-10-01: the licence, DONE 2026-10-02\n  which took long"),
-        Moved("Blockers and risks", "```sh\nmake\n```"),
-        Moved("Pending", "second"),
-        Moved("History", "- did this\n- did that"),
+        ArchivedEntry("", "Written by hand."),
+        ArchivedEntry("Notes", "An introduction."),
+        ArchivedEntry("Blockers and risks", "2026-10-01: the licence, DONE 2026-10-02\n  which took long"),
+        ArchivedEntry("Blockers and risks", "```sh\nmake\n```"),
+        ArchivedEntry("Pending", "second"),
+        ArchivedEntry("History", "- did this\n- did that"),
     )
     assert done.review == ("the proxy, DEFERRED",)
 
@@ -218,7 +216,7 @@ def test_good_notes_are_left_byte_for_byte() -> None:
 def test_a_header_is_no_entry() -> None:
     text = "---\nname: Notes\n---\n# Notes\nwords\n"
 
-    assert pruned(text, TODAY) == ("---\nname: Notes\n---\n# Notes\n", (Moved("Notes", "words"),), ())
+    assert pruned(text, TODAY) == ("---\nname: Notes\n---\n# Notes\n", (ArchivedEntry("Notes", "words"),), ())
 
 
 def test_notes_that_are_nothing_but_history_become_blank_ones() -> None:
@@ -256,9 +254,9 @@ def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
 
 
 def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
-    text = archived("", "2026-11-14", [Moved("Pending", "one")])
-    text = archived(text, TODAY, [Moved("Pending", "two")])
-    text = archived(text, TODAY, [Moved("Log", "- three\n- four"), Moved("", "five")])
+    text = archived("", "2026-11-14", [ArchivedEntry("Pending", "one")])
+    text = archived(text, TODAY, [ArchivedEntry("Pending", "two")])
+    text = archived(text, TODAY, [ArchivedEntry("Log", "- three\n- four"), ArchivedEntry("", "five")])
 
     assert text == (
         "# Notes, archived\n\n## 2026-11-14\n\n- Pending: one\n\n## 2026-11-15\n\n- Pending: two\n"

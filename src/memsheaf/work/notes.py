@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from memsheaf.editing import dated
-from memsheaf.errors import NotFound, Refused, TextRefused
+from memsheaf.errors import NotFound, Refused, TextRefused, hinted
 from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import Section, bullet, fold_title, replace_lines, sections
+from memsheaf.work import notes_text
 from memsheaf.work.commits import Look, Plan, commit
 from memsheaf.work.notes_text import (
     BLOCKERS,
@@ -31,17 +32,12 @@ from memsheaf.work.notes_text import (
     OBJECTIVE,
     PENDING,
     PHASE,
-    PRUNE,
-    STALE_DAYS,
-    Entry,
-    Moved,
+    ArchivedEntry,
+    NotesEntry,
     Problem,
     Pruned,
-    archived,
-    below,
     blockers_of,
-    headed,
-    length,
+    entries_below,
     meant,
     objective_of,
     pending_of,
@@ -53,7 +49,6 @@ from memsheaf.work.notes_text import (
 
 __all__ = [
     "ARCHIVE",
-    "Moved",
     "Notes",
     "Problem",
     "Pruned",
@@ -62,7 +57,6 @@ __all__ = [
     "pending_of",
     "phase_of",
     "problems",
-    "pruned",
 ]
 
 ARCHIVE = "NOTES-archive.md"
@@ -106,13 +100,13 @@ class Notes:
 
         def edit(text: str) -> str:
             for title, line in lines.items():
-                if "\n".join(one.text for one in below(text, title)) == line:
+                if "\n".join(one.text for one in entries_below(text, title)) == line:
                     continue
                 text, part = _with_section(text, title)
                 text = replace_lines(text, part, [*_room(part), line])
-                if [one.text for one in below(text, title)] != [line]:
+                if [one.text for one in entries_below(text, title)] != [line]:
                     advice = "Begin with a plain word, and keep one heading for it."
-                    raise _refused(f"{_CALLED[title]} would not be told from the rest of {NOTES}", advice)
+                    raise hinted(TextRefused(f"{_CALLED[title]} would not be told from the rest of {NOTES}"), advice)
             return text
 
         return self._change(edit, f"notes: {' and '.join(lines)}".lower())
@@ -128,12 +122,17 @@ class Notes:
         def plan(look: Look) -> dict[str, str]:
             nonlocal said
             text = look(NOTES) or ""
-            said = "\n".join(one.text for one in below(text, title))
+            said = "\n".join(one.text for one in entries_below(text, title))
             if not said:
-                raise _refused(f"there is no {which} in {NOTES}", "`memsheaf notes` shows what there is.", Refused)
-            gone = {at for part in sections(text) if meant(part) == title for at in _lines_of(part)}
+                raise hinted(Refused(f"there is no {which} in {NOTES}"), "`memsheaf notes` shows what there is.")
+            gone = {
+                at
+                for part in sections(text)
+                if meant(part) == title
+                for at in range(part.start, part.start + bool(part.level) + len(part.lines))
+            }
             kept = trimmed([line for at, line in enumerate(text.split("\n")) if at not in gone])
-            return {NOTES: "\n".join([*kept, ""]) or EMPTY} | _archive(look, today, [Moved(title, said)])
+            return {NOTES: "\n".join([*kept, ""]) or EMPTY} | _archive(look, today, [ArchivedEntry(title, said)])
 
         self._commit(plan, f"notes: clear the {which}")
         return said
@@ -161,12 +160,12 @@ class Notes:
             chosen = one.text  # a number means another entry once somebody else has ended one
             lines = text.split("\n")
             kept = "\n".join(lines[: one.first] + lines[one.end :])
-            return {NOTES: kept} | _archive(look, today, [Moved(title, f"{one.text} (DONE {today})")])
+            return {NOTES: kept} | _archive(look, today, [ArchivedEntry(title, f"{one.text} (DONE {today})")])
 
         self._commit(plan, "notes: done")
         return str(chosen)
 
-    def prune(self, *, apply: bool = False, days: int = STALE_DAYS) -> Pruned:
+    def prune(self, *, apply: bool = False, days: int = notes_text.STALE_DAYS) -> Pruned:
         """Move to the archive what is not active any more; without `apply`, only say what would be."""
         today = self._sheaf.today
         if not apply:
@@ -189,7 +188,7 @@ class Notes:
             line = f"{self._sheaf.today}: {line}"
 
         def edit(text: str) -> str:
-            if any(_said(one.text) == _said(line) for one in below(text, title)):
+            if any(_words_of(one.text) == _words_of(line) for one in entries_below(text, title)):
                 return text
             text, part = _with_section(text, title)
             return replace_lines(text, part, [*trimmed(part.lines), *bullet(line)])
@@ -201,11 +200,11 @@ class Notes:
         try:
             value = dated(clean_field(called, value), self._sheaf.today)
         except TextRefused as error:
-            raise _refused(str(error), advice) from None
+            raise hinted(TextRefused(str(error)), advice) from None
         if not value:
-            raise _refused(f"{called} says nothing", advice)
+            raise hinted(TextRefused(f"{called} says nothing"), advice)
         if (size := len(value.encode())) > ENTRY_BYTES:
-            raise _refused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most", advice)
+            raise hinted(TextRefused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most"), advice)
         return value
 
     def _change(self, edit: Callable[[str], str], why: str) -> str:
@@ -231,41 +230,37 @@ def _refuse_worse(was: str, text: str, today: str) -> None:
     old = Counter(one.rule for one in problems(was, today))
     for one in problems(text, today):
         old[one.rule] -= 1
-        is_longer = one.rule == "length" and length(text) > length(was)
+        is_longer = one.rule == "length" and notes_text.length(text) > notes_text.length(was)
         if old[one.rule] < 0 or is_longer:
-            raise _refused(f"{NOTES} would not be in order: {one.what}", one.advice)
+            raise hinted(TextRefused(f"{NOTES} would not be in order: {one.what}"), one.advice)
 
 
-def _chosen(text: str, which: str | int) -> tuple[str, Entry]:
+def _chosen(text: str, which: str | int) -> tuple[str, NotesEntry]:
     """The heading and the entry that is meant: a number, its words, or a part of them."""
-    found = [(part.title, one) for title in (BLOCKERS, PENDING) for part, one in headed(text, title)]
+    found = [
+        (part.title, one) for title in (BLOCKERS, PENDING) for part, one in notes_text.headed_entries(text, title)
+    ]
     there = "; ".join(f"{number} {one.text}" for number, (_, one) in enumerate(found, 1)) or "There are none."
     if isinstance(which, int):
         if 1 <= which <= len(found):
             return found[which - 1]
-        raise _refused(f"there is no entry {which} in {NOTES}", there, Refused)
+        raise hinted(Refused(f"there is no entry {which} in {NOTES}"), there)
     wanted = fold_title(which)
-    same = [pair for pair in found if which == pair[1].text or _said(pair[1].text) == _said(which)]
+    same = [pair for pair in found if which == pair[1].text or _words_of(pair[1].text) == _words_of(which)]
     same = same or [pair for pair in found if wanted and wanted in fold_title(pair[1].text)]
     if len(same) == 1:
         return same[0]
     said = f"several entries of {NOTES} say" if same else f"no entry of {NOTES} says"
-    raise _refused(f"{said} that", there, Refused)
+    raise hinted(Refused(f"{said} that"), there)
 
 
-def _archive(look: Look, today: str, moved: Sequence[Moved]) -> dict[str, str]:
+def _archive(look: Look, today: str, moved: Sequence[ArchivedEntry]) -> dict[str, str]:
     """The files of the archive with more in it; a large one is put aside first."""
     text = look(ARCHIVE) or ""
     aside = f"{ARCHIVE.removesuffix('.md')}-{today}.md"
     if len(text.encode()) > ARCHIVE_BYTES and look(aside) is None:
-        return {aside: text, ARCHIVE: archived("", today, moved)}
-    return {ARCHIVE: archived(text, today, moved)}
-
-
-def _refused(message: str, advice: str, kind: type[Refused] = TextRefused) -> Refused:
-    error = kind(message)
-    error.hint = advice
-    return error
+        return {aside: text, ARCHIVE: notes_text.archived("", today, moved)}
+    return {ARCHIVE: notes_text.archived(text, today, moved)}
 
 
 def _with_section(text: str, title: str) -> tuple[str, Section]:
@@ -283,12 +278,7 @@ def _with_section(text: str, title: str) -> tuple[str, Section]:
     for part in sections(made):
         if meant(part) == title:
             return made, part
-    raise _refused(f"a block of code in {NOTES} does not end", PRUNE)
-
-
-def _lines_of(part: Section) -> range:
-    """The numbers of the lines of a section, its heading and the blank ones at its end among them."""
-    return range(part.start, part.start + bool(part.level) + len(part.lines))
+    raise hinted(TextRefused(f"a block of code in {NOTES} does not end"), notes_text.PRUNE)
 
 
 def _room(part: Section) -> list[str]:
@@ -296,7 +286,7 @@ def _room(part: Section) -> list[str]:
     return [] if not part.text or part.lines[0].strip() else [""]
 
 
-def _said(text: str) -> str:
+def _words_of(text: str) -> str:
     """An entry as it is compared: without its day, by its words."""
     said = re.sub(rf"^{DAY.pattern}:\s*", "", text)
     return fold_title(said) or said

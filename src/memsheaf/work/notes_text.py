@@ -1,4 +1,4 @@
-"""What notes say, whether they are in order, and what in them is over: NOTES.md as a text, nothing is opened here."""
+"""NOTES.md as text: its entries, the rules it must keep, and pruning. Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _MEANT = {fold_title(title): title for title in HEADINGS} | _ALSO
 _CLOSED = re.compile(r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])")
 _HISTORY = re.compile(r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
-_FENCES = ("```", "~~~")
 
 
 class Problem(NamedTuple):
@@ -44,7 +43,7 @@ class Problem(NamedTuple):
     advice: str
 
 
-class Moved(NamedTuple):
+class ArchivedEntry(NamedTuple):
     """What goes to the archive, and the heading that it stood under."""
 
     heading: str
@@ -55,11 +54,11 @@ class Pruned(NamedTuple):
     """The notes without what is over: what was moved, and what a person has to decide."""
 
     text: str
-    moved: tuple[Moved, ...]
+    moved: tuple[ArchivedEntry, ...]
     review: tuple[str, ...]
 
 
-class Entry(NamedTuple):
+class NotesEntry(NamedTuple):
     """A bullet, a paragraph or a block of code, without the mark before it; its lines are `first` up to `end`."""
 
     first: int
@@ -67,14 +66,10 @@ class Entry(NamedTuple):
     text: str
 
     @property
-    def is_code(self) -> bool:
-        """Whether it is a block of code."""
-        return self.text.startswith(_FENCES)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it is marked DONE, SUPERSEDED or DEFERRED."""
-        return bool(_CLOSED.search(self.text))
+    def closed(self) -> str:
+        """The word that marks it as over: DONE, SUPERSEDED or DEFERRED; "" when it is not."""
+        found = _CLOSED.search(self.text)
+        return found[0] if found else ""
 
     @property
     def day(self) -> date | None:
@@ -83,17 +78,17 @@ class Entry(NamedTuple):
 
     def is_stale(self, today: str, days: int) -> bool:
         """Whether it was closed more than so many days ago."""
-        return self.is_closed and self.day is not None and (date.fromisoformat(today) - self.day).days > days
+        return bool(self.closed and self.day) and (date.fromisoformat(today) - (self.day or date.max)).days > days
 
     @property
     def is_ambiguous(self) -> bool:
         """Whether it is closed, and nobody can tell since when."""
-        return self.is_closed and self.day is None
+        return bool(self.closed) and self.day is None
 
 
 def objective_of(text: str) -> str:
     """What the work is for now; "" when the notes do not say."""
-    return "\n".join(one.text for one in below(text, OBJECTIVE))
+    return "\n".join(one.text for one in entries_below(text, OBJECTIVE))
 
 
 def phase_of(text: str) -> str:
@@ -102,20 +97,17 @@ def phase_of(text: str) -> str:
     >>> phase_of("# Notes\\n\\n## Phase\\n2 of 6: the parser\\n")
     '2 of 6: the parser'
     """
-    return "\n".join(one.text for one in below(text, PHASE))
+    return "\n".join(one.text for one in entries_below(text, PHASE))
 
 
 def blockers_of(text: str) -> list[str]:
     """What stands in the way or may go wrong; not what is marked as over."""
-    return [one.text for one in below(text, BLOCKERS) if not one.is_closed]
+    return [one.text for one in entries_below(text, BLOCKERS) if not one.closed]
 
 
 def pending_of(text: str) -> list[str]:
     """What waits to be decided; there should be one at most."""
-    return [one.text for one in below(text, PENDING)]
-
-
-# judging
+    return [one.text for one in entries_below(text, PENDING)]
 
 
 def problems(text: str, today: str, *, days: int = STALE_DAYS) -> list[Problem]:
@@ -148,10 +140,10 @@ def _problems_of_entries(text: str, today: str, days: int) -> Iterator[Problem]:
                 what = "more than one thing is pending"
                 yield Problem(one.first + 1, "pending", what, "`memsheaf notes done` ends one.")
             if one.is_ambiguous:
-                what = f"it is {_word(one)}, and does not say since when"
+                what = f"it is {one.closed}, and does not say since when"
                 yield Problem(one.first + 1, "ambiguous", what, "Put the day beside it, or take it out.")
             elif one.is_stale(today, days):
-                what = f"it is {_word(one)} for more than {days} days"
+                what = f"it is {one.closed} for more than {days} days"
                 yield Problem(one.first + 1, "stale", what, PRUNE)
 
 
@@ -167,9 +159,6 @@ def _bullets_too_many(part: Section) -> Iterator[int]:
             row = 0
 
 
-# pruning
-
-
 def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
     """The notes with what is active: objective, phase, blockers that are not stale, one thing pending.
 
@@ -178,7 +167,7 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
     """
     page = split(text.removeprefix(BOM))  # a header is not ours to move
     lines = page.body.split("\n")
-    moved: list[Moved] = []
+    moved: list[ArchivedEntry] = []
     review: list[str] = []
     gone: set[int] = set()
     pending, is_titled = 0, False
@@ -187,13 +176,14 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
             is_title = part.level == 1 and not is_titled
             is_titled |= is_title
             if part.text or (part.level and not is_title):
-                moved.append(Moved(part.title, part.text))
-                gone.update(_lines_of(part)[is_title:])
+                moved.append(ArchivedEntry(part.title, part.text))
+                gone.update(range(part.start + is_title, part.start + bool(part.level) + len(trimmed(part.lines))))
             continue
         for one in _entries(part):
             is_pending = meant(part) == PENDING
-            if one.is_code or (is_pending and pending) or one.is_stale(today, days):
-                moved.append(Moved(part.title, one.text))
+            is_code = one.text.startswith(("```", "~~~"))
+            if is_code or (is_pending and pending) or one.is_stale(today, days):
+                moved.append(ArchivedEntry(part.title, one.text))
                 gone.update(range(one.first, one.end))
                 continue
             pending += is_pending
@@ -201,25 +191,16 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
                 review.append(one.text)
                 if REVIEW not in one.text:
                     at = next(at for at in range(one.first, one.end) if _CLOSED.search(lines[at]))
-                    lines[at] = _marked(lines[at])
+                    bare = lines[at].rstrip()
+                    lines[at] = f"{bare} {REVIEW}{lines[at][len(bare) :].lstrip(' ')}"
     if not gone and lines == page.body.split("\n") and length(text) <= LINES:
         return Pruned(text, (), tuple(review))
     kept = _squeezed([line for number, line in enumerate(lines) if number not in gone])
     return Pruned(page.head + (kept if kept or not moved else EMPTY), tuple(moved), tuple(review))
 
 
-def _lines_of(part: Section) -> Sequence[int]:
-    """The numbers of a section's lines, without the blank ones at its end."""
-    return range(part.start, part.start + bool(part.level) + len(trimmed(part.lines)))
-
-
-def _marked(line: str) -> str:
-    bare = line.rstrip()
-    return f"{bare} {REVIEW}{line[len(bare) :].lstrip(' ')}"
-
-
 def _squeezed(lines: Sequence[str]) -> str:
-    """The lines with one blank line where several were, and none at the end."""
+    """The lines with one empty line where several were, and none at the end."""
     kept: list[str] = []
     for line in lines:
         if line.strip() or (kept and kept[-1].strip()):
@@ -233,7 +214,7 @@ def trimmed(lines: Sequence[str]) -> Sequence[str]:
     return lines[:end]
 
 
-def archived(text: str, today: str, moved: Sequence[Moved]) -> str:
+def archived(text: str, today: str, moved: Sequence[ArchivedEntry]) -> str:
     """The archive with more at its end, under the heading of the day."""
     text = (text or "# Notes, archived\n").rstrip() + "\n"
     last = re.findall(r"(?m)^## ([0-9-]+)\r?$", text)[-1:]
@@ -244,25 +225,22 @@ def archived(text: str, today: str, moved: Sequence[Moved]) -> str:
     return text + "\n".join([*lines, ""])
 
 
-# entries
-
-
 def meant(part: Section) -> str:
     """Which of our headings a section's is; "" for another."""
     return _MEANT.get(fold_title(part.title), "") if part.level else ""
 
 
-def headed(text: str, title: str) -> list[tuple[Section, Entry]]:
+def headed_entries(text: str, title: str) -> list[tuple[Section, NotesEntry]]:
     """The entries below one of our headings, each with the section it stands in."""
     return [(part, one) for part in sections(text) if meant(part) == title for one in _entries(part)]
 
 
-def below(text: str, title: str) -> list[Entry]:
+def entries_below(text: str, title: str) -> list[NotesEntry]:
     """The entries below one of our headings."""
-    return [one for _, one in headed(text, title)]
+    return [one for _, one in headed_entries(text, title)]
 
 
-def _entries(part: Section) -> list[Entry]:
+def _entries(part: Section) -> list[NotesEntry]:
     """What stands below a heading: bullets with the lines that belong to them, paragraphs, blocks of code."""
     found: list[list[int]] = []
     fence, is_apart = "", True
@@ -275,7 +253,7 @@ def _entries(part: Section) -> list[Entry]:
             found.append([at, at + 1])
         is_apart = not line.strip() or bool(before and not fence)
     begin = part.start + bool(part.level)
-    return [Entry(begin + first, begin + end, _text_of(part.lines[first:end])) for first, end in found]
+    return [NotesEntry(begin + first, begin + end, _text_of(part.lines[first:end])) for first, end in found]
 
 
 def _text_of(lines: Sequence[str]) -> str:
@@ -290,11 +268,6 @@ def _days(text: str) -> Iterator[date]:
             yield date.fromisoformat(found)
         except ValueError:
             continue
-
-
-def _word(one: Entry) -> str:
-    found = _CLOSED.search(one.text)
-    return found[0] if found else ""
 
 
 def length(text: str) -> int:
