@@ -24,7 +24,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
-from memsheaf.work.duplicates import CROWD, Entry, compare, entry
+from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, problems
 from memsheaf.worktree import tracked_private
@@ -145,7 +145,7 @@ class _Judge:
     """Looks at one memory after the other, and keeps of each no more than what is needed at the end."""
 
     def __init__(self, sheaf: Sheaf, past: _Past, tree: Tree | None, today: date) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[ComparedMemory] = []
         self.stale: list[Finding] = []
         self.pollution: list[Finding] = []
         self.waiting: list[Finding] = []
@@ -167,7 +167,7 @@ class _Judge:
         if (text := without_secrets(memory.text)) != memory.text:
             memory = parse(memory.path, text.encode("utf-8", "replace"))
         named = named_in(memory.body)
-        self.entries.append(entry(memory, named))
+        self.entries.append(prepare(memory, named))
         if self._tree is not None:
             self.stale += self._citations(memory, self._tree)
             if named.paths or named.symbols:
@@ -254,7 +254,7 @@ def _past(sheaf: Sheaf, today: str) -> _Past:
     return _Past(changes, first, *sheaf.store.uses_noted())
 
 
-def _alike(entries: Sequence[Entry]) -> Iterator[Finding]:
+def _alike(entries: Sequence[ComparedMemory]) -> Iterator[Finding]:
     found = compare(entries)
     for group in found.groups:
         said = f"{len(group.others) + 1} entries say the same about {group.about}"

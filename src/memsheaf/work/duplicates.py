@@ -1,9 +1,8 @@
-"""Which memories say the same, and which say the opposite, without a model.
+"""Find memories that say the same and memories that contradict each other, without a model.
 
-Memories are compared when they share rare words, a command, an address, a path or a subject. Of those that say the
-same, the most specific and recent one is the keeper, and the others are held against it alone: what is like one of
-them and not like the keeper is no duplicate. Where the words agree and a number or a denial does not, one contradicts
-the other.
+Memories are compared when they share rare words, a command, an address or a subject. Of those that say the same, the
+most specific and recent one is the keeper, and the others are compared with it alone: what is like one of them and
+not like the keeper is no duplicate. Where the words agree and a number or a denial does not, it is a contradiction.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 from memsheaf.guard.evidence import Named
 from memsheaf.memory import Memory
@@ -28,8 +27,6 @@ ENOUGH = 3  # a body of fewer telling words says too little without its name
 CROWD = 5  # from so many entries on, a subject is looked at
 LEFT = 3  # words that a description of the same command or address may have for itself
 MORE = 12  # words that the keeper may have for itself, before it speaks of something else as well
-COVERED = 0.66  # share of its words that a memory on the same path or subject must have in common with the keeper
-BOTH = 2  # and so many at least
 OPPOSED = 0.6  # share of words in common, from which on another number or a denial is a contradiction
 
 # How one says what a command or an address is for.
@@ -53,14 +50,13 @@ crash crashes error wrong unsafe
 # What says more about it: the keeper may, another must not.
 _BESIDES = "need require depend take cost except unless until skip"
 
-THING, SUBJECT, PATH, WORDS = "thing", "subject", "path", "words"
-_TELLING = {THING: 0, SUBJECT: 1, PATH: 2, WORDS: 3}
+THING, SUBJECT, WORDS = range(3)
 
-Key = tuple[str, str]
-"""What two memories share: which sort of thing, and what."""
+SharedKey = tuple[int, str]
+"""What two memories share: a command or an address, a subject, or rare words; what tells most comes first."""
 
 
-class Entry(NamedTuple):
+class ComparedMemory(NamedTuple):
     """A memory as it is compared: tuples of shared words, so that a hundred thousand of them fit.
 
     `stems` are the telling words of its text, and `spoken` all words beside the code in it.
@@ -78,7 +74,7 @@ class Entry(NamedTuple):
     paths: frozenset[str]
 
 
-class Group(NamedTuple):
+class DuplicateGroup(NamedTuple):
     """Memories that say the same about a thing; the keeper is the most specific and recent."""
 
     about: str
@@ -86,7 +82,7 @@ class Group(NamedTuple):
     others: tuple[str, ...]
 
 
-class Opposed(NamedTuple):
+class Contradiction(NamedTuple):
     """Two memories that contradict each other, and in what."""
 
     path: str
@@ -94,27 +90,27 @@ class Opposed(NamedTuple):
     why: str
 
 
-class Crowd(NamedTuple):
+class CrowdedSubject(NamedTuple):
     """A subject that many memories are about."""
 
     about: str
     paths: tuple[str, ...]
 
 
-class Alike(NamedTuple):
+class Comparison(NamedTuple):
     """What was found, in the order of the paths."""
 
-    groups: tuple[Group, ...]
-    opposed: tuple[Opposed, ...]
-    crowds: tuple[Crowd, ...]
+    groups: tuple[DuplicateGroup, ...]
+    opposed: tuple[Contradiction, ...]
+    crowds: tuple[CrowdedSubject, ...]
 
 
-def entry(memory: Memory, named: Named) -> Entry:
+def prepare(memory: Memory, named: Named) -> ComparedMemory:
     """A memory as it is compared; `named` are the files that its text names."""
     whole, body = f"{memory.name}\n{memory.body}", words(memory.body)
     told = telling(memory.body)
     about = things(memory.body) or things(memory.name) or things(memory.description)
-    return Entry(
+    return ComparedMemory(
         path=memory.path,
         rank=(
             memory.trust == "confirmed",
@@ -133,7 +129,7 @@ def entry(memory: Memory, named: Named) -> Entry:
     )
 
 
-def compare(entries: Iterable[Entry]) -> Alike:
+def compare(entries: Iterable[ComparedMemory]) -> Comparison:
     """Find the memories that say the same, those that contradict each other, and the subjects with many entries."""
     ranked = sorted(entries, key=lambda one: one.rank, reverse=True)
     holders = _holders(ranked)
@@ -149,24 +145,26 @@ def compare(entries: Iterable[Entry]) -> Alike:
             keepers[other] = number
         elif (number, other) not in opposed and (why := _opposed(one, two, key)):
             opposed[number, other] = why
-    return Alike(
+    return Comparison(
         tuple(sorted(_groups(ranked, about, keepers))),
         tuple(sorted(_contradictions(ranked, opposed, keepers))),
         tuple(sorted(_crowds(ranked, holders, keepers))),
     )
 
 
-def _groups(ranked: Sequence[Entry], about: Mapping[int, str], keepers: Mapping[int, int]) -> Iterator[Group]:
+def _groups(
+    ranked: Sequence[ComparedMemory], about: Mapping[int, str], keepers: Mapping[int, int]
+) -> Iterator[DuplicateGroup]:
     others: dict[int, list[str]] = {keeper: [] for keeper in about}
     for other, keeper in keepers.items():
         others[keeper].append(ranked[other].path)
     for keeper, paths in others.items():
-        yield Group(about[keeper], ranked[keeper].path, tuple(sorted(paths)))
+        yield DuplicateGroup(about[keeper], ranked[keeper].path, tuple(sorted(paths)))
 
 
 def _contradictions(
-    ranked: Sequence[Entry], opposed: Mapping[tuple[int, int], str], keepers: Mapping[int, int]
-) -> Iterator[Opposed]:
+    ranked: Sequence[ComparedMemory], opposed: Mapping[tuple[int, int], str], keepers: Mapping[int, int]
+) -> Iterator[Contradiction]:
     """Who contradicts whom, once for each group: what contradicts one of its memories contradicts the keeper."""
     seen = set()
     for (one, two), why in opposed.items():
@@ -174,29 +172,30 @@ def _contradictions(
         if len(pair) == 2 and pair not in seen:
             seen.add(pair)
             path, other = sorted(ranked[number].path for number in pair)
-            yield Opposed(path, other, why)
+            yield Contradiction(path, other, why)
 
 
-def _holders(ranked: Sequence[Entry]) -> dict[Key, list[int]]:
+def _holders(ranked: Sequence[ComparedMemory]) -> dict[SharedKey, list[int]]:
     """Which memories have a thing, a subject, a path or a rare word, the best of them first."""
     often = Counter(word for one in ranked for word in one.stems)
-    holders: dict[Key, list[int]] = {}
+    holders: dict[SharedKey, list[int]] = {}
     for number, one in enumerate(ranked):
         # of two texts that are so alike, the rarest words are the same but for a few
         rare = sorted(one.stems, key=lambda word: (often[word], word))
         keys = [(WORDS, word) for word in rare[: int(len(rare) * UNLIKE) + RARE]]
         keys += [(THING, thing) for thing in one.things]
-        keys += [(PATH, path) for path in one.paths]
         keys += [(SUBJECT, one.subject)] if one.subject else []
         for key in keys:
             holders.setdefault(key, []).append(number)
     return {key: held for key, held in holders.items() if len(held) > 1}
 
 
-def _pairs(ranked: Sequence[Entry], holders: Mapping[Key, Sequence[int]]) -> Iterator[tuple[int, int, Key]]:
+def _pairs(
+    ranked: Sequence[ComparedMemory], holders: Mapping[SharedKey, Sequence[int]]
+) -> Iterator[tuple[int, int, SharedKey]]:
     """Each memory with those of lower rank that share something with it; what tells most comes first."""
-    shared: list[list[tuple[Key, int]]] = [[] for _ in ranked]
-    for key in sorted(holders, key=lambda key: (_TELLING[key[0]], key[1])):
+    shared: list[list[tuple[SharedKey, int]]] = [[] for _ in ranked]
+    for key in sorted(holders):
         for place, number in enumerate(holders[key]):
             shared[number].append((key, place))
     for number, keys in enumerate(shared):
@@ -212,37 +211,36 @@ def _pairs(ranked: Sequence[Entry], holders: Mapping[Key, Sequence[int]]) -> Ite
             yield number, other, (WORDS, "")
 
 
-def _is_apart(one: Entry, two: Entry) -> bool:
+def _is_apart(one: ComparedMemory, two: ComparedMemory) -> bool:
     """Whether each names a command, an address or a file that the other does not: these are two facts."""
     return bool(one.things - two.things and two.things - one.things) or bool(
         one.paths - two.paths and two.paths - one.paths
     )
 
 
-def _says(keeper: Entry, other: Entry, key: Key) -> bool:
-    """Whether the keeper says what the other says."""
-    if keeper.denials != other.denials or not other.numbers <= keeper.numbers:
+def _says(keeper: ComparedMemory, other: ComparedMemory, key: SharedKey) -> bool:
+    """Whether the keeper says what the other says: in the same words, or as another description of one command."""
+    sort, thing = key
+    if keeper.denials != other.denials or not other.numbers <= keeper.numbers or sort == SUBJECT:
         return False
-    sort, value = key
     if sort == WORDS:
         return alike(keeper.fact, other.fact) >= LIKE
-    mine, theirs = _rest(keeper, value), _rest(other, value)
-    more, left = mine - theirs, theirs - mine
-    if not _otherwise().isdisjoint(more | left) or not _besides().isdisjoint(left):
+    if not (other.things <= keeper.things and _describes(keeper, thing) and _describes(other, thing)):
         return False
-    both = mine & theirs
-    if sort == THING:
-        is_told = _describes(keeper, value) and _describes(other, value) and (both or "://" not in value)
-        return bool(is_told) and other.things <= keeper.things and _weight(left) <= LEFT and _weight(more) <= MORE
-    return _weight(both) >= BOTH and _weight(both) >= COVERED * _weight(theirs) and _weight(more) <= MORE
+    about = _stems(_DESCRIBING + _USUAL) | frozenset(map(stem, words(thing)))
+    mine, theirs = frozenset(keeper.stems) - about, frozenset(other.stems) - about
+    more, left = mine - theirs, theirs - mine
+    if (more | left) & _stems(_OTHERWISE) or left & _stems(_BESIDES) or ("://" in thing and not mine & theirs):
+        return False
+    return _weight(left) <= LEFT and _weight(more) <= MORE
 
 
-def _describes(one: Entry, thing: str) -> bool:
+def _describes(one: ComparedMemory, thing: str) -> bool:
     """Whether a memory says what a thing is for, or how to use it, rather than who made it, or when."""
-    return not (_describing() | frozenset(map(stem, words(thing)))).isdisjoint(one.spoken)
+    return not (_stems(_DESCRIBING) | frozenset(map(stem, words(thing)))).isdisjoint(one.spoken)
 
 
-def _opposed(one: Entry, two: Entry, key: Key) -> str:
+def _opposed(one: ComparedMemory, two: ComparedMemory, key: SharedKey) -> str:
     """In what one contradicts the other: another number, or a denial; "" when it does not."""
     mine, theirs = one.numbers - two.numbers, two.numbers - one.numbers
     other_number = len(mine) == 1 and len(theirs) == 1
@@ -254,32 +252,26 @@ def _opposed(one: Entry, two: Entry, key: Key) -> str:
 
 
 def _crowds(
-    ranked: Sequence[Entry], holders: Mapping[Key, Sequence[int]], keepers: Mapping[int, int]
-) -> Iterator[Crowd]:
+    ranked: Sequence[ComparedMemory], holders: Mapping[SharedKey, Sequence[int]], keepers: Mapping[int, int]
+) -> Iterator[CrowdedSubject]:
     """The subjects with many entries, but for those of which one group tells all."""
     seen = set()
-    for key, held in sorted(holders.items(), key=lambda item: (_TELLING[item[0][0]], item[0][1])):
+    for key, held in sorted(holders.items()):
         is_told = len({keepers.get(number, number) for number in held}) == 1
         if key[0] in (THING, SUBJECT) and len(held) >= CROWD and not is_told:
             paths = tuple(sorted(ranked[number].path for number in held))
             if paths not in seen:
                 seen.add(paths)
-                yield Crowd(key[1], paths)
+                yield CrowdedSubject(key[1], paths)
 
 
-@lru_cache(maxsize=1 << 14)
 def _is_plain(word: str) -> bool:
     """Whether a word is neither a number nor a denial."""
     return word.isalpha() and not denials([word])
 
 
-def _rest(one: Entry, about: str) -> frozenset[str]:
-    """What a memory says besides what it is about, in words that make a difference."""
-    return frozenset(one.stems) - _usual() - frozenset(map(stem, words(about)))
-
-
 def _weight(found: Iterable[str]) -> float:
-    """How many words these are; a pair of characters of a script without blanks is half a word."""
+    """How many words these are; a pair of characters of a script without spaces is half a word."""
     return sum(1.0 if word.isascii() else 0.5 for word in found)
 
 
@@ -288,24 +280,6 @@ def _shared(found: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def _describing() -> frozenset[str]:
-    return _stems(_DESCRIBING)
-
-
-@cache
-def _usual() -> frozenset[str]:
-    return _stems(_DESCRIBING + _USUAL)
-
-
-@cache
-def _otherwise() -> frozenset[str]:
-    return _stems(_OTHERWISE)
-
-
-@cache
-def _besides() -> frozenset[str]:
-    return _stems(_BESIDES)
-
-
 def _stems(text: str) -> frozenset[str]:
+    """The stems of one of the lists above."""
     return frozenset(map(stem, text.split()))
