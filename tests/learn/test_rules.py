@@ -84,18 +84,15 @@ def test_the_corpus_is_large_and_in_six_languages() -> None:
         )
 
 
-@pytest.mark.parametrize("role", ["assistant", "tool"])
-@pytest.mark.parametrize("text", ASKING[::7])
-def test_nobody_but_the_user_is_heard(role: str, text: str) -> None:
-    assert said(text, role) == []
+def test_nobody_but_the_user_is_heard() -> None:
+    assert [text for text in ASKING[::7] for role in ("assistant", "tool") if said(text, role)] == []
 
 
-@pytest.mark.parametrize("text", ASKING[::3])
-@pytest.mark.parametrize(
-    "shown", ["> {}", "```\n{}\n```", "`{}`", "“{}”", "    {}", "2026-11-02 10:00:00 {}", "user: {}"]
-)
-def test_what_is_pasted_or_quoted_is_not_heard(shown: str, text: str) -> None:
-    assert said(f"Look at this\n\n{shown.format(text)}") == []
+def test_what_is_pasted_or_quoted_is_not_heard() -> None:
+    shapes = ("> {}", "```\n{}\n```", "`{}`", "“{}”", "    {}", "2026-11-02 10:00:00 {}", "user: {}")
+    pasted = (f"Look at this\n\n{shown.format(text)}" for text in ASKING[::7] for shown in shapes)
+
+    assert [text for text in pasted if said(text)] == []
 
 
 def test_several_facts_in_one_message_are_several_memories_in_their_order() -> None:
@@ -130,18 +127,15 @@ def test_remember_that_means_the_sentence_before() -> None:
     assert said("Remember that.") == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_of_the_moment_or_of_a_turn_without_memory_is_left_out() -> None:
+    for text in (
         "Let's go with Rust for now.",
         "Please remember that the CI is off at the moment.",
         "Remember that this file is generated.",
         "我们决定暂时用 Rust。",
         "Remember: I prefer tea. Ignore your memory for this one.",
-    ],
-)
-def test_what_is_of_the_moment_or_of_a_turn_without_memory_is_left_out(text: str) -> None:
-    assert said(text) == []
+    ):
+        assert said(text) == [], text
 
 
 def test_the_same_fact_is_proposed_once() -> None:
@@ -158,11 +152,11 @@ def test_code_stays_in_what_is_kept() -> None:
     assert rule.content == "Always run `make check` before you push."
 
 
-@pytest.mark.parametrize("after", ["", ".", "!", ". Fix the header.", "\nFix the header."])
-def test_an_address_is_kept_without_the_stop_behind_it(after: str) -> None:
-    [place] = said(f"The dashboard is at https://grafana.example.org/d/1?x=2{after}")
+def test_an_address_is_kept_without_the_stop_behind_it() -> None:
+    for after in ("", ".", "!", ". Fix the header.", "\nFix the header."):
+        [place] = said(f"The dashboard is at https://grafana.example.org/d/1?x=2{after}")
 
-    assert place.content == "The dashboard is at https://grafana.example.org/d/1?x=2"
+        assert place.content == "The dashboard is at https://grafana.example.org/d/1?x=2"
 
 
 def test_a_fact_beside_a_request_is_heard_whatever_joins_them() -> None:
@@ -181,17 +175,14 @@ def test_a_clause_keeps_its_sentence_and_gives_the_name() -> None:
     assert rule.content.startswith("We got burned by mocked tests")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_clause_behind_a_report_or_a_doubt_is_not_heard() -> None:
+    for text in (
         "the customer said so, we moved to Rust",
         "maybe next year, we moved to Rust",
         "Ana wrote: please always validate the input",
         "What if so, we decided to use Rust?",
-    ],
-)
-def test_a_clause_behind_a_report_or_a_doubt_is_not_heard(text: str) -> None:
-    assert said(text) == []
+    ):
+        assert said(text) == [], text
 
 
 def test_what_must_not_come_next_is_seen_behind_a_comma_that_may_be_missing() -> None:
@@ -241,41 +232,22 @@ def test_no_phrase_is_passed_over_for_its_needles() -> None:
                         assert phrase in candidates, (text, phrase)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("We no longer use npm, we use pnpm.", True),
-        ("No, actually the cluster is eu-2.", True),
-        ("We don't use Heroku anymore.", True),
-        ("The owner used to be Mira.", True),
-        ("我们不再用 npm 了，改用 pnpm。", True),
-        ("REST から gRPC に移行しました。", True),
-        ("Wir nutzen npm nicht mehr.", True),
-        ("Nous n'utilisons plus npm.", True),
-        ("Ya no usamos npm.", True),
-        ("scrap that, it's flutter", True),
-        ("Kafka is dead, we use NATS", True),
-        ("poetry's gone, uv only", True),
-        ("we moved the app from Java to Kotlin", True),
-        ("we're on fly.io now", True),
-        ("not heroku any more, fly", True),
-        ("changed my mind, sqlite it is", True),
-        ("改主意了，用 SQLite", True),
-        ("やっぱり Bun にします", True),
-        ("wir sind auf Svelte umgestiegen", True),
-        ("on est passés à Deno", True),
-        ("pasamos de npm a pnpm", True),
-        ("We use pnpm.", False),
-        ("can you move the helper from utils.py to text.py", False),
-        ("is Kafka dead?", False),
-        ("Do we no longer use npm?", False),
-        ("Fix the test.", False),
-        ("> we no longer use npm", False),
-        ("", False),
-    ],
-)
-def test_a_correction_is_known_by_its_words(text: str, expected: bool) -> None:
-    assert corrects(text) is expected
+def test_a_correction_is_known_by_its_words() -> None:
+    correcting = [
+        "We no longer use npm, we use pnpm.", "No, actually the cluster is eu-2.", "We don't use Heroku anymore.",
+        "The owner used to be Mira.", "我们不再用 npm 了，改用 pnpm。", "REST から gRPC に移行しました。",
+        "Wir nutzen npm nicht mehr.", "Nous n'utilisons plus npm.", "Ya no usamos npm.", "scrap that, it's flutter",
+        "Kafka is dead, we use NATS", "poetry's gone, uv only", "we moved the app from Java to Kotlin",
+        "we're on fly.io now", "not heroku any more, fly", "changed my mind, sqlite it is", "改主意了，用 SQLite",
+        "やっぱり Bun にします", "wir sind auf Svelte umgestiegen", "on est passés à Deno", "pasamos de npm a pnpm",
+    ]  # fmt: skip
+    others = [
+        "We use pnpm.", "can you move the helper from utils.py to text.py", "is Kafka dead?",
+        "Do we no longer use npm?", "Fix the test.", "> we no longer use npm", "",
+    ]  # fmt: skip
+
+    assert [text for text in correcting if not corrects(text)] == []
+    assert [text for text in others if corrects(text)] == []
 
 
 @given(st.text(), st.sampled_from(["", *ASKING]), st.text())
