@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench recall month crash race fuzz docs clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -16,6 +16,10 @@ demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, n
 
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	$(BIN)/pytest -n 3 --dist worksteal
+
+quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
+	$(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \
+	  tests/test_frontmatter.py tests/test_sheaf.py tests/test_tools.py tests/test_layers.py
 
 check: $(VENV)/.dev ## ruff, mypy --strict, import order between layers
 	$(BIN)/ruff check .
@@ -41,13 +45,16 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 	$(BIN)/python tests/crash/power.py
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
 	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=3000
+
+conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
+	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from memsheaf import Settings, Sheaf, Turn
-from memsheaf.adapters.items import Kept, place, read, write
+from memsheaf.adapters.items import StoredItem, place, read, write
 from memsheaf.adapters.langgraph import MemsheafStore
 from memsheaf.errors import BadHeader, PathRefused, ReadOnly, SecretFound, TextRefused
 from memsheaf.guard.paths import check_path, fold
@@ -222,7 +222,7 @@ PLACES = st.tuples(st.lists(NAMES, max_size=6).map(tuple), KEYS)
 def test_an_item_comes_back_from_its_file_as_it_was(
     where: tuple[tuple[str, ...], str], value: dict[str, Any]
 ) -> None:
-    item = Kept(*where, value, NOON, NOON + timedelta(microseconds=1), 0.1, NOON, searched=False)
+    item = StoredItem(*where, value, NOON, NOON + timedelta(microseconds=1), 0.1, NOON, searched=False)
 
     found = read(write(item, None, source="agent"))
 
@@ -234,8 +234,8 @@ def test_an_item_comes_back_from_its_file_as_it_was(
 def test_an_item_comes_back_from_the_file_of_another(
     where: tuple[tuple[str, ...], str], old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    was = write(Kept(*where, old, NOON, NOON, 5.0, NOON, searched=False), None, source="agent")
-    item = Kept(*where, new, NOON, NOON)
+    was = write(StoredItem(*where, old, NOON, NOON, 5.0, NOON, searched=False), None, source="agent")
+    item = StoredItem(*where, new, NOON, NOON)
 
     assert read(write(item, was, source="agent")) == item
 
@@ -857,6 +857,7 @@ DEVIATIONS = {
 PASSED = 47
 
 
+@pytest.mark.long
 def test_the_tests_of_the_sqlite_store_pass_but_for_known_deviations(tmp_path: Path) -> None:
     script = Path(__file__).parent / "conformance" / "langgraph_store.py"
     spec = importlib.util.spec_from_file_location("langgraph_store", script)

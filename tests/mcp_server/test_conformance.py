@@ -68,6 +68,7 @@ OURS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("revision", RUNS)
 def test_what_is_not_about_the_example_server_passes(
     revision: str,

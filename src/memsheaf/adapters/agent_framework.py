@@ -39,14 +39,14 @@ except ImportError as error:
     raise missing("agent-framework", error) from None
 
 
-class Conversation(NamedTuple):
+class ProviderSession(NamedTuple):
     """The memory side of one conversation: what the user said lately, and tools that know what was read."""
 
     session: Session
     tools: Tools
 
 
-class Found(NamedTuple):
+class TurnContext(NamedTuple):
     """What memory has for one run; nothing, when it fails or the user asks to do without."""
 
     prompt: str = ""
@@ -86,7 +86,7 @@ class MemoryProvider(ContextProvider):
         self._tree = tree
         self._learns = not self._sheaves[0].read_only
         self._distiller = Distiller(self._sheaves[0]) if distil else None
-        self._known: WeakKeyDictionary[AgentSession, Conversation] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[AgentSession, ProviderSession] = WeakKeyDictionary()
 
     def close(self) -> None:
         """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
@@ -108,11 +108,11 @@ class MemoryProvider(ContextProvider):
         conversation = self._known.pop(session, None) or self._begun()  # for this run alone, until it ends
         context.metadata[self.source_id] = conversation
         said = "\n".join(message.text for message in context.input_messages if message.role == "user")
-        found = await asyncio.to_thread(_looked_up, conversation, said)
+        found = await asyncio.to_thread(_prepare_turn, conversation, said)
         if found.prompt:
             context.extend_instructions(self.source_id, found.prompt)
         if found.recalled:
-            context.extend_middleware(self.source_id, Beside(found.recalled))
+            context.extend_middleware(self.source_id, RecalledMiddleware(found.recalled))
         context.extend_tools(self.source_id, found.tools)
 
     async def after_run(
@@ -120,7 +120,7 @@ class MemoryProvider(ContextProvider):
     ) -> None:
         """Keep what was said, so that it can be learned from."""
         conversation = context.metadata.pop(self.source_id, None)
-        if not isinstance(conversation, Conversation):
+        if not isinstance(conversation, ProviderSession):
             return
         self._known[session] = conversation
         replies = context.response.messages if context.response else []
@@ -130,10 +130,10 @@ class MemoryProvider(ContextProvider):
             )
             await asyncio.to_thread(self._learn, conversation.session, turn)
 
-    def _begun(self) -> Conversation:
+    def _begun(self) -> ProviderSession:
         nearest, *others = self._sheaves
         session = nearest.session(*others, tree=self._tree)
-        return Conversation(session, Tools(nearest, session=session))
+        return ProviderSession(session, Tools(nearest, session=session))
 
     def _learn(self, session: Session, turn: turns.Turn) -> None:
         with going_on("nothing is learned from this run"):
@@ -141,7 +141,7 @@ class MemoryProvider(ContextProvider):
                 self._distiller.start()
 
 
-class Beside(ChatMiddleware):
+class RecalledMiddleware(ChatMiddleware):
     """Puts what was recalled before the last message of the user, in what the model is sent and nowhere else.
 
     As a message of the context it would stand before the history, wherever that is loaded later.
@@ -160,15 +160,15 @@ class Beside(ChatMiddleware):
         await call_next()
 
 
-def _looked_up(conversation: Conversation, said: str) -> Found:
+def _prepare_turn(conversation: ProviderSession, said: str) -> TurnContext:
     """What memory has for what the user said."""
     with going_on("the agent goes on without memory"):
         session = conversation.session
         session.resume({})  # what an earlier run was shown is not in the history, and may be shown again
         recalled = session.recall(said).text  # before the rest: it sees whether memory is to be ignored
         if not session.ignoring:
-            return Found(session.prompt(), recalled, tuple(_functions(conversation.tools)))
-    return Found()
+            return TurnContext(session.prompt(), recalled, tuple(_functions(conversation.tools)))
+    return TurnContext()
 
 
 def _functions(tools: Tools) -> Iterator[FunctionTool]:

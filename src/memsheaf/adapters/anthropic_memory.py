@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
 from memsheaf.adapters import missing
 from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.adapters.memory_texts import explained
@@ -19,21 +22,39 @@ from memsheaf.tools import broken
 
 try:
     from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-    from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-    )
+    from anthropic.types.beta import BetaCacheControlEphemeralParam
     from anyio.to_thread import run_sync
 except ImportError as error:
     raise missing("anthropic", error) from None
 
 
-class MemoryTool(BetaAbstractMemoryTool):
+class _OverSheaf:
+    """What both tools share: the files, and the sheaf behind them."""
+
+    _files: MemoryFiles
+
+    @classmethod
+    def open(cls, scope: str = "project", *, settings: Settings | None = None, by: str = "agent") -> Self:
+        """The tool over a scope such as "project" or "agent/NAME". Close it, or use it in a `with`."""
+        return cls(Sheaf.open(scope, settings=settings, by=by))  # type: ignore[call-arg]  # each tool takes a sheaf
+
+    @property
+    def sheaf(self) -> Sheaf:
+        """Where the files are."""
+        return self._files.sheaf
+
+    def close(self) -> None:
+        """Flush everything to disk and close the sheaf."""
+        self.sheaf.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class MemoryTool(_OverSheaf, BetaAbstractMemoryTool):
     """The memory tool for `Anthropic().beta.messages.tool_runner`. Failures are ToolErrors."""
 
     def __init__(
@@ -46,60 +67,22 @@ class MemoryTool(BetaAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._files = MemoryFiles(sheaf, session=session)
 
-    @classmethod
-    def open(cls, scope: str = "project", *, settings: Settings | None = None, by: str = "agent") -> MemoryTool:
-        """The tool over a scope such as "project" or "agent/NAME". Close it, or use it in a `with`."""
-        return cls(Sheaf.open(scope, settings=settings, by=by))
-
-    @property
-    def sheaf(self) -> Sheaf:
-        """Where the files are."""
-        return self._files.sheaf
-
-    def close(self) -> None:
-        """Make everything safe on disk and let go."""
-        self.sheaf.close()
-
-    def __enter__(self) -> MemoryTool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def call(self, input: object) -> str:
-        """Carry out what the model asks for. Raises ToolError."""
-        return _answer(self._files, input)
+        """Run a command of the model. Raises ToolError."""
+        return _call(self._files.call, input)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with the numbers of its lines, or what is in a folder."""
+    def _run(self, command: Any) -> str:
+        """Run a command that the SDK has parsed."""
         return self.call(command.to_dict())
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file."""
-        return self.call(command.to_dict())
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a piece of a file's text that occurs once."""
-        return self.call(command.to_dict())
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put text after a line of a file."""
-        return self.call(command.to_dict())
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Forget a file, or all that is in a folder."""
-        return self.call(command.to_dict())
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a file or a folder another name."""
-        return self.call(command.to_dict())
+    view = create = str_replace = insert = delete = rename = _run
 
     def clear_all_memory(self) -> str:
         """Forget everything, as one commit that `undo` takes back."""
-        return _cleared(self._files)
+        return _call(self._files.clear)
 
 
-class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
+class AsyncMemoryTool(_OverSheaf, BetaAsyncAbstractMemoryTool):
     """The memory tool for `AsyncAnthropic().beta.messages.tool_runner`: no event loop waits for a disk."""
 
     def __init__(
@@ -112,70 +95,26 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._files = MemoryFiles(sheaf, session=session)
 
-    @classmethod
-    def open(cls, scope: str = "project", *, settings: Settings | None = None, by: str = "agent") -> AsyncMemoryTool:
-        """The tool over a scope such as "project" or "agent/NAME". Close it, or use it in a `with`."""
-        return cls(Sheaf.open(scope, settings=settings, by=by))
-
-    @property
-    def sheaf(self) -> Sheaf:
-        """Where the files are."""
-        return self._files.sheaf
-
-    def close(self) -> None:
-        """Make everything safe on disk and let go."""
-        self.sheaf.close()
-
-    def __enter__(self) -> AsyncMemoryTool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     async def call(self, input: object) -> str:
-        """Carry out what the model asks for, in a thread. Raises ToolError."""
-        return await run_sync(_answer, self._files, input)
+        """Run a command of the model, in a thread. Raises ToolError."""
+        return await run_sync(_call, self._files.call, input)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with the numbers of its lines, or what is in a folder."""
+    async def _run(self, command: Any) -> str:
+        """Run a command that the SDK has parsed."""
         return await self.call(command.to_dict())
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file."""
-        return await self.call(command.to_dict())
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a piece of a file's text that occurs once."""
-        return await self.call(command.to_dict())
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put text after a line of a file."""
-        return await self.call(command.to_dict())
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Forget a file, or all that is in a folder."""
-        return await self.call(command.to_dict())
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a file or a folder another name."""
-        return await self.call(command.to_dict())
+    view = create = str_replace = insert = delete = rename = _run
 
     async def clear_all_memory(self) -> str:
         """Forget everything, as one commit that `undo` takes back."""
-        return await run_sync(_cleared, self._files)
+        return await run_sync(_call, self._files.clear)
 
 
-def _answer(files: MemoryFiles, given: object) -> str:
+def _call(command: Callable[..., str], *given: object) -> str:
+    """The answer of a command; what goes wrong is a ToolError, which the model gets as the tool's error."""
     try:
-        return files.call(given)
+        return command(*given)
     except MemsheafError as error:
         raise ToolError(explained(error)) from error
-    except Exception as error:  # whatever it is, it is not the agent's: the model gets it as the tool's error
+    except Exception as error:  # a defect of ours must not end the agent's run
         raise ToolError(broken(error)) from error
-
-
-def _cleared(files: MemoryFiles) -> str:
-    try:
-        return files.clear()
-    except MemsheafError as error:
-        raise ToolError(explained(error)) from error

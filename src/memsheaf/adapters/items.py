@@ -53,7 +53,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 Fields = dict[str, str | Sequence[str]]
 
 
-class Kept(NamedTuple):
+class StoredItem(NamedTuple):
     """One item: what is kept under a key, since when, and until when. `ttl` is in minutes."""
 
     namespace: tuple[str, ...]
@@ -79,7 +79,7 @@ def folder_of(namespace: Sequence[str]) -> str:
     return "/".join([FOLDER, *(_part(label) for label in namespace[:NARROW])])
 
 
-def read(memory: Memory) -> Kept:
+def read(memory: Memory) -> StoredItem:
     """The item that a file holds. A memory that says no key has that of its path.
 
     Raises:
@@ -107,10 +107,10 @@ def read(memory: Memory) -> Kept:
         expires = min(filter(None, ends), default=None)
     except (ValueError, RecursionError, OverflowError) as error:
         raise BadHeader(path, one_line(str(error), 200)) from None
-    return Kept(namespace, key, value, created, updated, ttl, expires, page.get("searched") != "false")
+    return StoredItem(namespace, key, value, created, updated, ttl, expires, page.get("searched") != "false")
 
 
-def write(item: Kept, was: Memory | None, *, source: str) -> Memory:
+def write(item: StoredItem, was: Memory | None, *, source: str) -> Memory:
     """The file for an item; what else stands in the header of the file that it replaces, stays.
 
     Raises:
@@ -168,7 +168,7 @@ def _is_plain(label: str) -> bool:
         return False
 
 
-def _written(item: Kept, fields: Fields, body: str, was: Memory | None, source: str) -> Memory:
+def _written(item: StoredItem, fields: Fields, body: str, was: Memory | None, source: str) -> Memory:
     """The file with these fields and this text. Raises TextRefused when the item would not come back from it."""
     fields = fields | _facts(item)
     if was is None:
@@ -189,7 +189,7 @@ def _written(item: Kept, fields: Fields, body: str, was: Memory | None, source: 
     return memory
 
 
-def _as_memory(item: Kept) -> tuple[Fields, str] | None:
+def _as_memory(item: StoredItem) -> tuple[Fields, str] | None:
     """Header and text of a value that has name, type and content of a memory; None when it has not."""
     named = {key: item.value[key] for key in _OF_A_MEMORY if key in item.value}
     if not all(isinstance(text, str) and text for text in named.values()):
@@ -201,13 +201,13 @@ def _as_memory(item: Kept) -> tuple[Fields, str] | None:
     return named, f"{content}\n\n{_block(rest)}" if rest else f"{content}\n"
 
 
-def _as_block(item: Kept) -> tuple[Fields, str]:
+def _as_block(item: StoredItem) -> tuple[Fields, str]:
     """Header and text of any value."""
     told = {"name": one_line(item.key, 200), "description": one_line(" / ".join(item.namespace), 500)}
     return {key: text for key, text in told.items() if text}, _block(item.value)
 
 
-def _facts(item: Kept) -> Fields:
+def _facts(item: StoredItem) -> Fields:
     facts: Fields = {"namespace": item.namespace, "key": item.key}
     facts |= {"created": _said(item.created), "updated": _said(item.updated)}
     if item.ttl is not None and item.expires is not None:
@@ -237,7 +237,7 @@ def _value(memory: Memory) -> dict[str, Any]:
     return value
 
 
-def _same(found: Kept, wanted: Kept) -> bool:
+def _same(found: StoredItem, wanted: StoredItem) -> bool:
     """Whether an item came back as it was, to the last digit and letter."""
     if found._replace(value={}) != wanted._replace(value={}):
         return False

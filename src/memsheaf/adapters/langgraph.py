@@ -20,7 +20,7 @@ from typing import Any
 
 from memsheaf.adapters import missing
 from memsheaf.adapters.filters import passes
-from memsheaf.adapters.items import FOLDER, Kept, folder_of, place, read, refuse_hidden, until, write
+from memsheaf.adapters.items import FOLDER, StoredItem, folder_of, place, read, refuse_hidden, until, write
 from memsheaf.errors import BadHeader, Changed, MemsheafError, NotFound
 from memsheaf.index.database import Row
 from memsheaf.index.search import Match
@@ -55,6 +55,9 @@ AMONG = 10_000  # items of one search that are weighed one by one
 _BELOW = f"{FOLDER}/"
 _log = logging.getLogger(__name__)
 
+ItemFilter = Callable[[StoredItem], bool]
+ScoredItems = list[tuple[StoredItem, float | None]]
+
 
 class MemsheafStore(BaseStore):
     """Items below `langgraph/` in a sheaf, one file each. Threads and processes may share them.
@@ -70,7 +73,7 @@ class MemsheafStore(BaseStore):
         self._sheaf = sheaf
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, Kept | None]] = {}  # by path, with the version that was read
+        self._known: dict[str, tuple[str, StoredItem | None]] = {}  # by path, with the version that was read
         self._next_look = 0.0
         self._sweeper: tuple[threading.Thread, Future[None]] | None = None
 
@@ -149,7 +152,7 @@ class MemsheafStore(BaseStore):
 
     # reading
 
-    def _find(self, namespace: tuple[str, ...], key: str) -> tuple[Memory, Kept] | None:
+    def _find(self, namespace: tuple[str, ...], key: str) -> tuple[Memory, StoredItem] | None:
         """The file of an item as it is on disk now. Raises BadHeader."""
         try:
             memory = self._sheaf.read(place(namespace, key))
@@ -160,10 +163,10 @@ class MemsheafStore(BaseStore):
             raise BadHeader(memory.path, "it is about another item")
         return memory, kept
 
-    def _search(self, op: SearchOp) -> list[tuple[Kept, float | None]]:
+    def _search(self, op: SearchOp) -> ScoredItems:
         prefix, last = tuple(op.namespace_prefix), op.offset + op.limit
 
-        def fits(kept: Kept) -> bool:
+        def fits(kept: StoredItem) -> bool:
             below = kept.namespace[: len(prefix)] == prefix
             return below and self._is_live(kept) and passes(kept.value, op.filter or {})
 
@@ -174,12 +177,12 @@ class MemsheafStore(BaseStore):
                 break  # an answer is never stale: what was found is looked at
         return page
 
-    def _latest(self, prefix: tuple[str, ...], fits: Callable[[Kept], bool]) -> list[tuple[Kept, float | None]]:
+    def _latest(self, prefix: tuple[str, ...], fits: ItemFilter) -> ScoredItems:
         """The items of a namespace, those first that were stored last."""
         found = [kept for _, kept in self._items(prefix) if fits(kept)]
         return [(kept, None) for kept in sorted(found, key=lambda kept: kept.updated, reverse=True)]
 
-    def _matching(self, op: SearchOp, query: str, fits: Callable[[Kept], bool]) -> list[tuple[Kept, float | None]]:
+    def _matching(self, op: SearchOp, query: str, fits: ItemFilter) -> ScoredItems:
         """The items that have to do with a query, best first: so many that a page can be filled, if there are."""
         self._look()
         last = op.offset + op.limit
@@ -192,7 +195,7 @@ class MemsheafStore(BaseStore):
                 found = self._wanted(self._sheaf.index.search(query, last, among=paths), fits)
         return found
 
-    def _wanted(self, matches: Iterable[Match], fits: Callable[[Kept], bool]) -> list[tuple[Kept, float | None]]:
+    def _wanted(self, matches: Iterable[Match], fits: ItemFilter) -> ScoredItems:
         ours = [(self._kept(match.row), match.score) for match in matches if match.row.path.startswith(_BELOW)]
         return [(kept, score) for kept, score in ours if kept and kept.searched and fits(kept)]
 
@@ -202,7 +205,7 @@ class MemsheafStore(BaseStore):
         found = {one[: op.max_depth] for one in live if all(_is_like(one, condition) for condition in conditions)}
         return sorted(found)[op.offset : op.offset + op.limit]
 
-    def _items(self, namespace: tuple[str, ...]) -> Iterator[tuple[Row, Kept]]:
+    def _items(self, namespace: tuple[str, ...]) -> Iterator[tuple[Row, StoredItem]]:
         """All items in the folder of a namespace, in the order of their paths; those whose time is over, too."""
         self._look()
         folder = folder_of(namespace)
@@ -217,7 +220,7 @@ class MemsheafStore(BaseStore):
             self._sheaf.index.look()
             self._next_look = started + LOOKS * (time.perf_counter() - started)
 
-    def _kept(self, row: Row) -> Kept | None:
+    def _kept(self, row: Row) -> StoredItem | None:
         """The item of a file that the index knows; it is read only when it is another than last time."""
         version, kept = self._known.get(row.path, ("", None))
         if version != row.version:
@@ -231,7 +234,7 @@ class MemsheafStore(BaseStore):
             self._known[row.path] = row.version, kept
         return kept
 
-    def _is_live(self, kept: Kept) -> bool:
+    def _is_live(self, kept: StoredItem) -> bool:
         return kept.expires is None or kept.expires > self._now()
 
     def _now(self) -> datetime:
@@ -263,7 +266,9 @@ class MemsheafStore(BaseStore):
             if op.value is not None:
                 created = kept.created if kept and self._is_live(kept) else now
                 updated = max(now, created)  # another process may have made it since
-                fresh = Kept(namespace, op.key, dict(op.value), created, updated, searched=op.index is not False)
+                fresh = StoredItem(
+                    namespace, op.key, dict(op.value), created, updated, searched=op.index is not False
+                )
                 if op.ttl is not None:
                     fresh = fresh._replace(ttl=float(op.ttl), expires=now + timedelta(minutes=op.ttl))
                 memory = write(fresh, was, source=self._sheaf.by)
@@ -278,7 +283,7 @@ class MemsheafStore(BaseStore):
         """What to change so that the items whose time is over are forgotten."""
         return [Change(row.path, None, row.version) for row, kept in self._items(()) if not self._is_live(kept)]
 
-    def _prolong(self, items: Iterable[Kept]) -> None:
+    def _prolong(self, items: Iterable[StoredItem]) -> None:
         """Let the time of items that were read begin anew."""
         now = self._now()
         due = [one for one in items if one.ttl and one.expires and one.expires - now < _most(one.ttl)]
@@ -304,7 +309,7 @@ def _most(ttl: float) -> timedelta:
     return timedelta(minutes=ttl * (1 - REFRESH))
 
 
-def _said(kept: Kept) -> dict[str, Any]:
+def _said(kept: StoredItem) -> dict[str, Any]:
     """What the framework calls the parts of an item; the caller may change the value."""
     return {
         "namespace": kept.namespace,

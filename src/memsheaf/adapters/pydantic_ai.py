@@ -82,7 +82,7 @@ class Memory(AbstractCapability[AgentDepsT]):
         self.learns = not self._sheaves[0].read_only
         self.distiller = Distiller(self._sheaves[0]) if distil else None
         self._guard = threading.Lock()
-        self._conversations: dict[str, Conversation] = {}
+        self._conversations: dict[str, RunConversation] = {}
 
     def _open(self, scope: Scope | str, settings: Settings | None, read_only: bool) -> Sheaf:
         self._opened.append(Sheaf.open(scope, settings=settings, cwd=self._tree, read_only=read_only))
@@ -105,7 +105,7 @@ class Memory(AbstractCapability[AgentDepsT]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def take(self, conversation: str) -> Conversation:
+    def take(self, conversation: str) -> RunConversation:
         """A conversation for one run alone: it is given back when the run ends, and known again in the next.
 
         A second run of the same conversation at the same time gets a fresh one.
@@ -113,9 +113,9 @@ class Memory(AbstractCapability[AgentDepsT]):
         with self._guard:
             known = self._conversations.pop(conversation, None)
         nearest, *others = self._sheaves
-        return known or Conversation(nearest, nearest.session(*others, model=self._selector, tree=self._tree))
+        return known or RunConversation(nearest, nearest.session(*others, model=self._selector, tree=self._tree))
 
-    def give_back(self, name: str, conversation: Conversation) -> None:
+    def give_back(self, name: str, conversation: RunConversation) -> None:
         """Know a conversation again; of many, those that went on last."""
         with self._guard:
             self._conversations[name] = conversation
@@ -123,7 +123,7 @@ class Memory(AbstractCapability[AgentDepsT]):
                 del self._conversations[next(iter(self._conversations))]
 
 
-class Conversation:
+class RunConversation:
     """What is known of one conversation: its session, its tools, and what was recalled for which of its prompts.
 
     A prompt is known by the id of the run that it began.
@@ -148,7 +148,7 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
 
     def __init__(self, memory: Memory[AgentDepsT]) -> None:
         self.id = memory.id
-        self.conversation: Conversation
+        self.conversation: RunConversation
         self._memory = memory
         self._patience = memory.patience
         self._is_waiting = False
