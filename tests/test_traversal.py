@@ -723,14 +723,15 @@ def test_every_case_goes_through_every_door_that_can_express_it() -> None:
 def test_every_command_that_takes_the_name_of_a_memory_is_asked() -> None:
     others = {
         ("extract", "source"),
-        ("inbox", "--add"),
+        ("inbox", "source"),
         ("compact", "source"),
         ("compact", "--notes"),
     }  # a file of this machine, not of a memory
     taking = {
         name
         for name in COMMANDS
-        for argument in load(name).arguments
+        for command in (load(name), *load(name).actions.values())
+        for argument in command.arguments
         if argument.value == "FILE" and (name, argument.name) not in others
     }
 

@@ -100,7 +100,7 @@ def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str
         ("session", "start", "Move the login"),
         ("session", "note", "The tests run in 40 s"),
         ("diary", "The migration is through."),
-        ("inbox", "--add", str(tmp_path / "turns.jsonl")),
+        ("inbox", "add", str(tmp_path / "turns.jsonl")),
         ("expect", "which fact?", "user_fact.md"),
     ):
         code, _, err = run(*words)
@@ -113,8 +113,8 @@ def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str
 def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str, Any]]:
     """All that a person sees of a project, whichever folder it is in."""
     questions = {
-        "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event", "--list"),
-        "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "--show"), "inbox": ("inbox",),
+        "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event"),
+        "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "show"), "inbox": ("inbox",),
         "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x"),
     }  # fmt: skip
 

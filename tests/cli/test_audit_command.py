@@ -58,7 +58,7 @@ def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
 def test_a_scope_that_is_there_and_empty_is_clean(run: Run, work: Path) -> None:
     run("forget", add(run, "Tests", f"Tests run via {TEST}."))
 
-    assert run("audit") == (0, EMPTY, "looked at 0 files of the scope project; nothing was changed\n")
+    assert run("audit") == (0, EMPTY, "checked 0 files of the scope project; nothing was changed\n")
     assert run("lint", "--strict") == (0, "", "")
 
 

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.cli.command import Argument, Command, Usage, help_text
-from memsheaf.cli.parser import parse
-
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -190,65 +187,3 @@ def test_another_command_imports_nothing_of_a_chat(environment: dict[str, str]) 
 
     imported = done.stdout.splitlines()[-1].split()
     assert not [name for name in imported if name.startswith(("memsheaf.chat", "prompt_toolkit", "pydantic_ai"))]
-
-
-# what the parser learned for it
-
-
-def run_nothing(call: object) -> int:
-    """Do nothing.
-
-    examples:
-      memsheaf nothing
-    """
-    return 0
-
-
-BARE = Command(
-    run_nothing,
-    (
-        Argument("--resume", "r", "ID", bare="last"),
-        Argument("--print", "p", "TEXT", repeated=True, short="-p"),
-        Argument("word", "w", "WORD"),
-    ),
-)
-
-
-@pytest.mark.parametrize(
-    ("words", "resume", "printed"),
-    [
-        ([], None, None),
-        (["--resume"], "last", None),
-        (["--resume", "20261115"], "20261115", None),
-        (["--resume=20261115"], "20261115", None),
-        (["--resume", "-p", "x"], "last", ["x"]),
-        (["--resume", "--json"], "last", None),
-        (["-p", "x", "--print", "y"], None, ["x", "y"]),
-        (["-p=x"], None, ["x"]),
-        (["-p", "--resume"], None, ["--resume"]),
-        (["-p", "-"], None, ["-"]),
-    ],
-)
-def test_an_option_may_be_short_or_stand_alone(
-    words: list[str], resume: str | None, printed: list[str] | None
-) -> None:
-    options = parse(BARE, words)
-
-    assert (options.resume, options.print) == (resume, printed)
-
-
-@pytest.mark.parametrize("words", [["-p"], ["-q", "x"], ["--resume", "a", "b", "c"], ["--print"]])
-def test_what_is_missing_or_unknown_is_told(words: list[str]) -> None:
-    with pytest.raises(Usage):
-        parse(BARE, words)
-
-
-def test_words_behind_two_dashes_stand_for_themselves() -> None:
-    assert parse(BARE, ["--resume", "--", "-p"]).word == "-p"
-
-
-def test_help_shows_both_ways_to_write_an_option() -> None:
-    text = help_text("nothing", BARE)
-
-    assert "-p, --print TEXT" in text
-    assert "[--resume [ID]] [--print TEXT] [WORD]" in text

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.cli.command import Command, help_text
-from memsheaf.cli.parser import parse, split_command
-from memsheaf.cli.reference import reference
+from memsheaf.cli.command import Command, parse, split_action, split_first
+from memsheaf.cli.reference import help_text, reference
 from memsheaf.cli.registry import COMMANDS, THEMES, load
 
 Run = Callable[..., tuple[int, str, str]]
@@ -96,9 +95,13 @@ def memsheaf_lines(command: Command) -> list[list[str]]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_example_can_be_typed_as_it_stands(name: str) -> None:
     for words in memsheaf_lines(load(name)):
-        command, rest = split_command(words)
+        command, rest = split_first(words)
         assert command == name
-        parse(load(command), rest)
+        found = load(command)
+        if found.actions:
+            action, rest = split_action(command, found, rest)
+            found = found.actions[action]
+        parse(found, rest)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -142,6 +145,9 @@ def test_the_page_has_every_command_and_setting() -> None:
     for name in COMMANDS:
         assert f"\n### {name}\n" in page
         assert help_text(name, load(name), everywhere=False).rstrip() in page
+        for action, one in load(name).actions.items():
+            text = help_text(f"{name} {action}", one, everywhere=False).rstrip()
+            assert text in page or not one.arguments
     for setting in ("retention_days", "MEMSHEAF_HOME", "MEMSHEAF_CACHE", "[projects]"):
         assert setting in page
 

@@ -29,7 +29,7 @@ def test_a_note_is_taken_and_shown(run: Run) -> None:
     today = time.strftime("%Y-%m-%d")
     page = f"logs/{today[:4]}/{today[5:7]}/{today}.md"
 
-    said = f"Noted in {page}; `memsheaf diary --undo` takes it back\n"
+    said = f"Noted in {page}; `memsheaf diary undo` takes it back\n"
     assert run("diary", "Releases go out on Fridays.") == (0, said, "")
     assert json.loads(run("diary", "-", "--json", stdin="two\nlines\n")[1]) == {"path": page}
 

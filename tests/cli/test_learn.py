@@ -107,7 +107,7 @@ def test_what_waits_is_listed_and_approved_by_its_id(run: Run) -> None:
     code, out, _ = run("review", "--approve", name[:5])
 
     assert (code, out.startswith("approved: ")) == (0, True)
-    assert run("review")[1] == "Nothing waits for you.\n"
+    assert run("review")[1] == "Nothing is waiting for review.\n"
     assert len(json.loads(run("list", "--json")[1])["memories"]) == 1
 
 

@@ -85,7 +85,7 @@ def test_a_program_gets_the_candidates(run: Run) -> None:
 
 
 def test_nothing_noted_is_nothing_to_promote(run: Run) -> None:
-    assert run("promote") == (0, "Nothing waits to be promoted.\n", "")
+    assert run("promote") == (0, "Nothing is waiting to be promoted.\n", "")
 
 
 def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(run: Run, tree: Tree) -> None:

@@ -167,7 +167,7 @@ MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
         (2, ["--add", ""]),
         (2, ["--yes"]),
         (2, ["--add", "-", "--clear"]),
-        (1, ["--add", "nowhere.jsonl"]),
+        (2, ["--add", "nowhere.jsonl"]),
         (1, ["--add", "-"]),
         (1, ["--scope", "nobody"]),
     ],

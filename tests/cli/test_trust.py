@@ -149,7 +149,7 @@ def test_trust_shows_everything_and_accepts_only_when_told(
 
     code, out, _ = run("trust", stdin="y\n", screen=True)
     assert code == 0
-    assert "1 memory waits" in out
+    assert "1 memory is still" in out
     assert "memsheaf init" in out
     assert run("list", "--paths")[1].split() == ["CONTEXT.md", "NOTES.md", "user_curl.md"]
     assert "Speak French." in run("prompt")[1]
@@ -451,7 +451,7 @@ def test_what_an_agent_changed_is_reviewed_by_the_person_who_wrote_it(
     said = json.loads(run("show", path, "--json")[1])
     assert said["body"].startswith("Always" if answer == "approve" else "Never")
     assert said["changed_by"] == ""
-    assert run("review")[1] == "Nothing waits for you.\n"
+    assert run("review")[1] == "Nothing is waiting for review.\n"
 
 
 def test_git_that_a_repository_configures_is_not_run(run: Run, upstream: Path, clone: Path, tmp_path: Path) -> None:

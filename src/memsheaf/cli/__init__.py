@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from memsheaf.cli.command import Usage
+from memsheaf.cli.command import Usage, parse, split_action, split_first
+from memsheaf.cli.output import Console, Undelivered
+from memsheaf.cli.registry import load
+from memsheaf.errors import MemsheafError
 
 # Known to type checkers under this name, so that starting does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
-
-    from memsheaf.cli.output import Console
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -27,14 +29,12 @@ def main(
     stderr: TextIO | None = None,
 ) -> int:
     """Run one command and give its exit code. The streams are the process's own unless others are given."""
-    from memsheaf.cli.output import Console, Undelivered
-
     words = list(sys.argv[1:] if argv is None else argv)
-    told, noted = stdout or sys.stdout or _nowhere(), stderr or sys.stderr or _nowhere()
-    console = Console(stdin or sys.stdin, told, noted, environment)
-    console.json = "--json" in words[: words.index("--") if "--" in words else None]
+    out, err = stdout or sys.stdout or _open_null(), stderr or sys.stderr or _open_null()
+    console = Console(stdin or sys.stdin, out, err, environment)
+    console.json = "--json" in _before_end(words)
     try:
-        code = _answered(words, console, environment)
+        code = _run(words, console, environment)
         console.flush()
     except Undelivered as error:
         if str(error):
@@ -47,54 +47,51 @@ def main(
     return code
 
 
-def _answered(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
-    """Run the command; what it refuses is told, what is a mistake of ours is left to show."""
-    from memsheaf.errors import MemsheafError
-
+def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
+    """Run the command and report what it refuses; a bug of ours is left to show."""
     try:
-        return _run(words, console, environment)
+        return _call(words, console, environment)
     except Usage as error:
         return _fail(console, "Usage", str(error), _usage_hint(words))
     except MemsheafError as error:
         return _fail(console, type(error).__name__, str(error), error.hint, getattr(error, "__notes__", ()))
 
 
-def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
-    from memsheaf.cli.parser import parse, split_command
-    from memsheaf.cli.registry import load
+def _call(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
+    name, rest = split_first(words)
+    before_end = _before_end(rest)
+    if not name and "--version" in before_end:
+        from memsheaf import __version__
 
-    name, rest = split_command(words)
-    before_end = rest[: rest.index("--") if "--" in rest else None]
-    if "--version" in before_end and not name:
-        return _version(console)
+        return console.answer({"version": __version__}, f"memsheaf {__version__}")
     if not name:
         name, rest = "help", [word for word in rest if word != "-h"]
     elif "--help" in before_end or "-h" in before_end:
-        name, rest = "help", [name, *["--json"] * console.json]
+        action = [word for word in (split_first(rest)[0],) if word in load(name).actions]
+        name, rest = "help", [name, *action, *["--json"] * console.json]
     command = load(name)
+    siblings = command.actions
+    if siblings:
+        action_name, rest = split_action(name, command, rest)
+        command = siblings[action_name]
     from memsheaf.cli.call import Call
 
-    call = Call(parse(command, rest), console, environment)
+    call = Call(parse(command, rest, siblings), console, environment)
+    assert command.run
     try:
         return command.run(call)
     finally:
         call.tell_news()
 
 
-def _version(console: Console) -> int:
-    from memsheaf import __version__
-
-    return console.answer({"version": __version__}, [f"memsheaf {__version__}"])
-
-
 def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[str] = ()) -> int:
-    """Tell what went wrong: on stderr for people, and on stdout as JSON for a program that asked so."""
+    """Report what went wrong: on stderr for people, and on stdout as JSON for a program that asked for it."""
     from memsheaf.guard.secrets import without_secrets
 
     message, notes = without_secrets(message), [without_secrets(note) for note in notes]
     if console.json:
         error: dict[str, object] = {"kind": kind, "message": message, "hint": hint}
-        console.document({"error": error | ({"notes": list(notes)} if notes else {})})
+        console.answer({"error": error | ({"notes": notes} if notes else {})})
     console.note(f"memsheaf: {message}", style="red")
     for line in (*notes, hint):
         if line:
@@ -103,23 +100,32 @@ def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[
 
 
 def _usage_hint(words: list[str]) -> str:
-    from memsheaf.cli.command import usage
-    from memsheaf.cli.parser import split_command
-    from memsheaf.cli.registry import COMMANDS, load
+    from memsheaf.cli.reference import usage
 
-    name, _ = split_command(words)
-    if name not in COMMANDS:
+    name, rest = split_first(words)
+    try:
+        command = load(name)
+    except Usage:
         return "`memsheaf help` lists the commands."
-    return f"{usage(name, load(name))}\n`memsheaf help {name}` says more and has examples."
+    if command.actions:
+        with suppress(Usage):  # then the group's own is shown
+            action, _ = split_action(name, command, rest)
+            name, command = f"{name} {action}", command.actions[action]
+    return f"{usage(name, command)}\n`memsheaf help {name}` says more and has examples."
 
 
-def _nowhere() -> TextIO:
-    """What takes the place of a stream that whoever started this has closed."""
+def _before_end(words: list[str]) -> list[str]:
+    """The words that may be options: those before `--`."""
+    return words[: words.index("--") if "--" in words else None]
+
+
+def _open_null() -> TextIO:
+    """What takes the place of a stream that the parent process has closed."""
     return open(os.devnull, "w", encoding="utf-8")
 
 
 def _silence(console: Console) -> None:
-    """Let the interpreter close a stream that nobody reads without a word."""
+    """Let the interpreter close a stream that nobody reads without an error message."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), console.stdout.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""One call of a command: what was asked, by whom, and where the answer goes."""
+"""One call of a command: its options, the memory it is about, and where the answer goes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from memsheaf.cli.command import Usage
-from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, hinted
+from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from memsheaf.cli.output import Console
-    from memsheaf.cli.parser import Options
+    from memsheaf.cli.command import Options
+    from memsheaf.cli.output import Console, Part
     from memsheaf.config import Settings
+    from memsheaf.learn.transcripts import Transcript
     from memsheaf.memory import Allow
     from memsheaf.sheaf import Sheaf
+    from memsheaf.store.state import State
     from memsheaf.work.layers import Layers
-
+    from memsheaf.worktree import WorkingTree
 
 PATIENCE = 2.0
 """Seconds after which a person is told how far something is."""
 
 BY = "user"
 """Who made the changes that come from the command line."""
+
+EMBEDDING = ("embedder", "done", "total", "running", "problem")
+"""What JSON has of the state of an index's vectors."""
+
+TRANSCRIPT = 1 << 28  # bytes
+TRANSCRIPT_HINT = "Give a transcript: Claude Code's JSONL, messages in JSON, or plain text with User: and Assistant:."
 
 
 class Call:
@@ -36,6 +44,21 @@ class Call:
         self.environment = environment
         self._settings: Settings | None = None
         self._opened: list[Sheaf] = []
+
+    def answer(self, value: object, *parts: Part, code: int = 0) -> int:
+        """Print the result: as JSON if that was asked for, else the parts. Gives the exit code."""
+        return self.console.answer(value, *parts, code=code)
+
+    def confirm(self, question: str, *, without: str, left: str) -> bool:
+        """Whether --yes was given or a person agrees; raises Usage with the reason where nobody can be asked."""
+        if self.options.yes:
+            return True
+        if not self.console.interactive:
+            raise Usage(f"{without}; confirm it with --yes where nobody can be asked")
+        if self.console.confirm(question):
+            return True
+        self.console.note(left)
+        return False
 
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
@@ -87,7 +110,7 @@ class Call:
             task=task or "",
             session=session or "",
             read_only=read_only,
-            on_open=self._told,
+            on_open=self._report_progress,
         )
 
     @contextmanager
@@ -101,15 +124,38 @@ class Call:
             with memory.naming(sheaf):
                 yield sheaf, path
 
+    def root(self) -> str:
+        """The folder of the one scope this command is about."""
+        from memsheaf.scope import Scope, resolve
+
+        return resolve(Scope.parse(self.scope()), self.settings().places(here()))
+
+    def state(self) -> State:
+        """What is kept for that scope outside its folder."""
+        from memsheaf.store.state import State
+
+        return State.of(self.root(), self.settings().state)
+
     def reading(self) -> Sheaf:
         """Open one scope to look at it. A folder that is not there, or not ours to write, is left alone."""
-        from memsheaf.scope import Scope, resolve
+        return self._open(read_only=not os.access(self.root(), os.W_OK))
+
+    def changing(self) -> Sheaf:
+        """Open one scope to change it."""
+        return self._open(read_only=False)
+
+    def _open(self, *, read_only: bool) -> Sheaf:
         from memsheaf.sheaf import Sheaf
 
-        settings, parsed = self.settings(), Scope.parse(self.scope())
-        root = resolve(parsed, settings.places(here()))
-        read_only = not os.access(root, os.W_OK)
-        return self._told(Sheaf.open(parsed, settings=settings, cwd=here(), by=BY, read_only=read_only))
+        sheaf = Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY, read_only=read_only)
+        return self._report_progress(sheaf)
+
+    def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
+        """Open the working tree around the working directory, or another."""
+        from memsheaf.scope import around
+        from memsheaf.worktree import WorkingTree
+
+        return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
 
     def unused_folder(self) -> str:
         """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
@@ -120,14 +166,8 @@ class Call:
             return ""
         return unused_folder(self.settings().places(here()))
 
-    def changing(self) -> Sheaf:
-        """Open one scope to change it."""
-        from memsheaf.sheaf import Sheaf
-
-        return self._told(Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY))
-
-    def _told(self, sheaf: Sheaf) -> Sheaf:
-        """The sheaf, which says how far it is when a look takes long."""
+    def _report_progress(self, sheaf: Sheaf) -> Sheaf:
+        """The sheaf, which reports progress to people when a look takes long."""
         import time
 
         self._opened.append(sheaf)
@@ -165,6 +205,19 @@ class Call:
             session=session or "",
             read_only=read_only,
         )
+
+    def transcript(self, source: str, folders: Sequence[str] = ()) -> Transcript:
+        """Read a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
+        from memsheaf.learn.transcripts import read
+
+        text = self.file_text(source, TRANSCRIPT)
+        if "\0" in text[:4096]:
+            raise hinted(TextRefused(f"{source!r} is not UTF-8 text"), TRANSCRIPT_HINT)
+        name = "standard input" if source == "-" else os.path.basename(source)
+        found = read(text, conversation=name, folders=folders)
+        if found.skipped:
+            self.console.note(f"{plural(found.skipped, 'line')} could not be understood")
+        return found
 
     def file_text(self, source: str, most: int) -> str:
         """The text of a file of this machine, or with - of standard input; refused when it is longer than that."""

@@ -1,25 +1,32 @@
-"""The command that talks: an agent in the terminal, for a person, a script or another program."""
+"""Commands for the chat: an agent in the terminal, and the conversations that were kept."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, filled, takes
+from memsheaf.cli.call import Call, here, plural
+from memsheaf.cli.command import Argument, Usage, filled, group, positive, takes
+from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import MemsheafError, TextRefused
+from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.chat.agent import Agent
+    from memsheaf.chat.conversations import Conversations, Kept
     from memsheaf.chat.terminal.repl import Took
     from memsheaf.chat.terminal.screen import Printed, Screen
     from memsheaf.chat.terminal.slash import Commands
     from memsheaf.cli.output import Console
+    from memsheaf.learn.conversation_file import ConversationLine
 
 _MESSAGE = 1 << 20  # bytes of one message
+SHOWN = 100  # characters of a tool's answer, and of what it was called with
 
 
 @takes(
@@ -66,7 +73,7 @@ def chat(call: Call) -> int:
       memsheaf chat --agent reviewer --plan
       memsheaf chat -p "What do you know about the auth service?"
       git diff | memsheaf chat -p "Review this:" -p - --json
-      memsheaf chat -p "Run the tests and mend what fails" --allow shell --allow write
+      memsheaf chat -p "Run the tests and fix what fails" --allow shell --allow write
     """
     console, options = call.console, call.options
     if options.url and not options.model:
@@ -188,9 +195,6 @@ def _run(call: Call, agent: Agent, words: Sequence[str]) -> int:
     if not console.json:
         stdout, stderr = console.stdout, console.stderr
         return main(line, environment=call.environment, stdin=console.stdin, stdout=stdout, stderr=stderr)
-    import io
-    import json
-
     out, err = io.StringIO(), io.StringIO()
     code = main([line[0], "--json", *line[1:]], environment=call.environment, stdout=out, stderr=err)
     value = {"event": "ran", "command": words[0], "code": code, "answer": json.loads(out.getvalue() or "null")}
@@ -281,3 +285,134 @@ def _delivering() -> Iterator[None]:
         yield
     except Unwritten as error:
         raise Undelivered(str(error)) from None
+
+
+conversations = group(
+    """List the conversations that were kept, find one again, show or remove it.
+
+    `memsheaf chat` keeps what is said in it, for you alone, outside of the memories: secrets are taken out, and so is
+    a turn that you want off the record. `memsheaf chat --resume ID` goes on with one. They stay until they are
+    removed; `memsheaf erase` takes out of them what says the same as the erased memory.
+
+    examples:
+      memsheaf conversations
+      memsheaf conversations deploy staging
+      memsheaf conversations show last
+      memsheaf conversations export 20261115-2241 > conversation.jsonl
+      memsheaf conversations remove 20261115-2241-3f9a --yes
+      memsheaf conversations remove --older-than 90
+    """,
+    default="list",
+    rewritten={"--show": "show", "--export": "export", "--remove": "remove", "--older-than": "remove --older-than"},
+)
+
+_ID = Argument(
+    "id", "which one; the beginning of its id is enough, `last` is the newest", "ID", required=True, convert=filled
+)
+
+
+@conversations.action(
+    Argument("words", "only those with a message that has all these words", "WORDS", repeated=True, convert=filled),
+    Argument("--limit", "how many at most (50, or 20 with WORDS)", "N", convert=positive),
+)
+def list_conversations(call: Call) -> int:
+    """List conversations, the newest first, or those that have some words."""
+    kept, limit = _kept(call), call.options.limit
+    if call.options.words:
+        query = " ".join(call.options.words)
+        hits = kept.search(query, limit=limit or 20)
+        return call.answer(
+            {"conversations": [{**one._asdict(), "lines": lines} for one, lines in hits]},
+            ((Styled("  ".join(_row(one)), "bold"), [f"  {line}" for line in lines]) for one, lines in hits),
+            None if hits else f"no kept conversation of the scope {call.scope()} has {query!r}",
+        )
+    found = kept.list(limit=(limit or 50) + 1)
+    more, found = len(found) > (limit or 50), found[: limit or 50]
+    return call.answer(
+        {"conversations": found, "more": more},
+        Table(map(_row, found), ("bold", "dim"), ("ID", "LAST", "TURNS", "TITLE")),
+        None if found else f"no conversation of the scope {call.scope()} was kept",
+        Note("There are more: --limit lists so many.") if more else None,
+    )
+
+
+@conversations.action(_ID)
+def show_conversation(call: Call) -> int:
+    """Print one as text."""
+    from memsheaf.learn.conversation_file import record
+
+    conversation = _kept(call).open(call.options.id, reading=True)
+    one, lines = conversation.kept(), list(conversation.lines())
+    about = [one.id, _when(one.began), plural(one.turns, "turn"), one.model, one.scope]
+    messages = [{**record(line.said), "at": line.at} for line in lines if line.said]
+    return call.answer(
+        {**one._asdict(), "messages": messages},
+        Styled(" · ".join(part for part in about if part), "dim"),
+        map(_message_lines, lines),
+    )
+
+
+@conversations.action(_ID)
+def export_conversation(call: Call) -> int:
+    """Print one as JSONL, a message a line."""
+    from memsheaf.learn.conversation_file import encoded
+
+    conversation = _kept(call).open(call.options.id, reading=True)
+    lines = [encoded(line) for line in conversation.lines()]
+    return call.answer(lambda: {"id": conversation.id, "lines": map(json.loads, lines)}, lines)
+
+
+@conversations.action(
+    _ID._replace(required=False),
+    Argument("--older-than", "those that nobody went on with for so many days", "DAYS", convert=positive),
+    Argument("--yes", "do not ask before removing"),
+)
+def remove_conversations(call: Call) -> int:
+    """Remove one for good, or all that are old."""
+    kept, days, id = _kept(call), call.options.older_than, call.options.id
+    if bool(days) == bool(id):
+        raise Usage("give an ID or --older-than DAYS")
+    found = kept.older(days) if days else [kept.open(id, reading=True).kept()]
+    question = f"Remove {plural(len(found), 'conversation')} that nobody went on with for {plural(days or 0, 'day')}?"
+    if not days:
+        question = f"Remove {found[0].id} ({plural(found[0].turns, 'turn')}: {found[0].title}) for good?"
+    if found and not call.confirm(question, without="nothing brings them back", left="Nothing was removed."):
+        return 1
+    if days:
+        count = kept.prune(days)
+    else:
+        count = len(found)
+        kept.remove(found[0].id)
+    return call.answer({"removed": count}, f"Removed {plural(count, 'conversation')}")
+
+
+def _kept(call: Call) -> Conversations:
+    from memsheaf.chat.conversations import Conversations
+
+    return Conversations(call.state())
+
+
+def _message_lines(line: ConversationLine) -> Iterator[str]:
+    """A line of a conversation as people read it: who said what, and a line for each call of a tool."""
+    if line.compacted is not None:
+        yield "(the conversation was compacted here)"
+    said = line.said
+    if said is None:
+        return
+    if said.role == "tool":
+        yield f"  {said.tool or 'tool'} answered: {one_line(said.text, SHOWN)}"
+        return
+    if said.text.strip():
+        yield ""
+        yield f"{said.role}: {said.text.strip()}"
+    for call in said.calls:
+        yield f"  {call.tool} {one_line(call.arguments, SHOWN)}"
+
+
+def _row(one: Kept) -> tuple[str, ...]:
+    return one.id, _when(one.last), f"{one.turns:,}", one.title
+
+
+def _when(at: str) -> str:
+    """A time as people read it, still in UTC."""
+    return f"{at[:10]} {at[11:16]}Z"

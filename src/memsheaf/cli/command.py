@@ -1,24 +1,25 @@
-"""What a command is: a function, what its line may hold, and a help made from both.
+"""What a command is, and how the words of a line become its options.
 
-The help is laid out here rather than by argparse, so that it reads the same on every Python version and
-costs nothing until someone asks for it.
+Read without argparse: the standard library's parser takes longer to load than most commands take to run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that starting a command does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from memsheaf.cli.call import Call
 
+    Run = Callable[[Call], int]
+
 _VERSION = re.compile(r"[0-9a-f]{4,64}")
-_COLUMN = 24
-_WIDTH = 100
 
 
 class Usage(Exception):
@@ -47,51 +48,86 @@ class Argument(NamedTuple):
     bare: str = ""
 
     @property
+    def is_option(self) -> bool:
+        """Whether it is written with its name."""
+        return self.name.startswith("--")
+
+    @property
+    def attribute(self) -> str:
+        """The name its value has among the options."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    @property
     def shown(self) -> str:
         """How the argument is written in a usage line."""
-        if not self.name.startswith("--"):
+        if not self.is_option:
             return self.value
         value = f"[{self.value}]" if self.bare else self.value
         return f"{self.name} {value}" if value else self.name
 
 
 class Command(NamedTuple):
-    """A command: what it runs and what its line may hold. The docstring of `run` is its help.
+    """A command: its help, what it runs and what its line may hold; or a group of actions, such as `task start`.
 
-    One that is not `scoped` works on the project's layers, whatever scope is usual.
+    One that is not `scoped` works on the project's layers, whatever scope is usual. A group's line that names no
+    action is one for the `default` action. `rewritten` has options that older versions took instead of an action.
     """
 
-    run: Callable[[Call], int]
-    arguments: tuple[Argument, ...]
+    help: str
+    run: Run | None = None
+    arguments: tuple[Argument, ...] = ()
     scoped: bool = True
+    actions: dict[str, Command] = {}  # noqa: RUF012
+    default: str = ""
+    rewritten: Mapping[str, str] = {}
+
+    def action(self, *arguments: Argument) -> Callable[[Run], Command]:
+        """Add a function to the group as the action of its name."""
+
+        def add(run: Run) -> Command:
+            name = run.__name__.partition("_")[0]
+            self.actions[name] = Command(_unindented(run.__doc__), run, arguments, self.scoped)
+            return self.actions[name]
+
+        return add
 
     @property
     def summary(self) -> str:
         """The sentence that says what the command does."""
-        return self._words().partition("\n")[0]
+        return self.help.partition("\n")[0]
 
     @property
     def details(self) -> str:
         """What else there is to know, without the examples."""
-        return self._words().partition("\n")[2].partition("examples:\n")[0].strip("\n")
+        return self.help.partition("\n")[2].partition("examples:\n")[0].strip("\n")
 
     @property
     def examples(self) -> list[str]:
         """Lines that can be typed as they stand."""
-        return [line.strip() for line in self._words().partition("examples:\n")[2].split("\n") if line.strip()]
-
-    def _words(self) -> str:
-        lines = (self.run.__doc__ or "").strip().split("\n")
-        return "\n".join(line.removeprefix("    ") for line in lines)
+        return [line.strip() for line in self.help.partition("examples:\n")[2].split("\n") if line.strip()]
 
 
-def takes(*arguments: Argument, scoped: bool = True) -> Callable[[Callable[[Call], int]], Command]:
-    """Make a function a command that takes these arguments."""
-    return lambda run: Command(run, arguments, scoped)
+def takes(*arguments: Argument, scoped: bool = True) -> Callable[[Run], Command]:
+    """Make a function a command that takes these arguments. Its docstring is the help."""
+    return lambda run: Command(_unindented(run.__doc__), run, arguments, scoped)
+
+
+def group(
+    help: str, *, default: str = "", scoped: bool = True, rewritten: Mapping[str, str] | None = None
+) -> Command:
+    """Make a command of actions, which `Command.action` adds."""
+    return Command(_unindented(help), scoped=scoped, actions={}, default=default, rewritten=rewritten or {})
+
+
+def _unindented(text: str | None) -> str:
+    return "\n".join(line.removeprefix("    ") for line in (text or "").strip().split("\n"))
+
+
+# What a value must look like. Each raises ValueError.
 
 
 def text(value: str) -> str:
-    """Let a text through that is one: bytes that are not UTF-8 reach a program as half characters."""
+    """Refuse bytes that are not UTF-8, which reach a program as half characters."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -100,21 +136,21 @@ def text(value: str) -> str:
 
 
 def filled(value: str) -> str:
-    """Let a text through that says something, so that an unset variable never means a default."""
+    """Refuse an empty text, so that an unset variable never means a default."""
     if not value.strip():
         raise ValueError("it is empty")
     return text(value)
 
 
 def place(value: str) -> str:
-    """Let the name of a file or folder of this machine through; its bytes are the machine's business."""
+    """The name of a file or folder of this machine, in whatever encoding."""
     if not value or "\0" in value:
         raise ValueError("it is empty, or holds a zero byte")
     return value
 
 
 def version(value: str) -> str:
-    """Let the beginning of a version or commit through, as `log` prints it.
+    """The beginning of a version or commit, as `log` prints it.
 
     >>> version("98AF5CB2FC62")
     '98af5cb2fc62'
@@ -125,14 +161,14 @@ def version(value: str) -> str:
 
 
 def whole(value: str) -> int:
-    """Let a whole number through, 0 or more."""
+    """A whole number, 0 or more."""
     if not (value.isascii() and value.isdigit() and len(value) < 10):
         raise ValueError("it is not a whole number, 0 or more")
     return int(value)
 
 
 def positive(value: str) -> int:
-    """Let a whole number through, 1 or more."""
+    """A whole number, 1 or more."""
     if (number := whole(value)) == 0:
         raise ValueError("it must be 1 or more")
     return number
@@ -141,7 +177,17 @@ def positive(value: str) -> int:
 FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True, complete="files")
 ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
-
+DRY_RUN = Argument("--dry-run", "show what would be done, and change nothing")
+MODEL = Argument(
+    "--model", "ask this model instead of the one in the settings; none: rules alone", "NAME", convert=filled
+)
+CONVERSATION = Argument(
+    "source",
+    "a conversation: Claude Code's JSONL, JSON messages or plain text; - is standard input",
+    "FILE",
+    convert=place,
+    complete="paths",
+)
 TASK = Argument(
     "--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG", convert=filled, complete="tasks"
 )
@@ -176,51 +222,160 @@ EVERYWHERE = (
 """What every command takes, before or after its name."""
 
 
-def usage(name: str, command: Command) -> str:
-    """How a command is written."""
-    words = []
-    for argument in command.arguments:
-        shown = argument.shown + (" ..." if argument.repeated and not argument.name.startswith("--") else "")
-        words.append(shown if argument.required else f"[{shown}]")
-    return "\n".join(_wrapped(" ".join(["usage: memsheaf", name, *words]), "    "))
+class Options:
+    """What stands on a line: an attribute for each argument, None or its default where nothing does."""
+
+    def __init__(self, arguments: Iterable[Argument]) -> None:
+        for argument in arguments:
+            is_switch = argument.is_option and not argument.value
+            many = [] if argument.repeated and not argument.is_option else argument.default
+            setattr(self, argument.attribute, False if is_switch else many)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no argument is called {name!r}")
 
 
-def help_text(name: str, command: Command, *, everywhere: bool = True) -> str:
-    """All there is to know about a command, laid out for a terminal; with what every command takes, or not."""
-    positional = [a for a in command.arguments if not a.name.startswith("--")]
-    options = [a for a in command.arguments if a.name.startswith("--")]
-    parts = [usage(name, command), command.summary, command.details]
-    parts.append(_section("arguments:", positional))
-    parts.append(_section("options:", options))
-    taken = [one for one in EVERYWHERE if command.scoped or one.name not in ("--scope", "--agent")]
-    parts.append(_section("every command takes:", taken if everywhere else ()))
-    parts.append("\n".join(["examples:", *(f"  {line}" for line in command.examples)]))
-    return "\n\n".join(part for part in parts if part) + "\n"
+def split_first(words: Sequence[str], arguments: Iterable[Argument] = EVERYWHERE) -> tuple[str, list[str]]:
+    """The first word that is no option nor its value ("" when there is none), and all other words.
+
+    >>> split_first(["--scope", "user", "list", "--json"])
+    ('list', ['--scope', 'user', '--json'])
+    """
+    valued = {argument.name for argument in arguments if argument.is_option and argument.value}
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--") and not _is_text(words[at]):
+        at += 2 if words[at] in valued else 1
+    if at >= len(words) or words[at] == "--":
+        return "", list(words)
+    return words[at], [*words[:at], *words[at + 1 :]]
 
 
-def _section(title: str, arguments: list[Argument] | tuple[Argument, ...]) -> str:
-    if not arguments:
-        return ""
-    lines = [title]
-    for argument in arguments:
-        start = f"  {argument.short}, {argument.shown}" if argument.short else f"  {argument.shown}"
-        said = argument.help + (f": {', '.join(argument.choices)}" if argument.choices else "")
-        first, *more = _wrapped(said, "", _WIDTH - _COLUMN)
-        if len(start) > _COLUMN - 2:
-            lines.append(start)
-            start = ""
-        lines.append(f"{start:<{_COLUMN}}{first}")
-        lines += [" " * _COLUMN + line for line in more]
-    return "\n".join(lines)
+def split_action(name: str, command: Command, words: Sequence[str]) -> tuple[str, list[str]]:
+    """The action of a group that a line is about, and its words. Raises Usage when there is no such action."""
+    arguments = {one.name: one for action in command.actions.values() for one in action.arguments}
+    known = (*arguments.values(), *EVERYWHERE)
+    first, rest = split_first(words, known)
+    if first not in command.actions:
+        words = _rewritten(command, words)
+        first, rest = split_first(words, known)
+    if first in command.actions:
+        return first, rest
+    default = command.actions.get(command.default)
+    if default and (not first or any(not one.is_option for one in default.arguments)):
+        return command.default, list(words)
+    has = f"`memsheaf {name}` has the actions {', '.join(command.actions)}"
+    wrong = f"there is no action {first!r}{_closest(first, command.actions)}" if first else "ACTION is missing"
+    raise Usage(f"{wrong}; {has}")
 
 
-def _wrapped(words: str, indent: str, width: int = _WIDTH) -> list[str]:
-    lines, line = [], ""
-    # an option and its value stay on one line
-    for word in re.findall(r"\[[^\[\]]*(?:\[[^\[\]]*\])?\]|\S+", words):
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = indent + word
+def _rewritten(command: Command, words: Sequence[str]) -> list[str]:
+    """The words with an option of an older version, such as `--show ID`, in the action that took its place."""
+    for at, word in enumerate(words[: words.index("--") if "--" in words else None]):
+        option, sign, value = word.partition("=")
+        if option in command.rewritten:
+            action, *more = command.rewritten[option].split()
+            return [action, *words[:at], *more, *([value] if sign else []), *words[at + 1 :]]
+    return list(words)
+
+
+def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command] | None = None) -> Options:
+    """The values on the line, provided they make sense. Raises Usage, which names the sibling that has an option."""
+    arguments = (*command.arguments, *EVERYWHERE)
+    named = {argument.name: argument for argument in arguments if argument.is_option}
+    options = Options(arguments)
+    given, others = _sorted_out(words, named, siblings or {})
+    for argument, value in given:
+        name = argument.attribute
+        if not argument.value:
+            setattr(options, name, True)
+        elif argument.repeated:
+            setattr(options, name, [*(getattr(options, name) or ()), _converted(argument, value)])
         else:
-            line = f"{line} {word}" if line else word
-    return [*lines, line]
+            setattr(options, name, _converted(argument, value))
+    _place(options, [argument for argument in arguments if not argument.is_option], others)
+    present = {argument.name for argument, _ in given}
+    if missing := [one.shown for one in named.values() if one.required and one.name not in present]:
+        raise Usage(f"{' and '.join(missing)} must be given")
+    return options
+
+
+def _sorted_out(
+    words: Sequence[str], named: Mapping[str, Argument], siblings: Mapping[str, Command]
+) -> tuple[list[tuple[Argument, str]], list[str]]:
+    """The options with their values, which may begin with a dash, and the words that stand alone."""
+    given: list[tuple[Argument, str]] = []
+    others: list[str] = []
+    short = {argument.short: argument for argument in named.values() if argument.short}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            others += rest
+            break
+        if word.startswith("-") and word != "-" and not _is_text(word):
+            name, has_value, value = word.partition("=")
+            argument = named.get(name) or short.get(name)
+            if argument is None:
+                takers = [one for one, other in siblings.items() if name in [each.name for each in other.arguments]]
+                hint = f"; it goes with {', '.join(takers)}" if takers else _closest(name, named)
+                raise Usage(f"there is no option {name}{' here' if takers else ''}{hint}")
+            if has_value and not argument.value:
+                raise Usage(f"{name} takes no value")
+            if argument.value and not has_value:
+                value = _value(argument, rest)
+            given.append((argument, value))
+        else:
+            others.append(word)
+    return given, others
+
+
+def _value(argument: Argument, rest: list[str]) -> str:
+    """The word behind an option, taken from the rest; what it means when none stands there."""
+    if argument.bare and (not rest or rest[0].startswith("-")):
+        return argument.bare
+    if not rest:
+        raise Usage(f"{argument.name} needs a value")
+    return rest.pop(0)
+
+
+def _place(options: Options, arguments: Sequence[Argument], words: Sequence[str]) -> None:
+    """Give the words that stand alone to the arguments that have no name, in order."""
+    left = list(words)
+    for argument in arguments:
+        if not left:
+            if argument.required:
+                raise Usage(f"{argument.value} is missing")
+        elif argument.repeated:
+            setattr(options, argument.attribute, [_converted(argument, word) for word in left])
+            left = []
+        else:
+            setattr(options, argument.attribute, _converted(argument, left.pop(0)))
+    if left:
+        raise Usage(f"{left[0][:80]!r} is one word too many; quote a text that has spaces")
+
+
+def _converted(argument: Argument, value: str) -> object:
+    what = argument.name if argument.is_option else argument.value
+    try:
+        converted = (argument.convert or text)(value)
+    except ValueError as error:
+        raise Usage(f"{what} {value[:80]!r}: {error}") from None
+    if argument.choices and converted not in argument.choices:
+        raise Usage(f"{what} {value[:80]!r} is none of {', '.join(argument.choices)}")
+    return converted
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, known, 1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word that begins with a dash is a text: a bullet, a negative number, a sentence; no option is.
+
+    >>> [_is_text(word) for word in ("- one", "-5", "--force is off", "-x", "--old=a b")]
+    [True, True, True, False, False]
+    """
+    return " " in word.partition("=")[0] or (not word.startswith("--") and word[1:2].isdigit())

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import EVERYWHERE, Argument, Usage, takes
-from memsheaf.cli.parser import Options, split_command
+from memsheaf.cli.command import EVERYWHERE, Argument, Options, Usage, split_action, split_first, takes
 from memsheaf.cli.registry import COMMANDS, load
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -82,7 +81,7 @@ def completion(call: Call) -> int:
     """
     shell = call.options.shell
     script = SCRIPTS[shell].strip("\n")
-    return call.console.answer({"shell": shell, "script": script + "\n"}, [script])
+    return call.answer({"shell": shell, "script": script + "\n"}, script)
 
 
 @takes(Argument("words", "the words so far, the unfinished one last", "WORD", repeated=True))
@@ -93,7 +92,7 @@ def complete(call: Call) -> int:
       memsheaf complete -- show user_
     """
     found = candidates(call.options.words, lambda what, options: _ask(call, what, options))
-    return call.console.answer({"candidates": found}, found)
+    return call.answer({"candidates": found}, found)
 
 
 def candidates(words: Sequence[str], ask: Ask) -> list[str]:
@@ -103,22 +102,31 @@ def candidates(words: Sequence[str], ask: Ask) -> list[str]:
     ['forget']
     """
     *typed, current = _joined(words) or [""]
-    name, rest = split_command(typed)
+    name, rest = split_first(typed)
+    actions: list[str] = []
     try:
-        arguments = (*load(name).arguments, *EVERYWHERE) if name else EVERYWHERE
+        command = load(name) if name else None
+        if command and command.actions:
+            is_named = split_first(rest)[0] in command.actions
+            actions = [] if is_named else list(command.actions)
+            if is_named or command.default:
+                action, rest = split_action(name, command, rest)
+                command = command.actions[action]
+        arguments = (*(command.arguments if command else ()), *EVERYWHERE)
     except Usage:
         return []
-    valued = {a.name: a for a in arguments if a.name.startswith("--") and a.value}
+    valued = {a.name: a for a in arguments if a.is_option and a.value}
     if typed and typed[-1] in valued:
         found = _values(valued[typed[-1]], rest, ask)
     elif current.startswith("-"):
-        found = [a.name for a in arguments if a.name.startswith("--")] + ["--version"] * (not name)
+        found = [a.name for a in arguments if a.is_option] + ["--version"] * (not name)
     elif not name:
         found = list(COMMANDS)
     else:
-        places = [a for a in arguments if not a.name.startswith("--")]
+        places = [a for a in arguments if not a.is_option]
         at = len(_positional(rest, set(valued)))
         found = _values(places[at], rest, ask) if at < len(places) else []
+        found += actions if not at else []
     option, sign, _ = words[-1].partition("=") if words else ("", "", "")
     start = option + sign if option.startswith("--") and sign else ""  # the shell replaces the whole word
     return [word if word[:1] == ":" else start + word for word in found if word.startswith((current, ":"))]

@@ -1,21 +1,38 @@
-"""Commands that consolidate: what says the same becomes one, what no longer holds goes; and when that is due."""
+"""Commands that make memory and conversations smaller: consolidate, dream, expect, compact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from memsheaf.cli.call import plural
-from memsheaf.cli.command import Argument, Usage, filled, takes
-from memsheaf.cli.learn import MODEL
-from memsheaf.errors import Busy
+from memsheaf.cli.call import TRANSCRIPT_HINT, pick, plural
+from memsheaf.cli.command import (
+    CONVERSATION,
+    DRY_RUN,
+    MODEL,
+    SESSION,
+    TASK,
+    Argument,
+    Usage,
+    filled,
+    group,
+    place,
+    positive,
+    takes,
+)
+from memsheaf.cli.output import Note, Table
+from memsheaf.errors import Busy, TextRefused, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
+    from memsheaf.cli.output import Part
     from memsheaf.learn.consolidate import ConsolidationReport
     from memsheaf.learn.merge_plan import PlanGroup
-    from memsheaf.learn.schedule import Gate
+    from memsheaf.recall.turns import TranscriptEntry
+    from memsheaf.work.compaction.levels import Compacted
+
+NOTES = 1 << 20  # bytes
 
 
 @takes(
@@ -52,42 +69,49 @@ def consolidate(call: Call) -> int:
             progress=progress,
             mine=_approving(call) if options.include_mine else None,
         )
-    console.answer(_report_json(report, apply=options.apply), _told(report, apply=options.apply))
-    return 1 if report.notes else 0
+    return _answer_report(call, report, apply=options.apply)
 
 
-@takes(
-    Argument("what", "show whether it is due, or do it if it is", "WHAT", choices=("status", "run")),
-    MODEL,
-)
-def dream(call: Call) -> int:
-    """Show when memories are consolidated by themselves, or do it now if it is due.
+dream = group(
+    """Show when memories are consolidated automatically, or do it now if it is due.
 
-    `status` prints every gate, open or closed, and why. `run` consolidates when all are open, and else says which is
-    not; that is no error. The settings under [dream] say how much is needed.
+    The settings under [dream] say how much is needed.
 
     examples:
       memsheaf dream status
       memsheaf dream run
       memsheaf dream run --model none --json
-    """
-    console = call.console
-    is_run = call.options.what == "run"
-    if call.options.model and not is_run:
-        raise Usage("--model goes with run")
-    with call.changing() if is_run else call.reading() as sheaf, console.progress("Asking") as progress:
-        if not is_run:
-            return _show_gates(call, sheaf.gates())
+    """,
+    default="status",
+)
+
+
+@dream.action()
+def status_dream(call: Call) -> int:
+    """Print every gate, open or closed, and why."""
+    with call.reading() as sheaf:
+        found = list(sheaf.gates())
+    is_due = all(gate.is_open for gate in found)
+    gates = [{"name": gate.name, "open": gate.is_open, "why": gate.why} for gate in found]
+    return call.answer(
+        {"due": is_due, "gates": gates},
+        Table([(gate.name, "open" if gate.is_open else "closed", gate.why) for gate in found], ("bold",)),
+        "A consolidation is due: `memsheaf dream run` does it." if is_due else "No consolidation is due.",
+    )
+
+
+@dream.action(MODEL)
+def run_dream(call: Call) -> int:
+    """Consolidate when all gates are open; else say which is closed, which is no error."""
+    with call.changing() as sheaf, call.console.progress("Asking") as progress:
         try:
             found, report = sheaf.dream(call.options.model, progress=progress)
-        except Busy as error:  # somebody began in the same instant
-            return console.answer({"done": False, "why": [str(error)]}, [f"Not now: {error}."])
+        except Busy as error:  # another process began in the same instant
+            return call.answer({"done": False, "why": [str(error)]}, f"Not now: {error}.")
     if report is None:
         why = [f"{gate.name}: {gate.why}" for gate in found if not gate.is_open]
-        return console.answer({"done": False, "why": why}, ["Not now:", *(f"  {line}" for line in why)])
-    value = {"done": True, **_report_json(report, apply=True)}
-    console.answer(value, _told(report, apply=True))
-    return 1 if report.notes else 0
+        return call.answer({"done": False, "why": why}, "Not now:", (f"  {line}" for line in why))
+    return _answer_report(call, report, apply=True, done=True)
 
 
 @takes(
@@ -121,12 +145,8 @@ def expect(call: Call) -> int:
         elif options.drop and not rehearsal.unexpect(state, options.drop):
             raise Usage("there is no such question; `memsheaf expect` shows them")
         stored = rehearsal.expectations(state)
-    if console.json:
-        return console.answer({"expected": [pair._asdict() for pair in stored]})
-    if not stored:
-        console.say("No questions are stored.")
-    console.table([(pair.path, pair.question) for pair in stored], ("bold",))
-    return 0
+    table = Table([(pair.path, pair.question) for pair in stored], ("bold",))
+    return call.answer({"expected": stored}, table if stored else "No questions are stored.")
 
 
 def _approving(call: Call) -> Callable[[PlanGroup], bool]:
@@ -144,27 +164,26 @@ def _approving(call: Call) -> Callable[[PlanGroup], bool]:
     return approve
 
 
-def _show_gates(call: Call, gates: Iterable[Gate]) -> int:
-    found = list(gates)
-    is_due = all(gate.is_open for gate in found)
-    if call.console.json:
-        value = [{"name": gate.name, "open": gate.is_open, "why": gate.why} for gate in found]
-        return call.console.answer({"due": is_due, "gates": value})
-    call.console.table([(gate.name, "open" if gate.is_open else "closed", gate.why) for gate in found], ("bold",))
-    call.console.say(
-        "A consolidation is due: `memsheaf dream run` does it." if is_due else "No consolidation is due."
-    )
-    return 0
+def _answer_report(call: Call, report: ConsolidationReport, *, apply: bool, **more: object) -> int:
+    value = {
+        **more,
+        **pick(report, ("commit", "retired", "notes")),
+        "applied": apply,
+        "groups": map(_group_json, report.groups),
+        "dropped": [{**_group_json(one.group), "because": one.why} for one in report.dropped],
+        "mine": map(_group_json, report.mine),
+    }
+    return call.answer(value, _report_lines(report, apply=apply), code=1 if report.notes else 0)
 
 
-def _told(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
+def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
     if not report.groups and not report.mine:
         yield "There is nothing to consolidate."
-    for group in report.groups:
-        yield from _group_lines(group)
+    for one in report.groups:
+        yield from _group_lines(one)
     if report.dropped:
         yield "Left as it is:"
-        yield from (f"  {one.group.action} of {', '.join(one.group.paths)}: {one.why}" for one in report.dropped)
+        yield from (f"  {each.group.action} of {', '.join(each.group.paths)}: {each.why}" for each in report.dropped)
     if report.mine:
         left = f"{plural(len(report.mine), 'group is', 'groups are')} left alone because you wrote them"
         yield f"{left}; --include-mine proposes them for review."
@@ -186,26 +205,108 @@ def _group_lines(group: PlanGroup) -> Iterator[str]:
     yield ""
 
 
-def _report_json(report: ConsolidationReport, *, apply: bool) -> dict[str, object]:
-    return {
-        "applied": apply,
-        "commit": report.commit,
-        "retired": report.retired,
-        "groups": [_group_json(group) for group in report.groups],
-        "dropped": [{**_group_json(one.group), "because": one.why} for one in report.dropped],
-        "notes": list(report.notes),
-        "mine": [_group_json(group) for group in report.mine],
-    }
-
-
 def _group_json(group: PlanGroup) -> dict[str, object]:
-    return {
-        "action": group.action,
-        "why": group.why,
-        "files": list(group.paths),
-        "keeper": group.keeper,
-        "retired": list(group.retired),
-        "model": group.model,
-        "mine": group.mine,
-        "diff": group.diff(),
-    }
+    value = pick(group, ("action", "why", "keeper", "retired", "model", "mine"))
+    return {**value, "files": group.paths, "diff": group.diff()}
+
+
+@takes(
+    CONVERSATION._replace(required=True),
+    Argument(
+        "--budget", "how many tokens it may have, 4 bytes each; 50000", "TOKENS", default=50_000, convert=positive
+    ),
+    Argument("--trigger", "why it is compacted", "WHY", choices=("budget", "phase", "task"), default="budget"),
+    TASK,
+    SESSION,
+    Argument("--notes", "the summary, instead of the session's notes", "FILE", convert=place, complete="paths"),
+    MODEL,
+    Argument("--print", "print what there is to go on with, as JSON lines; the report goes to standard error"),
+    Argument("--approve", "go on with a conversation that failed three times in a row"),
+    DRY_RUN,
+    scoped=False,
+)
+def compact(call: Call) -> int:
+    """Make a conversation fit a token budget, and report what was kept, dropped and spilled.
+
+    Only as far as the budget needs: long tool output is cut, becomes one line, is dropped once it was answered; then
+    all before the last 10,000 to 40,000 tokens is spilled into a file of the state directory, without secrets, and
+    replaced by a summary: the session's notes, a model's, or bullets alone. Phase, blockers and decisions are taken
+    from NOTES.md and the task, and always stay. At the end of a phase or a task more goes than the budget needs. The
+    exit code is 1 when it does not fit, or when it failed three times in a row and needs --approve.
+
+    examples:
+      memsheaf compact conversation.jsonl
+      memsheaf compact conversation.jsonl --budget 20000 --task feature-x --print
+      memsheaf compact - --trigger phase --dry-run --json
+    """
+    import json
+    import os
+
+    options = call.options
+    if options.approve and options.dry_run:
+        raise Usage("--approve writes something, and --dry-run nothing")
+    found = call.transcript(options.source)
+    if not found.turns:
+        raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
+    notes = call.file_text(options.notes, NOTES) if options.notes else ""
+    with (
+        call.layers(task=options.task, session=options.session) as layers,
+        call.console.waiting("compacting"),
+    ):
+        for line in layers.unclear():
+            call.console.note(line)
+        done = layers.compact(
+            [message for turn in found for message in turn.messages],
+            options.budget,
+            trigger=options.trigger,
+            notes=notes,
+            model=options.model,
+            name=found.turns[-1].conversation,
+            approve=options.approve,
+            dry_run=options.dry_run,
+        )
+        folder = layers.project.state.folder
+    file = os.path.join(folder, done.spill.name) if done.spill else ""
+    fields = (
+        "trigger",
+        "level",
+        "fits",
+        "budget",
+        "before",
+        "after",
+        "counts",
+        "summary",
+        "problem",
+        "text",
+        "bullets",
+    )
+    value = {**pick(done, fields), "spilled": file, "dry_run": options.dry_run}
+    messages, report = (
+        [_message_json(one) for one in done.conversation],
+        _compacted_lines(done, file, options.dry_run),
+    )
+    if options.print:  # as lines of JSON: in plain text, a message could look like several
+        parts: Part = ([Note(line, "") for line in report], map(json.dumps, messages))
+    else:
+        parts = (report, [f"  - {bullet}" for bullet in done.bullets])
+    return call.answer({**value, "messages": messages}, parts, code=0 if done.fits else 1)
+
+
+def _message_json(entry: TranscriptEntry) -> dict[str, str]:
+    return {"role": entry.role, "content": entry.text, **({"id": entry.id} if entry.id else {})}
+
+
+def _compacted_lines(done: Compacted, file: str, dry_run: bool) -> list[str]:
+    from memsheaf.work.compaction.levels import LEVELS
+
+    fits = "" if done.fits else f"; it does not fit: {done.problem}"
+    counts = ", ".join(f"{count:,} {fate}" for fate, count in done.counts.items())
+    lines = [
+        f"{done.before:,} tokens before, {done.after:,} after, {done.budget:,} allowed{fits}",
+        f"level {done.level}: {LEVELS[done.level]}",
+        f"{plural(len(done.fates), 'message')}: {counts}",
+        f"summary from: {done.summary}" if done.summary else "",
+        f"no summary from the model: {done.problem}" if done.fits and done.problem else "",
+        f"{'would be written' if dry_run else 'written'}: {file}" if file else "",
+    ]
+    return [line for line in lines if line]

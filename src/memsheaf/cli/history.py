@@ -1,4 +1,4 @@
-"""Commands about what happened to memories, and taking it back."""
+"""Commands for the history of memories: log, diff, blame, undo, restore, erase."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from itertools import islice
 
 from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import FILE, Argument, Usage, filled, takes, version, whole
+from memsheaf.cli.command import FILE, Argument, filled, takes, version, whole
+from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import Changed, NotFound, hinted
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from memsheaf.cli.output import Part
     from memsheaf.erasure import Proof
     from memsheaf.store import Commit, Revision
 
 SHORT = 12
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 NEAR = 20  # so many memories that say the same are named
 
 
@@ -39,17 +42,12 @@ def log(call: Call) -> int:
         found = sheaf.log(path)
         commits = list(islice(found, limit or None))
         more = next(iter(found), None) is not None if limit else False
-    if call.console.json:
-        return call.console.answer({"commits": [_commit_json(commit) for commit in commits], "more": more})
-    for commit in commits:
-        said = f"{commit.id}  {_when(commit.at)}  {commit.by}  {_one_line(commit.why)}"
-        call.console.say(said.rstrip(), style="bold")
-        call.console.answer(None, _changes(commit))
-    if not commits:
-        call.console.note("nothing happened yet")
-    elif more:
-        call.console.note("There is more: --limit 0 lists all.", style="dim")
-    return 0
+    nothing = Note("nothing happened yet", "") if not commits else None
+    return call.answer(
+        {"commits": map(_commit_json, commits), "more": more},
+        nothing or map(_commit_parts, commits),
+        Note("There is more: --limit 0 lists all.") if more else None,
+    )
 
 
 @takes(
@@ -68,15 +66,9 @@ def diff(call: Call) -> int:
     """
     with call.placed(call.options.file) as (sheaf, path):
         text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
-    if call.console.json:
-        return call.console.answer({"path": call.options.file, "diff": text})
-    if not text:
-        call.console.note("no difference")
-        return 0
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for number, line in enumerate(text.split("\n")):
-        call.console.say(line, style="bold" if number < 2 else colours.get(line[:1], ""))
-    return 0
+    lines = enumerate(text.split("\n"))
+    styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
+    return call.answer({"path": call.options.file, "diff": text}, styled if text else Note("no difference", ""))
 
 
 @takes(FILE)
@@ -88,13 +80,9 @@ def blame(call: Call) -> int:
     """
     with call.placed(call.options.file) as (sheaf, path):
         lines = sheaf.blame(path)
-    if call.console.json:
-        return call.console.answer({"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]})
-    older = "(older)"
-    call.console.table(
-        [(line.commit or older, _when(line.at)[:10], line.by, line.line) for line in lines], ("dim", "dim", "cyan")
-    )
-    return 0
+    rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
+    value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
+    return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
 
 
 @takes(
@@ -124,8 +112,8 @@ def undo(call: Call) -> int:
                 f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
             )
             raise hinted(error, since) from None
-    said = [f"Undid {commit.undoes} in {scope}:", *_changes(commit)]
-    return call.console.answer({"scope": scope, **_commit_json(commit)}, said)
+    said = f"Undid {commit.undoes} in {scope}:"
+    return call.answer({"scope": scope, **_commit_json(commit)}, said, map(_change, commit.revisions))
 
 
 @takes(
@@ -146,10 +134,9 @@ def restore(call: Call) -> int:
     """
     with call.placed(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
-    said = [f"Restored {call.options.file}:", *_changes(commit)]
-    if not commit.revisions:
-        said = [f"{call.options.file} is at that version already"]
-    return call.console.answer(_commit_json(commit), said)
+    file = call.options.file
+    said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
+    return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
 
 
 @takes(FILE, Argument("--yes", "do not ask"))
@@ -165,22 +152,18 @@ def erase(call: Call) -> int:
       memsheaf erase user_phone-number.md --yes --json
     """
     file = call.options.file
-    if not call.options.yes:
-        if not call.console.interactive:
-            raise Usage("erase cannot be undone; confirm it with --yes where nobody can be asked")
-        if not call.console.confirm(f"Erase {file} and all its versions for good?"):
-            call.console.note("Nothing was erased.")
-            return 1
+    question = f"Erase {file} and all its versions for good?"
+    if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
+        return 1
     with call.placed(file) as (sheaf, path):
         if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
             raise NotFound(path)
         proof = sheaf.erase(path)
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
-    call.console.answer(pick(proof, fields), _proof(proof))
-    return 0 if proof.gone else 1
+    return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
 
 
-def _proof(proof: Proof) -> Iterator[str]:
+def _proof_lines(proof: Proof) -> Iterator[str]:
     yield f"Erased {proof.path}: {plural(proof.versions, 'version')}."
     looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
     yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
@@ -200,23 +183,13 @@ def _commit_json(commit: Commit) -> dict[str, object]:
     return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
 
 
-def _changes(commit: Commit) -> Iterator[str]:
-    return map(_change, commit.revisions)
+def _commit_parts(commit: Commit) -> Iterator[Part]:
+    when = f"{commit.at[:10]} {commit.at[11:16]}Z" if commit.at else ""
+    why = " ".join(commit.why.split())
+    yield Styled(f"{commit.id}  {when}  {commit.by}  {why}".rstrip(), "bold")
+    yield from map(_change, commit.revisions)
 
 
 def _change(revision: Revision) -> str:
     sign = "+" if not revision.before else "-" if not revision.after else "~"
     return f"  {sign} {revision.path}  {revision.after[:SHORT] or 'removed'}"
-
-
-def _when(at: str) -> str:
-    """A time as people read it, still in UTC.
-
-    >>> _when("2026-11-15T04:59:04.123Z")
-    '2026-11-15 04:59Z'
-    """
-    return f"{at[:10]} {at[11:16]}Z" if at else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

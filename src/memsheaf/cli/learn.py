@@ -1,77 +1,165 @@
-"""Commands that learn from conversations: what is worth keeping of them, and what a person says to it."""
+"""Commands that learn from conversations: the inbox, extraction, review, and the daily log."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
-from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import Argument, filled, place, takes
-from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
+from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, filled, group, takes
+from memsheaf.cli.output import Styled, Table
+from memsheaf.errors import MemsheafError, NotFound, TextRefused, hinted
 from memsheaf.memory import Allow
+from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
+    from memsheaf.learn.daily_log import DailyLog
     from memsheaf.learn.extract import JudgedProposal
+    from memsheaf.learn.inbox import Inbox
     from memsheaf.learn.learner import Distilled, QueuedProposal
-    from memsheaf.llm import Model
     from memsheaf.memory import Memory
-    from memsheaf.recall.turns import Proposal, Turn
+    from memsheaf.recall.turns import Turn
     from memsheaf.work.layers import Layers
 
-TRANSCRIPT = 1 << 28  # bytes
 
-MODEL = Argument(
-    "--model", "ask this model instead of the one in the settings; none: rules alone", "NAME", convert=filled
+inbox = group(
+    """Show the conversations that are waiting to be learned from.
+
+    Turns come in when an agent hands them over, or with `inbox add`. Secrets are taken out before they are kept, and
+    what was read before, in whichever conversation, is not taken in again. `memsheaf extract` learns from them, and
+    then they are removed.
+
+    examples:
+      memsheaf inbox
+      memsheaf inbox add conversation.jsonl
+      memsheaf inbox clear --yes
+    """,
+    default="show",
+    rewritten={"--add": "add", "--clear": "clear"},
 )
 
 
-@takes(
-    Argument(
-        "source",
-        "a conversation: Claude Code's JSONL, JSON messages or plain text; - is standard input",
-        "FILE",
-        convert=place,
-        complete="paths",
-    ),
-    MODEL,
-    Argument("--dry-run", "only show what would come of it"),
-)
+@inbox.action()
+def show_inbox(call: Call) -> int:
+    """List the conversations that are waiting."""
+    found = _inbox(call)
+    turns = found.turns()
+    conversations: dict[str, list[Turn]] = {}
+    for turn in turns:
+        conversations.setdefault(turn.conversation, []).append(turn)
+    listed = [_conversation_json(name, said) for name, said in conversations.items()]
+    value = {"turns": len(turns), "conversations": listed, "learned": found.learned()}
+    if not turns:
+        return call.answer(value, "nothing is waiting to be learned from")
+    head = ("CONVERSATION", "TURNS", "SINCE", "FIRST WORDS")
+    count = f"{plural(len(turns), 'turn')} in {plural(len(conversations), 'conversation')}"
+    rows = map(_conversation_row, conversations.values())
+    return call.answer(value, Table(rows, ("bold", "", "dim"), head), Styled(count, "dim"))
+
+
+@inbox.action(CONVERSATION._replace(required=True))
+def add_inbox(call: Call) -> int:
+    """Put a transcript in."""
+    transcript = call.transcript(call.options.source, [call.root()])
+    if not transcript.turns:
+        raise hinted(TextRefused("there is no message in it; nothing was taken in"), TRANSCRIPT_HINT)
+    with call.console.waiting("taking in"):
+        added = _inbox(call).extend(transcript)
+    value = {"format": transcript.format, "turns": len(transcript.turns), "added": added}
+    said = f"Took in {added:,} of {plural(len(transcript.turns), 'turn')}"
+    return call.answer({**value, "skipped": transcript.skipped}, said)
+
+
+@inbox.action(Argument("--yes", "do not ask before dropping it"))
+def clear_inbox(call: Call) -> int:
+    """Drop what is waiting, unread."""
+    found = _inbox(call)
+    waiting = found.left()
+    question = f"Drop {plural(waiting, 'turn')} that nothing was learned from?"
+    if waiting and not call.confirm(question, without="what is waiting would be lost", left="Nothing was dropped."):
+        return 1
+    dropped = found.clear()
+    return call.answer({"dropped": dropped}, f"Dropped {plural(dropped, 'turn')}")
+
+
+def _inbox(call: Call) -> Inbox:
+    from memsheaf.learn.inbox import Inbox
+
+    return Inbox(call.state())
+
+
+def _conversation_row(turns: list[Turn]) -> tuple[str, ...]:
+    name = turns[0].conversation or "(unnamed)"
+    return name if len(name) <= 40 else f"{name[:39]}…", f"{len(turns):,}", turns[0].at[:16], _first_words(turns)
+
+
+def _first_words(turns: list[Turn]) -> str:
+    messages = [message for turn in turns for message in turn.messages]
+    first = next((message for message in messages if message.role == "user"), messages[0])
+    return one_line(first.text, 80)
+
+
+def _conversation_json(name: str, turns: list[Turn]) -> dict[str, object]:
+    size = sum(len(message.text.encode()) for turn in turns for message in turn.messages)
+    value = {"conversation": name, "turns": len(turns), "bytes": size}
+    return {**value, "since": turns[0].at, "first": _first_words(turns)}
+
+
+@takes(CONVERSATION, MODEL, DRY_RUN)
 def extract(call: Call) -> int:
     """Make memories of what was said: of the turns in the inbox, or of a conversation in a file.
 
-    With a model in the settings it reads the conversation; without one, rules catch what was asked for in so many
-    words ("remember that", "from now on", "we decided"). What was read once is not read again. The policy of the
-    scope decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when something has to
-    wait because the model failed or a cap was reached: nothing is lost, and the next run goes on.
+    With a model in the settings it reads the conversation; without one, rules catch what was asked for explicitly
+    ("remember that", "from now on", "we decided"). What was read once is not read again. The policy of the scope
+    decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when something has to wait
+    because the model failed or a cap was reached: nothing is lost, and the next run goes on.
 
     examples:
       memsheaf extract
       memsheaf extract conversation.jsonl --dry-run
       memsheaf extract notes.txt --model none --json
     """
+    from memsheaf.learn.learner import Distilled
+
     options, console = call.options, call.console
     with call.memory() as memories:
-        turns = _turns(call, options.source, memories.root) if options.source else []
+        turns = list(call.transcript(options.source, [memories.root])) if options.source else []
         model = memories.metered("extract", options.model)
         if options.dry_run:
-            done = _rehearsed(memories, turns if options.source else memories.learning.waiting(), model)
+            rehearsed = turns if options.source else memories.learning.waiting()
+            done = Distilled(len(rehearsed), tuple(memories.learning.rehearse(rehearsed, model)))
         else:
-            kept = memories.learning.inbox.extend(turns) if turns else 0
+            added = memories.learning.inbox.extend(turns) if turns else 0
             with console.progress("Reading turns") as progress:
                 done = memories.learning.distil(model, progress=progress)
-            if options.source and not kept and not done.turns:
+            if options.source and not added and not done.turns:
                 console.note("all of it was read before")
-    value = {
-        "turns": done.turns,
-        "left": done.left,
-        "problem": done.problem,
-        "dry_run": options.dry_run,
-        "verdicts": [_verdict_json(one) for one in done.verdicts],
-    }
-    console.answer(value, _told(done, dry_run=options.dry_run))
-    return 1 if done.problem else 0
+    value = {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run}
+    return call.answer(
+        {**value, "verdicts": map(_verdict_json, done.verdicts)},
+        _distilled_lines(done, dry_run=options.dry_run),
+        code=1 if done.problem else 0,
+    )
+
+
+def _distilled_lines(done: Distilled, *, dry_run: bool) -> Iterator[str]:
+    counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
+    summary = counts + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
+    yield f"Read {plural(done.turns, 'turn')}: {summary}"
+    for one in done.verdicts:
+        outcome = {"saved": "saved", "queued": "waiting for review"}.get(one.outcome, "dropped")
+        outcome = f"would be {one.outcome}" if dry_run else outcome
+        yield f"  {outcome}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
+    if done.problem:
+        yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
+
+
+def _verdict_json(one: JudgedProposal) -> dict[str, object]:
+    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
+    return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
 
 
 @takes(
@@ -84,7 +172,7 @@ def extract(call: Call) -> int:
     Argument("--edit", "open this one in your editor, and save what you make of it", "ID", convert=filled),
 )
 def review(call: Call) -> int:
-    """Decide what waits for you: proposals, unconfirmed memories, and what an agent changed.
+    """Decide what is waiting for review: proposals, unconfirmed and changed memories.
 
     In a terminal each is shown and you are asked. With flags, or where nobody can be asked, nothing is asked. An ID
     is the first characters of a proposal's, or the file of a memory. To reject what an agent changed brings back the
@@ -100,48 +188,9 @@ def review(call: Call) -> int:
         if options.approve or options.reject or options.edit:
             return _by_flags(call, memories)
         waiting, doubted = memories.learning.queue.all(), _doubted(memories)
-        if console.json or not console.interactive:
-            return _listed(call, waiting, doubted)
-        if not waiting and not doubted:
-            console.say("Nothing waits for you.")
+        if console.json or not console.interactive or not (waiting or doubted):
+            return _list_waiting(call, waiting, doubted)
         return _one_by_one(call, memories, [*waiting, *doubted])
-
-
-def _turns(call: Call, source: str, folder: str) -> list[Turn]:
-    """The turns of a conversation in a file or on standard input."""
-    from os.path import basename
-
-    from memsheaf.learn.transcripts import read
-
-    text, name = call.file_text(source, TRANSCRIPT), "stdin" if source == "-" else basename(source)
-    found = read(text, conversation=name, folders=[folder])
-    if found.skipped:
-        call.console.note(f"{plural(found.skipped, 'line')} could not be understood")
-    return list(found)
-
-
-def _rehearsed(memories: Layers, turns: Sequence[Turn], model: Model | None) -> Distilled:
-    """What would come of some turns; nothing is written but what the model cost."""
-    from memsheaf.learn.learner import Distilled
-
-    return Distilled(len(turns), tuple(memories.learning.rehearse(turns, model)))
-
-
-def _told(done: Distilled, *, dry_run: bool) -> Iterator[str]:
-    counts = [f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped")]
-    told = ", ".join(counts) + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
-    yield f"Read {plural(done.turns, 'turn')}: {told}"
-    for one in done.verdicts:
-        said = {"saved": "saved", "queued": "waits for review"}.get(one.outcome, "dropped")
-        said = f"would be {one.outcome}" if dry_run else said
-        yield f"  {said}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
-    if done.problem:
-        yield f"{plural(done.left, 'turn')} wait: {done.problem}"
-
-
-def _verdict_json(one: JudgedProposal) -> dict[str, object]:
-    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
-    return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
 
 
 def _by_flags(call: Call, memories: Layers) -> int:
@@ -154,7 +203,7 @@ def _by_flags(call: Call, memories: Layers) -> int:
         done.append({"id": name, "done": "rejected", "path": ""})
     if options.edit:
         done.append({"id": options.edit, "done": "approved", "path": _edited(call, memories, options.edit).path})
-    return call.console.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
+    return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
 
 
 def _named(names: Sequence[str] | None, memories: Layers) -> list[str]:
@@ -199,7 +248,7 @@ def _before_change(memories: Layers, name: str) -> str:
 
 
 def _edited(call: Call, memories: Layers, name: str) -> Memory:
-    from memsheaf.cli.edit import edited_text
+    from memsheaf.cli.write import edited_text
 
     if name.endswith(".md"):
         memory = memories.read(name)
@@ -211,32 +260,26 @@ def _edited(call: Call, memories: Layers, name: str) -> Memory:
     return memories.learning.approve(name, content=content)
 
 
-def _listed(call: Call, waiting: Sequence[QueuedProposal], doubted: Sequence[Row]) -> int:
-    if call.console.json:
-        proposals = [{"id": one.id, "at": one.at, "why": one.why, **_proposal_json(one.proposal)} for one in waiting]
-        fields = ("path", "name", "description", "kind", "updated")
-        unconfirmed = [pick(row, fields) for row in doubted if row.trust == "unconfirmed"]
-        changed = [pick(row, fields) for row in doubted if row.trust != "unconfirmed"]
-        return call.console.answer({"proposals": proposals, "unconfirmed": unconfirmed, "changed": changed})
-    if not waiting and not doubted:
-        call.console.say("Nothing waits for you.")
-        return 0
+def _list_waiting(call: Call, waiting: Sequence[QueuedProposal], doubted: Sequence[Row]) -> int:
+    fields = ("path", "name", "description", "kind", "updated")
+    is_new = {row.path: row.trust == "unconfirmed" for row in doubted}
+    value = {
+        "proposals": [{"id": one.id, "at": one.at, "why": one.why, **one.proposal._asdict()} for one in waiting],
+        "unconfirmed": [pick(row, fields) for row in doubted if is_new[row.path]],
+        "changed": [pick(row, fields) for row in doubted if not is_new[row.path]],
+    }
     rows = [(one.id, one.proposal.kind, one.proposal.name, one.why) for one in waiting]
     said = {True: "unconfirmed", False: "changed by an agent"}
-    rows += [(row.path, row.kind, row.name, said[row.trust == "unconfirmed"]) for row in doubted]
-    call.console.table([("ID", "TYPE", "NAME", "WHY"), *rows], ("bold",))
-    return 0
-
-
-def _proposal_json(proposal: Proposal) -> dict[str, object]:
-    return {**proposal._asdict()}
+    rows += [(row.path, row.kind, row.name, said[is_new[row.path]]) for row in doubted]
+    table = Table(rows, ("bold",), ("ID", "TYPE", "NAME", "WHY"))
+    return call.answer(value, table if rows else "Nothing is waiting for review.")
 
 
 def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal | Row]) -> int:
     console = call.console
     for number, one in enumerate(waiting, 1):
         console.say(f"\n{number} of {len(waiting)}", style="dim")
-        name = _shown(call, memories, one)
+        name = _show_waiting(call, memories, one)
         while True:
             answer = console.choose("approve, edit, reject, skip or quit?", "aersq")
             try:
@@ -256,8 +299,8 @@ def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal |
     return 0
 
 
-def _shown(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
-    """Show what waits, and give the name it is decided by."""
+def _show_waiting(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
+    """Show one thing that is waiting for review, and give the name it is decided by."""
     from memsheaf.learn.learner import QueuedProposal
 
     console = call.console
@@ -283,3 +326,93 @@ def _shown(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
     else:
         console.say(proposal.content)
     return one.id
+
+
+diary = group(
+    """Note something in the daily log, or show what was logged.
+
+    The log is plain Markdown in the scope's folder, logs/YYYY/MM/YYYY-MM-DD.md: your notes, and with the policy "log"
+    what you say to your agents. It is append-only. `memsheaf extract` makes memories of it.
+
+    examples:
+      memsheaf diary "Remember that our releases go out on Fridays."
+      git log -1 --format=%s | memsheaf diary -
+      memsheaf diary show
+      memsheaf diary show 2026-11-15
+      memsheaf diary show --since 2026-11-01 --json
+      memsheaf diary list
+      memsheaf diary undo
+    """,
+    default="note",
+    rewritten={"--show": "show", "--since": "show --since", "--list": "list", "--undo": "undo"},
+)
+
+
+def day(value: str) -> str:
+    """A day, as the log has it.
+
+    >>> day("2026-11-15")
+    '2026-11-15'
+    """
+    from datetime import date
+
+    try:
+        if date.fromisoformat(value).isoformat() == value:
+            return value
+    except ValueError:
+        pass
+    raise ValueError("give a day such as 2026-11-15")
+
+
+@diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT"), ALLOW_SECRET)
+def note_diary(call: Call) -> int:
+    """Add a note to today's log."""
+    text = call.given_text(call.options.text)
+    with _daily_log(call) as log, insisting():
+        path = log.note(text, by=BY, allow=Allow(secrets=call.options.allow_secret))
+    return call.answer({"path": f"logs/{path}"}, f"Noted in logs/{path}; `memsheaf diary undo` takes it back")
+
+
+@diary.action(
+    Argument("day", "the day to show (today)", "DAY", convert=day),
+    Argument("--since", "show this day and all later ones", "DAY", convert=day),
+)
+def show_diary(call: Call) -> int:
+    """Print what was logged on a day, or since then."""
+    options = call.options
+    if options.day and options.since:
+        raise Usage("give a day or --since, not both")
+    first = options.since or options.day or time.strftime("%Y-%m-%d")
+    days = _daily_log(call).days(first, "" if options.since else first)
+    nothing = f"nothing was logged on {first}{' or later' if options.since else ''}"
+    texts = (one.text.rstrip() + ("\n" if one is not days[-1] else "") for one in days)
+    return call.answer({"days": [pick(one, ("day", "entries")) for one in days]}, texts if days else nothing)
+
+
+@diary.action()
+def list_diary(call: Call) -> int:
+    """List the days that were logged."""
+    days = _daily_log(call).days()
+    value = {"days": [{"day": one.day, "entries": len(one.entries)} for one in days]}
+    if not days:
+        return call.answer(value, "nothing was logged yet")
+    rows = [(one.day, f"{len(one.entries):,}") for one in days]
+    return call.answer(value, Table(rows, ("bold",), ("DAY", "ENTRIES")), Styled(plural(len(days), "day"), "dim"))
+
+
+@diary.action()
+def undo_diary(call: Call) -> int:
+    """Take back what was logged last, which `memsheaf undo` does not reach."""
+    with _daily_log(call) as log:
+        path = log.undo(by=BY)
+    return call.answer({"path": f"logs/{path}"}, f"Took back what was logged last, in logs/{path}")
+
+
+def _daily_log(call: Call) -> DailyLog:
+    from memsheaf.learn.daily_log import DailyLog
+    from memsheaf.scope import checkout_of
+    from memsheaf.store.trust import TrustLedger
+
+    root, state = call.root(), call.state()
+    checkout = checkout_of(root, call.settings().home)
+    return DailyLog(root, state, ledger=TrustLedger(state, checkout) if checkout else None)

@@ -165,10 +165,8 @@ def _print_config(call: Call) -> int:
         Scope.parse(scope)  # a server would start with any, and fail in the first call
     url = _url(call) if call.options.http else ""
     words = [*_ourselves(), "mcp", *_chosen(call)]
-    if call.console.json:
-        return call.console.answer(describe_client(client, words=words, url=url))
-    call.console.exact(("\n".join(render_client(client, words=words, url=url)) + "\n").encode())
-    return 0
+    lines = (line + "\n" for line in render_client(client, words=words, url=url))
+    return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode())
 
 
 def _url(call: Call) -> str:

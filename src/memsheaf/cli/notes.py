@@ -1,70 +1,57 @@
-"""Commands for what is known of a repository: where the work stands, and facts that are superseded, not edited."""
+"""Commands for the state of the work (`notes`, `brief`), and for facts, which are superseded and not edited."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memsheaf.cli.call import here, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, filled, takes, whole
-from memsheaf.cli.write import KINDS
+from memsheaf.cli.command import (
+    ALLOW_SECRET,
+    ANYWAY,
+    SESSION,
+    TASK,
+    Argument,
+    Usage,
+    filled,
+    group,
+    takes,
+    whole,
+)
+from memsheaf.cli.output import Note, Table
+from memsheaf.memory import KINDS
+from memsheaf.work.facts import Fact, Facts
+from memsheaf.work.notes import CLEARED, Notes, blockers_of, objective_of, pending_of, phase_of
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.memory import Memory
-    from memsheaf.work.facts import Facts
-    from memsheaf.work.notes import Notes, Problem, Pruned
-    from memsheaf.worktree import WorkingTree
-
-NOTES_TAKE = {
-    "text": ("block", "done", "pending", "clear"),
-    "objective": ("set",),
-    "phase": ("set",),
-    "apply": ("prune",),
-    "days": ("prune",),
-}
-FACT_TAKES = {
-    "what": ("add", "show", "supersede"),
-    "text": ("add", "supersede"),
-    "cite": ("add", "supersede"),
-    "reason": ("add", "supersede"),
-    "category": ("add",),
-    "supersedes": ("add",),
-    "anyway": ("add", "supersede"),
-    "allow_secret": ("add", "supersede"),
-}
-"""Which action takes what."""
+    from memsheaf.work.notes import Problem, Pruned
 
 
-@takes(
-    Argument(
-        "action",
-        "what to do (show)",
-        "ACTION",
-        choices=("show", "set", "block", "done", "pending", "clear", "check", "prune"),
-        default="show",
-    ),
-    Argument(
-        "text",
-        "block, pending: what to note; done: its words, or its number from 1; clear: objective or phase",
-        "TEXT",
-        convert=filled,
-    ),
-    Argument("--objective", "set: what the work is for now", "TEXT", convert=filled),
-    Argument("--phase", "set: which phase it is in", "TEXT", convert=filled),
-    Argument("--apply", "prune: do it, as one commit that `memsheaf undo` takes back"),
-    Argument("--days", "prune: how old what is DONE may be; 14", "N", convert=whole),
-    scoped=False,
-)
-def notes(call: Call) -> int:
+@takes(TASK, SESSION, scoped=False)
+def brief(call: Call) -> int:
+    """Show where the work stands: NOTES.md, the task, and the notes of the session.
+
+    It is made of the files alone, so it is what an agent needs to go on after its context was lost. Where several
+    tasks are active or several sessions open and none is named, they are listed.
+
+    examples:
+      memsheaf brief
+      memsheaf brief --task feature-x --json
+    """
+    nothing = Note("there are no notes, no task and no session here yet; `memsheaf task start` begins one", "")
+    with call.layers(task=call.options.task, session=call.options.session, read_only=True) as layers:
+        text = "" if call.console.json else layers.brief()
+        return call.answer(layers.standing, text.encode() if text else nothing)
+
+
+notes = group(
     """Show or change where the work stands: NOTES.md, which every agent reads first.
 
-    `set` says what the work is for and which phase it is in, `block` adds a blocker or a risk, `pending` the one
-    thing that waits to be decided, and `done` moves one of these to NOTES-archive.md; numbers count blockers first.
-    `clear` moves the objective or the phase there, when it is over and nothing takes its place. What would make the
-    notes longer than 20 lines, or a history of the work, is refused. `check` tells what is not in order, with the
-    exit code 1. `prune` shows what is over and would be moved to the archive; --apply moves it.
+    What would make the notes longer than 20 lines, or a history of the work, is refused. What is over goes to
+    NOTES-archive.md.
 
     examples:
       memsheaf notes
@@ -75,134 +62,100 @@ def notes(call: Call) -> int:
       memsheaf notes check --json
       memsheaf notes prune --apply
       memsheaf notes prune --days 3
-    """
-    from memsheaf.work.notes import Notes
-
-    _refuse_strangers(call, NOTES_TAKE)
-    action, apply = call.options.action, call.options.apply
-    looks = {"show": _show_notes, "check": _check_notes, "prune": _prune_notes}
-    with call.layers(read_only=action in looks and not apply) as layers:
-        found = Notes(layers.project)
-        return looks[action](call, found) if action in looks else _change_notes(call, found)
-
-
-@takes(
-    Argument("action", "what to do (list)", "ACTION", choices=("list", "show", "add", "supersede"), default="list"),
-    Argument("what", "the subject of a fact, or the file of one that is there", "SUBJECT|FILE", complete="files"),
-    Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT"),
-    Argument(
-        "--cite",
-        "a place that shows it: PATH:LINE, PATH:LINE-LINE or PATH#SYMBOL; may be repeated",
-        "PLACE",
-        repeated=True,
-        convert=filled,
-        complete="paths",
-    ),
-    Argument("--reason", "why it is worth keeping", "TEXT", convert=filled),
-    Argument("--category", "add: what it is about", "TYPE", choices=KINDS),
-    Argument("--supersedes", "add: the fact that it corrects, which is retired", "FILE", convert=filled),
-    ALLOW_SECRET,
-    ANYWAY,
+    """,
+    default="show",
     scoped=False,
 )
-def fact(call: Call) -> int:
-    """Keep facts of the repository: sentences that can be false, with the places that show them.
 
-    A fact needs a subject, one or two sentences, at least one place with a line or a symbol, a reason and a category.
-    It is never edited. When it has become wrong, `supersede` stores what is true now and retires the old one in the
-    same commit; it takes over subject and category, and the places unless others are given. `show` checks the places
-    against the working tree you are in.
-
-    examples:
-      memsheaf fact
-      memsheaf fact add Tests "Tests run with make test." --cite Makefile:3 --reason "asked often" --category project
-      memsheaf fact show Tests
-      memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
-    """
-    from memsheaf.scope import around
-    from memsheaf.work.facts import Facts
-    from memsheaf.worktree import WorkingTree
-
-    _refuse_strangers(call, FACT_TAKES)
-    action = call.options.action
-    if action in FACT_TAKES["what"] and not call.options.what:
-        raise Usage(f"{action} needs {'a subject' if action == 'add' else 'the subject or the file of a fact'}")
-    with call.layers(read_only=action in ("list", "show")) as layers:
-        facts = Facts(layers.project)
-        if action == "list":
-            return _list_facts(call, facts)
-        memories = layers.project.root
-        with WorkingTree.open(around(here()), memories=memories, environment=call.environment) as tree:
-            return _show_fact(call, facts, tree) if action == "show" else _store_fact(call, facts, tree)
+_NOTE = Argument("text", "what to note, in one line; - reads standard input", "TEXT", convert=filled)
 
 
-def _refuse_strangers(call: Call, taken: Mapping[str, Sequence[str]]) -> None:
-    """Raise Usage for what does not belong to the action."""
-    for name, takers in taken.items():
-        if getattr(call.options, name) and call.options.action not in takers:
-            shown = name.upper() if name in ("text", "what") else f"--{name.replace('_', '-')}"
-            raise Usage(f"{shown} goes with {' and '.join(takers)}, not with {call.options.action}")
+@notes.action()
+def show_notes(call: Call) -> int:
+    """Print the notes."""
+    with call.layers(read_only=True) as layers:
+        text = Notes(layers.project).text
+    nothing = Note("there are no notes; `memsheaf notes set --objective TEXT` begins them", "")
+    return call.answer(_notes_json(text), text.rstrip() if text else nothing)
 
 
-# notes
-
-
-def _change_notes(call: Call, notes: Notes) -> int:
-    from memsheaf.work.notes import CLEARED
-
+@notes.action(
+    Argument("--objective", "what the work is for now", "TEXT", convert=filled),
+    Argument("--phase", "which phase it is in", "TEXT", convert=filled),
+)
+def set_notes(call: Call) -> int:
+    """Say what the work is for, and which phase it is in."""
     options = call.options
-    if options.action == "set":
-        if not (options.objective or options.phase):
-            raise Usage("set needs --objective or --phase")
-        text = notes.set(objective=options.objective or "", phase=options.phase or "")
-        return call.console.answer(_changed_json(notes, text), [text.rstrip()])
-    if options.action == "clear":
-        if options.text not in CLEARED:
-            raise Usage(
-                f"clear takes {' or '.join(CLEARED)}; `memsheaf notes done` ends a blocker or what is pending"
-            )
-        was = notes.clear(options.text)
-        return call.console.answer({**_changed_json(notes, notes.text), "cleared": was}, [f"Cleared: {was}"])
-    said = call.given_text(options.text)
-    if options.action == "done":
-        number = said.strip()
-        done = notes.unblock(int(number) if number.isascii() and number.isdigit() else said)
-        return call.console.answer({**_changed_json(notes, notes.text), "done": done}, [f"Done: {done}"])
-    text = notes.block(said) if options.action == "block" else notes.pend(said)
-    return call.console.answer(_changed_json(notes, text), [text.rstrip()])
+    if not (options.objective or options.phase):
+        raise Usage("set needs --objective or --phase")
+    return _change_notes(call, lambda found: found.set(objective=options.objective or "", phase=options.phase or ""))
 
 
-def _show_notes(call: Call, notes: Notes) -> int:
-    text = notes.text
-    if not text and not call.console.json:
-        call.console.note("there are no notes; `memsheaf notes set --objective TEXT` begins them")
-        return 0
-    return call.console.answer(_notes_json(text), [text.rstrip()])
+@notes.action(_NOTE)
+def block_notes(call: Call) -> int:
+    """Add a blocker or a risk."""
+    text = call.given_text(call.options.text)
+    return _change_notes(call, lambda found: found.block(text))
 
 
-def _check_notes(call: Call, notes: Notes) -> int:
-    found = notes.problems()
-    call.console.answer({"problems": _problems_json(found)}, _told(found) or ["The notes are in order."])
-    return 1 if found else 0
+@notes.action(_NOTE._replace(help="the blocker's or the question's words, or its number from 1, blockers first"))
+def done_notes(call: Call) -> int:
+    """Move a blocker, or what is pending, to the archive."""
+    words = call.given_text(call.options.text)
+    number = words.strip()
+    which = int(number) if number.isascii() and number.isdigit() else words
+    return _change_notes(call, lambda found: found.unblock(which), moved="done")
 
 
-def _prune_notes(call: Call, notes: Notes) -> int:
-    apply = call.options.apply
-    days = call.options.days
-    done = notes.prune(apply=apply) if days is None else notes.prune(apply=apply, days=days)
-    left = notes.problems(done.text)
-    value = {
-        "applied": apply,
-        "commit": notes.commit,
-        "moved": [one._asdict() for one in done.moved],
-        "review": list(done.review),
-        "problems": _problems_json(left),
-        "text": done.text,
-    }
-    return call.console.answer(value, _told_pruned(done, left, apply=apply))
+@notes.action(_NOTE)
+def pending_notes(call: Call) -> int:
+    """Note the one thing that is waiting to be decided."""
+    text = call.given_text(call.options.text)
+    return _change_notes(call, lambda found: found.pend(text))
 
 
-def _told_pruned(done: Pruned, left: Sequence[Problem], *, apply: bool) -> Iterator[str]:
+@notes.action(Argument("what", "what is over and has no successor", "WHAT", required=True, choices=tuple(CLEARED)))
+def clear_notes(call: Call) -> int:
+    """Move the objective or the phase to the archive."""
+    return _change_notes(call, lambda found: found.clear(call.options.what), moved="cleared")
+
+
+@notes.action()
+def check_notes(call: Call) -> int:
+    """Report what is not in order, with the exit code 1."""
+    with call.layers(read_only=True) as layers:
+        found = Notes(layers.project).problems()
+    lines = _problem_lines(found) if found else "The notes are in order."
+    return call.answer({"problems": found}, lines, code=1 if found else 0)
+
+
+@notes.action(
+    Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
+    Argument("--days", "how old what is DONE may be; 14", "N", convert=whole),
+)
+def prune_notes(call: Call) -> int:
+    """Show what is over and would be moved to the archive, or move it."""
+    apply, days = call.options.apply, call.options.days
+    with call.layers(read_only=not apply) as layers:
+        found = Notes(layers.project)
+        done = found.prune(apply=apply) if days is None else found.prune(apply=apply, days=days)
+        left = found.problems(done.text)
+    value = {**pick(done, ("moved", "review", "text")), "applied": apply, "commit": found.commit, "problems": left}
+    return call.answer(value, _pruned_lines(done, left, apply=apply))
+
+
+def _change_notes(call: Call, change: Callable[[Notes], str], *, moved: str = "") -> int:
+    """Change the notes. `change` gives the new text, or what was moved to the archive under that name."""
+    with call.layers() as layers:
+        found = Notes(layers.project)
+        changed = change(found)
+        value = {**_notes_json(found.text if moved else changed), "commit": found.commit}
+    if moved:
+        return call.answer({**value, moved: changed}, f"{moved.capitalize()}: {changed}")
+    return call.answer(value, changed.rstrip())
+
+
+def _pruned_lines(done: Pruned, left: Sequence[Problem], *, apply: bool) -> Iterator[str]:
     for one in done.moved:
         yield f"{one.heading or 'Above the headings'}: {one.text}"
     count = plural(len(done.moved), "piece")
@@ -211,25 +164,17 @@ def _told_pruned(done: Pruned, left: Sequence[Problem], *, apply: bool) -> Itera
     else:
         yield f"Moved {count} to the archive." if apply else f"With --apply, {count} would be moved to the archive."
     if left:
-        yield "What a person has to see to:"
-        yield from _told(left)
+        yield "To be fixed by hand:"
+        yield from _problem_lines(left)
 
 
-def _told(found: Sequence[Problem]) -> list[str]:
-    return [(f"line {one.line}: " if one.line else "") + f"{one.what}. {one.advice}" for one in found]
-
-
-def _problems_json(found: Sequence[Problem]) -> list[dict[str, object]]:
-    return [one._asdict() for one in found]
-
-
-def _changed_json(notes: Notes, text: str) -> dict[str, object]:
-    return {**_notes_json(text), "commit": notes.commit}
+def _problem_lines(found: Iterable[Problem]) -> Iterator[str]:
+    for one in found:
+        yield (f"line {one.line}: " if one.line else "") + f"{one.what}. {one.advice}"
 
 
 def _notes_json(text: str) -> dict[str, object]:
     from memsheaf.recall.inject import NOTES
-    from memsheaf.work.notes import blockers_of, objective_of, pending_of, phase_of
 
     return {
         "path": NOTES,
@@ -241,49 +186,109 @@ def _notes_json(text: str) -> dict[str, object]:
     }
 
 
-# facts
+fact = group(
+    """Keep facts of the repository: sentences that can be false, with the places that show them.
+
+    A fact needs a subject, one or two sentences, at least one place with a line or a symbol, a reason and a category.
+    It is never edited. When it has become wrong, `supersede` stores what is true now and retires the old one in the
+    same commit.
+
+    examples:
+      memsheaf fact
+      memsheaf fact add Tests "Tests run with make test." --cite Makefile:3 --reason "asked often" --category project
+      memsheaf fact show Tests
+      memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
+    """,
+    default="list",
+    scoped=False,
+)
+
+_SUBJECT = Argument("what", "what it is about, in a few words", "SUBJECT", required=True, convert=filled)
+_FACT = Argument(
+    "what", "the subject or the file of a fact", "SUBJECT|FILE", required=True, convert=filled, complete="files"
+)
+_TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT")
+_CITE = Argument(
+    "--cite",
+    "a place that shows it: PATH:LINE, PATH:LINE-LINE or PATH#SYMBOL; may be repeated",
+    "PLACE",
+    repeated=True,
+    convert=filled,
+    complete="paths",
+)
+_REASON = Argument("--reason", "why it is worth keeping", "TEXT", convert=filled)
 
 
-def _store_fact(call: Call, facts: Facts, tree: WorkingTree) -> int:
-    from memsheaf.work.facts import Fact
-
-    options = call.options
-    text, reason = call.given_text(options.text), options.reason or ""
-    places = tuple(tree.spelled(place, here()) for place in options.cite or ())
-    allow = call.allow()
-    with insisting():
-        if options.action == "supersede":
-            memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)
-        else:
-            fresh = Fact(options.what, text, places, reason, options.category or "")
-            memory = facts.add(fresh, supersedes=options.supersedes or "", tree=tree, allow=allow)
-    value = {**pick(memory, ("path", "version")), "supersedes": list(memory.supersedes), "commit": facts.commit}
-    retired = f", which supersedes {', '.join(memory.supersedes)}" if memory.supersedes else ""
-    return call.console.answer(value, [f"Saved {memory.path}{retired}"])
+@fact.action()
+def list_facts(call: Call) -> int:
+    """List the facts."""
+    with call.layers(read_only=True) as layers:
+        facts = Facts(layers.project)
+        found = facts.all()
+        rows = [(memory.path, memory.name, facts.of(memory).fact) for memory in found]
+        value = {"facts": [_fact_json(facts, memory) for memory in found]}
+    return call.answer(value, Table(rows, ("bold",), empty="there are no facts; `memsheaf fact add` stores one"))
 
 
-def _list_facts(call: Call, facts: Facts) -> int:
-    found = facts.all()
-    if call.console.json:
-        return call.console.answer({"facts": [_fact_json(facts, memory) for memory in found]})
-    call.console.table([(memory.path, memory.name, facts.of(memory).fact) for memory in found], ("bold",))
-    if not found:
-        call.console.note("there are no facts; `memsheaf fact add` stores one")
-    return 0
-
-
-def _show_fact(call: Call, facts: Facts, tree: WorkingTree) -> int:
+@fact.action(_FACT)
+def show_fact(call: Call) -> int:
+    """Show one fact, and check its places against the working tree you are in."""
     from memsheaf.guard.evidence import examine
 
-    memory = facts.find(call.options.what)
-    one, verdicts = facts.of(memory), examine(memory, tree).citations
-    lines = [f"{one.subject}: {one.fact}", f"reason: {one.reason}", f"category: {one.category}"]
-    lines += [f"supersedes: {path}" for path in memory.supersedes]
-    lines += [f"{verdict.state}: {verdict.said}" for _, verdict in verdicts]
+    with call.layers(read_only=True) as layers, call.tree(layers.project.root) as tree:
+        facts = Facts(layers.project)
+        memory = facts.find(call.options.what)
+        one, verdicts = facts.of(memory), examine(memory, tree).citations
+        value = _fact_json(facts, memory)
     checked = [{"citation": text, **pick(verdict, ("state", "said", "place"))} for text, verdict in verdicts]
-    return call.console.answer({**_fact_json(facts, memory), "verdicts": checked}, lines)
+    return call.answer(
+        {**value, "verdicts": checked},
+        (f"{one.subject}: {one.fact}", f"reason: {one.reason}", f"category: {one.category}"),
+        (f"supersedes: {path}" for path in memory.supersedes),
+        (f"{verdict.state}: {verdict.said}" for _, verdict in verdicts),
+    )
+
+
+@fact.action(
+    _SUBJECT,
+    _TEXT,
+    _CITE,
+    _REASON,
+    Argument("--category", "what it is about", "TYPE", choices=KINDS),
+    Argument("--supersedes", "the fact that it corrects, which is retired", "FILE", convert=filled),
+    ALLOW_SECRET,
+    ANYWAY,
+)
+def add_fact(call: Call) -> int:
+    """Store a fact."""
+    options = call.options
+    return _store_fact(call, supersedes=options.supersedes or "", category=options.category or "")
+
+
+@fact.action(_FACT, _TEXT, _CITE, _REASON, ALLOW_SECRET, ANYWAY)
+def supersede_fact(call: Call) -> int:
+    """Store what is true now, with the old subject and category, and retire the old fact."""
+    return _store_fact(call)
+
+
+def _store_fact(call: Call, *, supersedes: str = "", category: str | None = None) -> int:
+    """Store a fact: one of its own where a category is given, else the successor of the one that is named."""
+    options = call.options
+    text, reason = call.given_text(options.text), options.reason or ""
+    allow = call.allow()
+    with call.layers() as layers, call.tree(layers.project.root) as tree, insisting():
+        facts = Facts(layers.project)
+        places = tuple(tree.spelled(place, here()) for place in options.cite or ())
+        if category is None:
+            memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)
+        else:
+            fresh = Fact(options.what, text, places, reason, category)
+            memory = facts.add(fresh, supersedes=supersedes, tree=tree, allow=allow)
+    value = {**pick(memory, ("path", "version", "supersedes")), "commit": facts.commit}
+    retired = f", which supersedes {', '.join(memory.supersedes)}" if memory.supersedes else ""
+    return call.answer(value, f"Saved {memory.path}{retired}")
 
 
 def _fact_json(facts: Facts, memory: Memory) -> dict[str, object]:
-    fields = {**facts.of(memory)._asdict(), "supersedes": list(memory.supersedes)}
+    fields = {**facts.of(memory)._asdict(), "supersedes": memory.supersedes}
     return {**pick(memory, ("path", "version", "created", "trust")), **fields}

@@ -1,7 +1,7 @@
-"""Where a command's words go: plain text for people, one JSON document for programs.
+"""The renderer: a command's answer as text and tables for people, or as one JSON document for programs.
 
-Whatever is printed goes through this module, and through `for_terminal` in it: a memory or a file name can
-neither drive the terminal nor hide what it says.
+Whatever is printed passes `for_terminal` here: a memory or a file name can neither drive the terminal nor hide what
+it says.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import TextRefused
 from memsheaf.text.neutralize import columns, for_terminal
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that printing does not import `typing`.
 TYPE_CHECKING = False
@@ -21,6 +22,34 @@ if TYPE_CHECKING:
 STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _READ_AT_MOST = 1 << 20
 _LONG = 1.0  # seconds after which someone who waits wants to know
+
+
+class Styled(NamedTuple):
+    """A line in a style of its own."""
+
+    text: str
+    style: str
+
+
+class Note(NamedTuple):
+    """A line for people that is not the result; it goes to standard error."""
+
+    text: str
+    style: str = "dim"
+
+
+class Table(NamedTuple):
+    """Rows in columns. Without rows, what `empty` says goes to standard error."""
+
+    rows: Iterable[Sequence[str]]
+    styles: Sequence[str] = ()
+    head: Sequence[str] = ()
+    empty: str = ""
+
+
+if TYPE_CHECKING:
+    Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None
+    """One piece of an answer for people: a line, bytes as they are, a table, or several pieces."""
 
 
 class Undelivered(Exception):
@@ -46,20 +75,37 @@ class Console:
         """Whether a person is there who can be asked."""
         return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
 
-    def answer(self, value: object, lines: Iterable[str] = (), *, style: str = "") -> int:
-        """Print a command's result: `value` as JSON if that was asked for, else the lines. Gives 0."""
+    def answer(self, value: object, *parts: Part, code: int = 0) -> int:
+        """Print a command's result, and give the exit code: `value` as JSON if that was asked for, else the parts.
+
+        A value of named fields is an object in JSON; a function is called for the value. JSON is in ASCII, so that
+        nothing in it can break its reader.
+        """
         if self.json:
-            self.document(value)
+            import json
+
+            self._write(json.dumps(_plain(value() if callable(value) else value), indent=2) + "\n")
         else:
-            for line in lines:
-                self.say(line, style=style)
-        return 0
+            for part in parts:
+                self._show(part)
+        return code
 
-    def document(self, value: object) -> None:
-        """Print one JSON document, in ASCII, so that nothing in it can break its reader."""
-        import json
-
-        self._write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
+    def _show(self, part: Part) -> None:
+        if part is None:
+            return
+        if isinstance(part, str):
+            self.say(part)
+        elif isinstance(part, Styled):
+            self.say(part.text, style=part.style)
+        elif isinstance(part, Note):
+            self.note(part.text, style=part.style)
+        elif isinstance(part, Table):
+            self._table(part)
+        elif isinstance(part, bytes):
+            self._exact(part)
+        else:
+            for one in part:
+                self._show(one)
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """Print text to people."""
@@ -70,14 +116,17 @@ class Console:
         with suppress(OSError):  # there is nobody else to tell
             self.stderr.write(self._styled(self.stderr, for_terminal(text), style) + "\n")
 
-    def table(self, rows: Iterable[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    def _table(self, table: Table) -> None:
         """Print rows in columns; on a terminal the last column is cut to fit."""
-        cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
-        if not cells:
+        rows = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in table.rows]
+        if not rows:
+            if table.empty:
+                self.note(table.empty)
             return
+        cells = [list(table.head), *rows] if table.head else rows
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        styles = [*styles, *[""] * (len(widths) - len(styles))]
+        styles = [*table.styles, *[""] * (len(widths) - len(table.styles))]
         for row in cells:
             row[-1] = _cut(row[-1], room) if room >= 20 else row[-1]
             padded = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
@@ -86,7 +135,7 @@ class Console:
             ]
             self._write("  ".join(shown).rstrip() + "\n")
 
-    def exact(self, data: bytes) -> None:
+    def _exact(self, data: bytes) -> None:
         """Hand bytes on as they are; only a terminal gets them made harmless."""
         buffer = getattr(self.stdout, "buffer", None)
         if self.stdout.isatty() or buffer is None:
@@ -218,6 +267,15 @@ def _delivering() -> Iterator[None]:
         raise Undelivered("") from None
     except OSError as error:
         raise Undelivered(f"the output could not be written: {error.strerror or error}") from None
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it: what has named fields is an object, what can be gone through a list."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return value if isinstance(value, str) or not isinstance(value, Iterable) else [_plain(one) for one in value]
 
 
 def _cut(text: str, room: int) -> str:

@@ -1,23 +1,29 @@
-"""The command that carries on what a session or a task found."""
+"""The command that promotes what a session or a task found to a wider scope."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, filled, takes
+from memsheaf.cli.output import Styled
 from memsheaf.errors import NotFound, Refused, hinted
+from memsheaf.guard.citations import parse
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import KINDS
+from memsheaf.scope import Scope
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
+from memsheaf.work import promotion, tasks
+from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, Step, examine, require_target
+from memsheaf.work.layers import Layers
+from memsheaf.worktree import WorkingTree
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memsheaf.work.checklist import Choice, Examination, Item, Step
-    from memsheaf.work.layers import Layers
-    from memsheaf.worktree import WorkingTree
+    from memsheaf.cli.output import Part
 
 _STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
 _FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "convention", "yes")
@@ -73,11 +79,6 @@ def promote(call: Call) -> int:
       memsheaf promote 3f2a1c --session 2026-11-15-ab12 --to task/feature-x
       memsheaf promote 91bc04 --to project --supersede facts/project_test-command.md --json
     """
-    from memsheaf.scope import Scope, around
-    from memsheaf.work import promotion, tasks
-    from memsheaf.work.checklist import require_target
-    from memsheaf.worktree import WorkingTree
-
     options = call.options
     if options.session and options.task:
         raise Usage("an item comes from a session or from a task; give one of --session and --task")
@@ -86,10 +87,7 @@ def promote(call: Call) -> int:
     target = Scope.parse(options.to) if options.to else None
     if target:
         require_target(target)
-    with (
-        call.layers(read_only=True) as layers,
-        WorkingTree.open(around(here()), memories=layers.project.root, environment=call.environment) as tree,
-    ):
+    with call.layers(read_only=True) as layers, call.tree(layers.project.root) as tree:
         if target and target.layer == "task":
             tasks.of(layers, target.name)
         found = [item for scope in _sources(call, layers) for item in promotion.items(layers.sheaf(scope))]
@@ -100,10 +98,8 @@ def promote(call: Call) -> int:
 
 
 def _sources(call: Call, layers: Layers) -> list[str]:
-    from memsheaf.work.promotion import sources
-
     try:
-        return sources(layers, session=call.options.session or "", task=call.options.task or "")
+        return promotion.sources(layers, session=call.options.session or "", task=call.options.task or "")
     except NotFound as error:
         raise hinted(error, "`memsheaf session list --all` and `memsheaf task list` show what there is.") from None
 
@@ -121,10 +117,7 @@ def _meant(found: list[Item], wanted: str) -> Item:
 
 
 def _examined(around: _Around, item: Item, choice: Choice | None = None) -> Examination:
-    from memsheaf.work.checklist import UNDECIDED, examine
-    from memsheaf.work.promotion import usual_target
-
-    target = around.layers.sheaf(around.call.options.to or usual_target(item))
+    target = around.layers.sheaf(around.call.options.to or promotion.usual_target(item))
     return examine(item, target, choice=choice or UNDECIDED, names=around.names, tree=around.tree)
 
 
@@ -135,44 +128,36 @@ def _promote_several(around: _Around, found: list[Item]) -> int:
     console = around.call.console
     with console.waiting("examining"):
         examined = [_examined(around, item) for item in found]
-    if console.json:
-        return console.answer({"items": [_json(around, one) for one in examined]})
-    if not found:
-        console.say("Nothing waits to be promoted.")
-        return 0
-    _list(around, examined)
+    value = {"items": [_json(around, one) for one in examined]} if console.json else None
+    around.call.answer(value, _list_parts(around, examined) if found else "Nothing is waiting to be promoted.")
     waiting = [item for item, one in zip(found, examined, strict=True) if one.recommend != "no"]
     offer = f"Walk through the {plural(len(waiting), 'item')} that no step stops, one by one?"
-    if waiting and console.interactive and console.confirm(offer):
+    if waiting and console.interactive and not console.json and console.confirm(offer):
         _walk(around, waiting)
     return 0
 
 
-def _list(around: _Around, found: Sequence[Examination]) -> None:
-    console = around.call.console
+def _list_parts(around: _Around, found: Sequence[Examination]) -> Iterator[Part]:
     for one in found:
-        _show(around.call, one)
+        yield from _examination_parts(one)
         line = _next(around, one)
         if one.is_there:
-            console.say(f"  type: memsheaf promote {one.item.id} to mark it", style="cyan")
+            yield Styled(f"  type: memsheaf promote {one.item.id} to mark it", "cyan")
         elif one.recommend == "no":
-            console.say(f"  it stays, or type: {line}" if line else "  it stays where it is")
+            yield f"  it stays, or type: {line}" if line else "  it stays where it is"
         else:
-            console.say(f"  type: {line}", style="cyan")
-        console.say()
+            yield Styled(f"  type: {line}", "cyan")
+        yield ""
     counts = [f"{sum(one.recommend == word for one in found)} {word}" for word in ("yes", "defer", "no")]
-    console.say(f"{plural(len(found), 'item')}: {', '.join(counts)}. Nothing was written.")
+    yield f"{plural(len(found), 'item')}: {', '.join(counts)}. Nothing was written."
 
 
 def _walk(around: _Around, waiting: Sequence[Item]) -> None:
     """Go through the items with a person, who promotes, skips or quits."""
-    from memsheaf.work.checklist import UNDECIDED
-
     console, promoted = around.call.console, 0
     for item in waiting:
         one = _examined(around, item)  # once more: what was promoted before it may say the same
-        console.say()
-        _show(around.call, one)
+        around.call.answer(None, "", _examination_parts(one))
         if one.recommend == "no":
             continue
         answer = console.choose("promote it (p), skip it (s), or quit (q)?", "psq")
@@ -182,38 +167,33 @@ def _walk(around: _Around, waiting: Sequence[Item]) -> None:
         if settled is None:
             console.say("Skipped.")
         elif settled[0].recommend == "yes":
-            console.answer(None, _written(around, *settled)[1])
+            around.call.answer(None, _written(around, *settled)[1])
             promoted += 1
         else:
             _tell_why_not(around, settled[0])
-    told = f"{promoted} of {plural(len(waiting), 'item')} promoted."
-    console.say(told if promoted else "Nothing was written.")
+    console.say(f"{promoted} of {plural(len(waiting), 'item')} promoted." if promoted else "Nothing was written.")
 
 
 # what people and programs see
 
 
-def _show(call: Call, one: Examination) -> None:
-    from memsheaf.guard.secrets import without_secrets
-    from memsheaf.text.neutralize import one_line
-
+def _examination_parts(one: Examination) -> Iterator[Part]:
     item = one.item
     is_named = item.subject and not item.text.startswith(item.subject)
     said = one_line(without_secrets(f"{item.subject}: {item.text}" if is_named else item.text), 160)
-    call.console.say(f"{item.id}  {one.recommend}  {said}", style="bold")
-    call.console.say(f"  {item.origin} > {one.target}", style="dim")
+    yield Styled(f"{item.id}  {one.recommend}  {said}", "bold")
+    yield Styled(f"  {item.origin} > {one.target}", "dim")
     if item.citations:
-        call.console.say(f"  cites {without_secrets(', '.join(item.citations))}", style="dim")
-    _show_steps(call, one.steps)
+        yield Styled(f"  cites {without_secrets(', '.join(item.citations))}", "dim")
+    yield from _step_lines(one.steps)
     if one.diff and _step(one, "duplicate").verdict != "pass":
-        for line in one.diff.splitlines():
-            call.console.say(f"    {line}")
+        yield from (f"    {line}" for line in one.diff.splitlines())
 
 
-def _show_steps(call: Call, steps: Sequence[Step]) -> None:
+def _step_lines(steps: Sequence[Step]) -> Iterator[Part]:
     width = max((len(step.name) for step in steps), default=0)
     for step in steps:
-        call.console.say(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", style=_STYLES[step.verdict])
+        yield Styled(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", _STYLES[step.verdict])
 
 
 def _next(around: _Around, one: Examination) -> str:
@@ -243,9 +223,7 @@ def _next(around: _Around, one: Examination) -> str:
 
 def _slug_filled(around: _Around, word: str) -> str:
     """The word, with the slug of the task where only one can be meant."""
-    from memsheaf.work.tasks import active_tasks
-
-    active = active_tasks(around.layers) if word == "task/SLUG" else []
+    active = tasks.active_tasks(around.layers) if word == "task/SLUG" else []
     return f"task/{active[0]}" if len(active) == 1 else word
 
 
@@ -254,8 +232,6 @@ def _step(one: Examination, name: str) -> Step:
 
 
 def _json(around: _Around, one: Examination) -> dict[str, object]:
-    from memsheaf.guard.secrets import without_secrets
-
     item = one.item
     return {
         "id": item.id,
@@ -269,7 +245,7 @@ def _json(around: _Around, one: Examination) -> dict[str, object]:
         "to": one.target,
         "supersedes": one.supersedes,
         "diff": one.diff,
-        "steps": [step._asdict() for step in one.steps],
+        "steps": one.steps,
         "next": _next(around, one),
     }
 
@@ -278,8 +254,6 @@ def _json(around: _Around, one: Examination) -> dict[str, object]:
 
 
 def _promote_one(around: _Around, item: Item) -> int:
-    from memsheaf.work.checklist import Choice
-
     console, options = around.call.console, around.call.options
     item = item._replace(
         subject=options.subject or item.subject,
@@ -291,7 +265,7 @@ def _promote_one(around: _Around, item: Item) -> int:
     choice = Choice(options.supersede or "", options.anyway or "", options.convention, options.yes)
     one = _examined(around, item, choice)
     if not console.json:
-        _show(around.call, one)
+        around.call.answer(None, _examination_parts(one))
         if console.interactive and not one.is_there:
             settled = _settled(around, one, choice)
             if settled is None:
@@ -300,19 +274,17 @@ def _promote_one(around: _Around, item: Item) -> int:
             one, choice = settled
     if one.recommend != "yes" and not one.is_there:
         if console.json:
-            console.document({**_json(around, one), "promoted": "", "commit": ""})
+            console.answer({**_json(around, one), "promoted": "", "commit": ""})
         _tell_why_not(around, one)
         return 1
-    return console.answer(*_written(around, one, choice))
+    return around.call.answer(*_written(around, one, choice))
 
 
 def _written(around: _Around, one: Examination, choice: Choice) -> tuple[dict[str, object], list[str]]:
     """Promote an item; gives the answer for programs, and for people."""
-    from memsheaf.work.promotion import promote
-
     with around.call.layers() as changing:
         source, target = changing.sheaf(one.item.scope), changing.sheaf(one.target)
-        memory = promote(one.item, source, target, choice=choice, names=around.names, tree=around.tree)
+        memory = promotion.promote(one.item, source, target, choice=choice, names=around.names, tree=around.tree)
         commit = next(target.log(memory.path, limit=1)).id
     done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
     if one.is_there:  # the commit that wrote it is somebody else's
@@ -349,7 +321,7 @@ def _settled(around: _Around, one: Examination, choice: Choice) -> tuple[Examina
             return None
         item, choice = answered
         one = _examined(around, item, choice)
-        _show_steps(around.call, [step for step in one.steps if step.verdict == "ask"])
+        around.call.answer(None, _step_lines([step for step in one.steps if step.verdict == "ask"]))
     return one, choice
 
 
@@ -404,8 +376,6 @@ def _filled(around: _Around, item: Item, field: str, answer: str) -> Item:
 
 def _places(said: str, tree: WorkingTree) -> tuple[str, ...]:
     """The places that were typed, apart by commas or blanks; one with blanks in it is known by being there."""
-    from memsheaf.guard.citations import parse
-
     found: list[str] = []
     for piece in said.split(","):
         whole = tree.spelled(piece.strip(" `"), here())

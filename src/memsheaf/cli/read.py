@@ -1,17 +1,22 @@
-"""Commands that look at what is remembered."""
+"""Commands that read: list, show, search, catalog, prompt, and what a message recalls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from memsheaf.cli.call import Call, pick, plural
+from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, filled, positive, takes
+from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.scope import around, shown
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from memsheaf.cli.output import Part
     from memsheaf.index.database import Row
-    from memsheaf.memory import Memory
+    from memsheaf.index.embedding import Embedding
+    from memsheaf.recall.inject import Shown
+    from memsheaf.recall.recall import Candidate, Recall
     from memsheaf.work.layers import Layers
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
@@ -37,6 +42,7 @@ _MEMORY = (
     "body",
     "text",
 )
+_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 TYPE = Argument(
     "--type",
     "only memories of this type: user, feedback, project, reference, or any other word",
@@ -61,15 +67,17 @@ def list_(call: Call) -> int:
       memsheaf list --scope user --type feedback
       memsheaf list --json
     """
+    options = call.options
     with call.memory() as memory:
-        rows = memory.list(kind=call.options.type or "", unconfirmed=call.options.unconfirmed)
-        if call.options.paths and not call.console.json:
-            return call.console.answer(None, [row.path for row in rows])
-        notices = memory.notices()
-        for said in notices if not call.console.json else ():
-            call.console.note(said, style="yellow")
+        rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
+        notices = [] if options.paths and not call.console.json else memory.notices()
         nothing = "no memories in " + ", ".join(memory.scopes()) + _narrowed(call)
-        return _print_rows(call, memory, rows, nothing, notices)
+        value = {"notices": notices} if notices else {}
+        paths = (row.path for row in rows) if options.paths else None
+        noted = [Note(said, "yellow") for said in notices]
+        return call.answer(
+            lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing))
+        )
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -86,14 +94,12 @@ def show(call: Call) -> int:
     with call.memory() as layers:
         memory = layers.read(call.options.file)
         caveats = layers.caveats(memory)
-    if call.console.json:
-        return call.console.answer({"scope": _scope(memory.path, layers), **_memory_json(memory)})
+    value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
     if call.options.raw:
-        call.console.exact(memory.data)
-        return 0
-    for problem in filter(None, (memory.problem, *memory.warnings, *caveats)):
-        call.console.note(f"{memory.path}: {problem}", style="yellow")
-    return call.console.answer(None, [memory.text.removesuffix("\n")])
+        return call.answer(value, memory.data)
+    problems = filter(None, (memory.problem, *memory.warnings, *caveats))
+    noted = [Note(f"{memory.path}: {problem}", "yellow") for problem in problems]
+    return call.answer(value, noted, memory.text.removesuffix("\n"))
 
 
 @takes(
@@ -113,11 +119,10 @@ def search(call: Call) -> int:
       memsheaf search --scope user indentation --limit 3
     """
     query = " ".join(call.options.query)
-    with call.memory(task=call.options.task, session=call.options.session) as memory:
-        for said in memory.unclear():
-            call.console.note(said)
+    with _open_layers(call) as memory:
         rows = memory.search(query, limit=call.options.limit)
-        return _print_rows(call, memory, rows, f"nothing found for {query!r} in " + ", ".join(memory.scopes()))
+        nothing = f"nothing found for {query!r} in " + ", ".join(memory.scopes())
+        return call.answer(_rows_json(memory, rows), _rows_parts(call, rows, nothing))
 
 
 @takes(
@@ -137,7 +142,7 @@ def catalog(call: Call) -> int:
     with call.memory() as memory:
         page = memory.page(number or 1, kind=kind) if number or kind else memory.catalog()
         value = {"scopes": memory.scopes(), **pick(page, ("shown", "total", "text"))}
-    return call.console.answer(value, [page.text.removesuffix("\n")])
+    return call.answer(value, page.text.removesuffix("\n"))
 
 
 @takes(
@@ -160,24 +165,71 @@ def prompt(call: Call) -> int:
         settings = settings._replace(tools=False)
     with call.memory(settings=settings, read_only=call.options.read_only) as memory:
         texts = memory.prompts()
-    if call.console.json:
-        return call.console.answer({"prompts": [{"scope": scope, "text": text} for scope, text in texts]})
-    call.console.exact("\n".join(text for _, text in texts).encode())
-    return 0
+    value = {"prompts": [{"scope": scope, "text": text} for scope, text in texts]}
+    return call.answer(value, "\n".join(text for _, text in texts).encode())
 
 
-def _print_rows(call: Call, memory: Layers, rows: Sequence[Row], nothing: str, notices: Sequence[str] = ()) -> int:
-    if call.console.json:
-        memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
-        more = {"notices": list(notices)} if notices else {}
-        return call.console.answer({"scopes": memory.scopes(), "memories": memories, **more})
-    if not rows:
-        call.console.note(nothing)
-        return 0
-    call.console.table(map(_cells, rows), ("bold", "cyan", "dim"))
-    if call.console.stdout.isatty():
-        call.console.note(plural(len(rows), "memory", "memories"), style="dim")
-    return 0
+@takes(_MESSAGE, TASK, SESSION)
+def recall(call: Call) -> int:
+    """Print the memories that matter for a message, as an agent gets them beside it.
+
+    At most five, whole or cut at 4,096 bytes, with their age. Nothing is printed when none matters; `memsheaf why`
+    tells the reasons. It looks in the task, the session, the project and the user, where there are any; with --scope
+    and --agent, which may be given several times, the nearest first, only there.
+
+    examples:
+      memsheaf recall "how do we deploy?"
+      memsheaf recall --scope user "which indentation do I like?" --json
+    """
+    with _open_layers(call) as memory:
+        found = memory.recall(" ".join(call.options.message), tree=around(here()))
+    nothing = f"nothing recalled: {found.gate or 'no memory has enough in common with the message'}"
+    return call.answer(_recall_json(found), found.text.encode() if found.text else Note(nothing, ""))
+
+
+@takes(_MESSAGE, TASK, SESSION)
+def why(call: Call) -> int:
+    """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
+
+    COMMON counts the telling words that message and memory share, NEAR is how near they are in meaning (a cosine, 0
+    without an embedder). FIT makes one number of both: from 1 on it is recalled. SCORE decides the order: rare words
+    count more, and it is a little higher when pinned, in the nearest scope, changed or of use lately. Nothing is
+    counted as used.
+
+    examples:
+      memsheaf why "how do we deploy?"
+      memsheaf why --scope user "which indentation do I like?" --json
+    """
+    with _open_layers(call) as memory:
+        found = memory.session(tree=around(here())).why(" ".join(call.options.message))
+        made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in memory.sheaves()}
+    value = {
+        **_recall_json(found),
+        "candidates": [_candidate_json(one, memory.home) for one in found.candidates],
+        "embedding": {scope: pick(one, EMBEDDING) for scope, one in made.items()},
+    }
+    if found.gate:
+        return call.answer(value, f"nothing was looked for: {found.gate}")
+    head = ("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY")
+    table = Table(_candidate_rows(found, memory.home), ("green", "", "", "", "", "dim", "bold"), head)
+    nothing = "no memory shares a word with the message, or is near to it in meaning"
+    return call.answer(
+        value,
+        Styled(f"chosen by: {found.selector}", "dim"),
+        (Styled(f"{scope}: {_describe_embedding(one)}", "dim") for scope, one in made.items()),
+        table if found.candidates else nothing,
+    )
+
+
+def _rows_json(memory: Layers, rows: Sequence[Row]) -> dict[str, object]:
+    memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
+    return {"scopes": memory.scopes(), "memories": memories}
+
+
+def _rows_parts(call: Call, rows: Sequence[Row], nothing: str) -> Iterator[Part]:
+    yield Table(map(_cells, rows), ("bold", "cyan", "dim"), empty=nothing)
+    if rows and call.console.stdout.isatty():
+        yield Note(plural(len(rows), "memory", "memories"))
 
 
 def _scope(name: str, memory: Layers) -> str:
@@ -195,5 +247,69 @@ def _narrowed(call: Call) -> str:
     return f"{kind} that are unconfirmed" if call.options.unconfirmed else kind
 
 
-def _memory_json(memory: Memory) -> dict[str, object]:
-    return {**pick(memory, _MEMORY), "type": memory.kind}
+def _describe_embedding(made: Embedding) -> str:
+    """By what memories of a scope were found."""
+    if made.problem:
+        return f"found by words, because the embedder failed: {made.problem}"
+    if not made.embedder:
+        return "found by words"
+    if made.done < made.total:
+        share = f"{made.done:,} of {plural(made.total, 'memory', 'memories')} so far"
+        return f"found by words, and by meaning where there are vectors: {share}; `memsheaf index` sees to the rest"
+    return "found by words and meaning"
+
+
+def _open_layers(call: Call) -> Layers:
+    memory = call.memory(task=call.options.task, session=call.options.session)
+    for said in memory.unclear():
+        call.console.note(said)
+    return memory
+
+
+def _candidate_rows(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
+    cut = {(one.scope, one.memory.path): one for one in found.memories if one.is_cut}
+    for one in found.candidates:
+        said = one.why or (
+            "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
+        )
+        numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
+        yield "*" if one.chosen else "", *numbers, one.scope, shown(one.scope, one.row.path, home), said
+
+
+def _recall_json(found: Recall) -> dict[str, object]:
+    return {
+        "text": found.text,
+        "bytes": found.size,
+        "gate": found.gate,
+        "selector": found.selector,
+        "query": found.query,
+        "memories": [_shown_json(one) for one in found.memories],
+    }
+
+
+def _shown_json(one: Shown) -> dict[str, object]:
+    memory = one.memory
+    return {
+        "layer": one.scope.partition("/")[0],
+        "scope": one.scope,
+        "path": one.name,
+        "name": memory.name,
+        "type": memory.kind,
+        "version": memory.version,
+        "age": one.age,
+        "cut": one.is_cut,
+        "notes": list(one.notes),
+    }
+
+
+def _candidate_json(one: Candidate, home: str) -> dict[str, object]:
+    return {
+        "scope": one.scope,
+        "path": shown(one.scope, one.row.path, home),
+        "score": round(one.score, 4),
+        "fit": round(one.fit, 4),
+        "common": round(one.common, 4),
+        "near": round(one.near, 4),
+        "chosen": one.chosen,
+        "why": one.why,
+    }

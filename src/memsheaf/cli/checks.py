@@ -1,0 +1,340 @@
+"""Commands that check: audit, lint, citations, health, and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
+from os.path import getsize, isdir
+
+from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
+from memsheaf.cli.command import Argument, Usage, filled, place, takes
+from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.errors import NotFound, ScopeRefused, hinted
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.cli.output import Part
+    from memsheaf.doctor import Finding as HealthFinding
+    from memsheaf.guard.evidence import Evidence
+    from memsheaf.memory import Memory
+    from memsheaf.work.audit import Audit, Finding
+    from memsheaf.work.layers import Layers
+
+SHOWN = 20  # findings of one kind, for people
+NAMED = 5  # and of one crowd, files
+_FIELDS = ("kind", "level", "path", "said", "advice", "others")
+_TREE = Argument(
+    "--tree",
+    "the working tree that citations are checked against; the one around you when left out",
+    "DIR",
+    convert=place,
+    complete="folders",
+)
+_SECTIONS = {
+    "duplicates": "Duplicate groups",
+    "citations": "Stale citations",
+    "pollution": "Pollution",
+    "waiting": "Waiting",
+}
+_OF_A_PROJECT = ("project", "task", "session")
+
+
+@takes(_TREE)
+def audit(call: Call) -> int:
+    """Report duplicates, stale citations, pollution and what waits, and change nothing.
+
+    In a group of memories that say the same, the keeper is the most specific and recent one, and the others are
+    candidates for natural decay. What cites or names a place that is gone is a candidate for a superseding fact.
+    The citations of memories that belong to no project are only checked with --tree. The exit code is 0, also when
+    there is no such scope yet.
+
+    examples:
+      memsheaf audit
+      memsheaf audit --scope user --json
+    """
+    report, tree, root = _run_audit(call)
+    exists = isdir(root)
+    sections = {name: [pick(one, _FIELDS) for one in getattr(report, name)] for name in _SECTIONS}
+    value = {"scope": report.scope, "exists": exists, "tree": tree, "files": report.files, "clean": report.clean}
+    checked = f"checked {plural(report.files, 'file')} of the scope {report.scope}; nothing was changed"
+    note = Note(checked if exists else _nothing_there(report, root), "")
+    return call.answer({**value, **sections}, _audit_parts(report, tree), note)
+
+
+@takes(_TREE, Argument("--strict", "fail for notes, too"))
+def lint(call: Call) -> int:
+    """Print what an audit finds, one line each, and fail if it matters.
+
+    A line is `FILE: KIND: what`. The exit code is 1 when one of them is an error or a warning, with --strict when
+    there is any, and when there is no such scope; nothing is changed.
+
+    examples:
+      memsheaf lint
+      memsheaf lint --strict --json
+    """
+    report, tree, root = _run_audit(call)
+    if not isdir(root):  # else a scope that is mistyped keeps a build green for ever
+        raise hinted(ScopeRefused(_nothing_there(report, root)), "`memsheaf scopes` shows what there is.")
+    found = list(report.findings())
+    failed = any(call.options.strict or one.level != "note" for one in found)
+    value = {
+        "scope": report.scope,
+        "tree": tree,
+        "files": report.files,
+        "failed": failed,
+        "findings": [pick(one, _FIELDS) for one in found],
+    }
+    return call.answer(value, (f"{one.path}: {one.kind}: {one.said}" for one in found), code=1 if failed else 0)
+
+
+def _run_audit(call: Call) -> tuple[Audit, str, str]:
+    """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
+    from memsheaf.scope import around
+    from memsheaf.work.audit import audit
+    from memsheaf.work.layers import Layers
+
+    scope = call.scope()
+    with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:
+        sheaf = layers.sheaf(scope)
+        folder = call.options.tree or (around(here()) if sheaf.scope.layer in _OF_A_PROJECT else "")
+        with (
+            call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
+            call.console.progress("auditing") as progress,
+        ):
+            around_it = layers if sheaf.scope.layer == "project" else None
+            report = audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
+        return report, tree.root if tree else "", sheaf.root
+
+
+def _audit_parts(report: Audit, tree: str) -> Iterator[Part]:
+    for name, title in _SECTIONS.items():
+        found = getattr(report, name)
+        yield Styled(title, "bold")
+        yield from (f"  {line}" for line in _section_lines(found))
+        if not found:
+            is_unchecked = name == "citations" and not tree and report.files
+            yield "  not checked; --tree DIR names a working tree" if is_unchecked else "  none"
+
+
+def _nothing_there(report: Audit, root: str) -> str:
+    return f"there is nothing there: the scope {report.scope} has no folder {root}"
+
+
+def _section_lines(found: Sequence[Finding]) -> Iterator[str]:
+    """The findings of a section as people read them; of one kind the first ones, and how many more there are."""
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[one.kind] = counts.get(one.kind, 0) + 1
+        if counts[one.kind] <= SHOWN:
+            yield from _finding_lines(one)
+    for kind, count in counts.items():
+        if count > SHOWN:
+            yield f"and {count - SHOWN:,} more of the kind {kind}; `memsheaf lint` shows all"
+
+
+def _finding_lines(one: Finding) -> Iterator[str]:
+    if one.kind == "duplicate":
+        yield one.said
+        yield f"  {one.path}: keeper, the most specific and recent"
+        yield from (f"  {path}: candidate for natural decay" for path in one.others)
+        return
+    yield f"{one.path}: {one.said}"
+    if one.kind == "crowded":
+        more = len(one.others) - NAMED
+        yield f"  with {', '.join(one.others[:NAMED])}" + (f" and {more:,} more" if more > 0 else "")
+    yield f"  {one.advice}"
+
+
+@takes(
+    Argument(
+        "place",
+        "what to cite: PATH, PATH:LINE, PATH:LINE-LINE, PATH#SYMBOL",
+        "PLACE",
+        required=True,
+        convert=filled,
+        complete="paths",
+    ),
+    Argument(
+        "--memory", "the memory to add it to, as `memsheaf list` shows it", "FILE", convert=filled, complete="files"
+    ),
+)
+def cite(call: Call) -> int:
+    """Make a citation: a place in the working tree, with a hash of what is there now.
+
+    By its hash `memsheaf verify` sees later whether the place changed or moved. A path is taken from where you
+    are, else from the root of the checkout. With --memory the citation is added to that memory, and takes the
+    place of an older one of the same lines.
+
+    examples:
+      memsheaf cite src/app.py:10-12
+      memsheaf cite src/app.py#Server.start --memory project_server.md
+    """
+    from memsheaf.guard.citations import cited, make
+
+    with call.tree() as tree:
+        citation = make(tree, tree.spelled(call.options.place, here()))
+    value = {"citation": str(citation), **citation._asdict()}
+    if not call.options.memory:
+        return call.answer(value, str(citation))
+    with call.memory() as layers:
+        memory = layers.read(call.options.memory)
+        memory = layers.put(memory.path, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
+    value = {**value, "memory": memory.path, "version": memory.version}
+    return call.answer(value, f"Updated {memory.path}: {citation}")
+
+
+@takes(
+    Argument(
+        "file",
+        "the memories to check; all of the scope when left out",
+        "FILE",
+        repeated=True,
+        convert=filled,
+        complete="files",
+    )
+)
+def verify(call: Call) -> int:
+    """Check the citations of memories against the working tree you are in.
+
+    Each is `verified`; `drifted`, when it changed or moved, with its new place if that was found; `missing`; or
+    `unchecked`, when there is nothing to compare. Files and symbols that a text names and the tree does not have
+    are told as `gone`. The exit code is 1 when a citation is drifted or missing.
+
+    examples:
+      memsheaf verify
+      memsheaf verify project_release-day.md --json
+    """
+    from memsheaf.guard.evidence import examine
+
+    with (
+        call.memory() as layers,
+        call.tree(layers.root) as tree,
+        call.console.waiting("verifying"),
+    ):
+        found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
+    states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
+    rows = (row for path, evidence in found for row in _evidence_rows(path, evidence))
+    memories = [_evidence_json(path, evidence) for path, evidence in found]
+    return call.answer(
+        {"scope": layers.home, "tree": tree.root, "memories": memories},
+        Table(rows, ("", "bold"), empty=f"no citations in the scope {layers.home}"),
+        code=1 if states & {"drifted", "missing"} else 0,
+    )
+
+
+def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
+    """The memories that were named, or all that can be understood."""
+    yield from map(memory.read, files)
+    for row in memory.own.list() if not files else ():
+        if row.state in ("ok", "free"):
+            with suppress(NotFound):  # somebody was faster
+                yield memory.own.read(row.path)
+
+
+def _evidence_rows(path: str, evidence: Evidence) -> Iterator[tuple[str, str, str]]:
+    for _, verdict in evidence.citations:
+        yield verdict.state, path, verdict.said
+    for name in evidence.gone:
+        yield "gone", path, f"`{name}` is named in the text, and is not in the working tree."
+
+
+def _evidence_json(path: str, evidence: Evidence) -> dict[str, object]:
+    fields = ("state", "said", "place")
+    citations = [{"citation": text, **pick(verdict, fields)} for text, verdict in evidence.citations]
+    return {"path": path, "citations": citations, "gone": evidence.gone}
+
+
+@takes(
+    Argument("--prune", "also drop what is past retention from the journal"),
+    Argument("--fix", "also remove the indexes of scopes that are gone, and of other versions, from the cache"),
+)
+def doctor(call: Call) -> int:
+    """Run health checks on a scope, and say what to do about each finding.
+
+    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
+
+    examples:
+      memsheaf doctor
+      memsheaf doctor --scope user --prune
+      memsheaf doctor --fix
+    """
+    from memsheaf.doctor import Finding, examine
+    from memsheaf.index import caches
+    from memsheaf.scope import FOLDER
+
+    removed = caches.abandoned(call.settings().cache) if call.options.fix else []
+    caches.remove(removed)
+    with call.reading() as sheaf:
+        findings = examine(sheaf, cache=call.settings().cache)
+    if unused := call.unused_folder():
+        findings.insert(0, Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
+    dropped = 0
+    if call.options.prune and isdir(sheaf.root):
+        with call.changing() as changed:
+            dropped = changed.store.prune()
+    size, indexes = sum(one.size for one in removed), plural(len(removed), "index", "indexes")
+    return call.answer(
+        {
+            "scope": str(sheaf.scope),
+            "root": sheaf.root,
+            "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
+            "dropped": dropped,
+            "removed": [one.base for one in removed],
+        },
+        _health_parts(findings, f"All is well: {sheaf.scope} in {sheaf.root}"),
+        f"Dropped {plural(dropped, 'text')} past retention from the journal." if call.options.prune else None,
+        f"Removed {indexes} ({plural(size, 'byte')}) from the cache." if call.options.fix else None,
+        code=1 if any(finding.level == "error" for finding in findings) else 0,
+    )
+
+
+def _health_parts(findings: Sequence[HealthFinding], well: str) -> Iterator[Part]:
+    colours = {"error": "red", "warning": "yellow"}
+    for finding in findings:
+        said = f"{finding.level}: {finding.path}: {finding.problem}"
+        yield Styled(said, colours.get(finding.level, ""))
+        if finding.advice:
+            yield f"    {finding.advice}"
+    if not any(finding.level != "info" for finding in findings):
+        yield well
+
+
+@takes(
+    Argument("--status", "only show it"),
+    Argument("--rebuild", "throw the index away first, vectors included, and make it anew"),
+)
+def index(call: Call) -> int:
+    """Show the search index, and embed what is not embedded yet.
+
+    Memories are embedded automatically, a few in each search and many in the background. This embeds all of them now.
+    It may be interrupted with Ctrl-C: what was done is kept. The exit code is 1 when the embedder fails.
+
+    examples:
+      memsheaf index
+      memsheaf index --status --json
+    """
+    options, console = call.options, call.console
+    if options.status and options.rebuild:
+        raise Usage("--status changes nothing, so it cannot go with --rebuild")
+    with call.reading() as sheaf:
+        if options.rebuild:
+            sheaf.index.delete()
+        memories = len(sheaf.list())
+        with console.progress("Embedding") as progress:
+            made = sheaf.index.embedding() if options.status else sheaf.index.embed_all(progress)
+    # once closed, only the files that stay are left
+    files = []
+    for path in sheaf.index.files():
+        with suppress(FileNotFoundError):
+            files.append((path, getsize(path)))
+    rows = [("file", f"{path} ({plural(size, 'byte')})") for path, size in files]
+    rows += [("memories", f"{memories:,}"), ("embedder", made.embedder or "none: search goes by words")]
+    if made.embedder:
+        running = ", more are being made" if made.running else ""
+        rows.append(("vectors", f"{made.done:,} of {made.total:,} memories{running}"))
+    if made.problem:
+        rows.append(("problem", made.problem))
+    sizes = [{"path": path, "bytes": size} for path, size in files]
+    value = {"scope": str(sheaf.scope), "files": sizes, "memories": memories, **pick(made, EMBEDDING)}
+    return call.answer(value, Table(rows, ("bold",)), code=1 if made.problem else 0)

@@ -1,0 +1,309 @@
+"""Commands for the memory folder in a repository: `init` keeps it there, `trust` accepts one that came along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from stat import S_ISREG
+
+from memsheaf import trusted_repositories
+from memsheaf.archive import apart
+from memsheaf.cli.admin import count_memories
+from memsheaf.cli.call import Call, here, pick, plural
+from memsheaf.cli.command import DRY_RUN, Argument, takes
+from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
+from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.scope import (
+    FOLDER,
+    Scope,
+    find_repository,
+    private_root,
+    project_root,
+    refuse_links,
+    repository_around,
+)
+from memsheaf.sheaf import Sheaf
+from memsheaf.store.folder import HISTORY, IGNORED, keep_out_of_git
+from memsheaf.store.safe_dir import Folder
+from memsheaf.store.trust import accept, withdraw
+from memsheaf.transfer import Moved, Places, contents, move, shared
+from memsheaf.worktree import tracked
+
+# Known to type checkers under this name, so that a command imports only what it uses.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.config import Settings
+
+_LOOK = "It came with the repository; look at it, and remove it if it is not yours."
+
+
+@takes(
+    Argument("--undo", "move it back to where it was before, out of the repository"),
+    DRY_RUN,
+)
+def init(call: Call) -> int:
+    """Keep this project's memory in its repository, in the folder .memory.
+
+    Everything the project has at home moves there with its history: memories, notes, tasks, sessions, logs, and what
+    waits to be learned or reviewed. Where the repository has another text under a name, both stay. Memories can then
+    be committed with the code; a .gitignore inside leaves out the journal, the catalog, and the notes of single
+    conversations. Doing it again changes nothing, or completes what was interrupted.
+
+    --undo moves everything back. What is committed stays in the repository, too.
+
+    examples:
+      memsheaf init --dry-run
+      memsheaf init
+      memsheaf init --undo
+    """
+
+    settings, options = call.settings(), call.options
+    checkout, identity = find_repository(here(), settings.home)
+    if not checkout:
+        raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
+    root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
+    if options.undo:
+        return _undo_init(call, settings, checkout, home)
+    was_there = os.path.lexists(root)
+    if was_there:
+        _open_memory(checkout, FOLDER).close()
+    if options.dry_run:
+        return _answer_move(call, {"root": root, "made": not was_there}, home, _planned(home))
+    if was_there:  # else the folder at home becomes it, and is prepared then
+        refuse_journals(call, checkout, root)
+        _prepare(checkout, FOLDER)
+    moved = _moved(settings, home, root, lambda: accept(settings.home, checkout))
+    made = _prepare(checkout, FOLDER) or not was_there
+    said = [f"{'Made' if made else 'There is already'} {root}"]
+    if project_root(settings.places(here())) != root:
+        said.append("The settings or the environment put this project's memory elsewhere, so it is not used yet.")
+    return _answer_move(call, {"root": root, "made": made}, home, moved, said)
+
+
+def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
+    """Move everything that is in a repository's memory home; what git tracks stays there as well."""
+
+    root = os.path.join(checkout, FOLDER)
+    if not os.path.isdir(root) or not trusted_repositories.is_accepted(settings.home, checkout):
+        raise hinted(
+            ScopeRefused(f"the memory of {checkout!r} is not in use"), "`memsheaf scopes` shows where it is."
+        )
+    _open_memory(checkout, FOLDER).close()
+    keep = tracked(checkout, root, call.environment)
+    if keep is None:
+        raise StoreFailed(f"git does not say which files of {root!r} are committed")
+    if call.options.dry_run:
+        return _answer_move(call, {"root": home, "kept": keep}, root, _planned(root))
+    ignore = os.path.join(root, ".gitignore")
+    with suppress(OSError), open(ignore, encoding="utf-8") as file:
+        if ".gitignore" not in keep and file.read() == IGNORED:
+            os.unlink(ignore)
+    moved = _moved(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
+    said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
+    return _answer_move(call, {"root": home, "kept": keep}, root, moved, said)
+
+
+def _planned(source: str) -> Moved:
+
+    return Moved(tuple(contents(source)) if os.path.isdir(source) else ())
+
+
+def _moved(
+    settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
+) -> Moved:
+
+    if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
+        with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
+            sheaf.list()
+    places = Places(source, target, settings.home, settings.state, settings.cache)
+    return move(places, switch, keep=keep)
+
+
+def _answer_move(call: Call, value: dict[str, object], source: str, moved: Moved, said: Sequence[str] = ()) -> int:
+    """Report what was moved, or would be."""
+    trial = call.options.dry_run
+    lines = list(said)
+    if moved.files:
+        count = plural(len(moved.files), "file")
+        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with their history")
+    elif trial or call.options.undo:
+        lines.append(f"There is nothing to move from {source}")
+    lines += [f"  {path}" for path in moved.files if trial]
+    lines += [f"  {old} is now {new}: another text has its name" for old, new in moved.renamed]
+    lines += [f"  left {path}: {why}" for path, why in moved.left]
+    if moved.files and not trial and not call.options.undo:
+        lines.append("`memsheaf init --undo` moves it back.")
+    value |= {
+        "from": source if moved.files or moved.left else "",
+        "files": moved.files,
+        "renamed": [{"path": old, "as": new} for old, new in moved.renamed],
+        "left": [{"path": path, "why": why} for path, why in moved.left],
+        "dry_run": trial,
+    }
+    return call.answer(value, lines, code=1 if moved.left else 0)
+
+
+def _open_memory(checkout: str, name: str, *, create: bool = False) -> Folder:
+    """The folder of a repository's memory; it is no link, nor is its .gitignore. Raises ScopeRefused, StoreFailed."""
+
+    try:
+        with Folder.open(checkout) as repository:
+            memory = repository.folder(name, create=create)
+        with suppress(FileNotFoundError):
+            if not S_ISREG(memory.stat(".gitignore").st_mode):
+                memory.close()
+                raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
+        return memory
+    except PathRefused as error:
+        raise hinted(ScopeRefused(f"{error.path!r} is a link or not a folder"), _LOOK) from None
+    except OSError as error:
+        raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
+
+
+def _prepare(checkout: str, name: str) -> bool:
+    """Make the folder and its .gitignore where they are missing; say whether the .gitignore was."""
+
+    with _open_memory(checkout, name, create=True) as memory:
+        try:
+            return keep_out_of_git(memory, IGNORED)
+        except OSError as error:
+            raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
+
+
+@takes(
+    Argument("--yes", "accept it without asking"),
+    Argument("--memories", "also take every memory that is listed as your own, as if you had confirmed each"),
+    Argument("--withdraw", "use the folder no longer; its files stay as they are"),
+)
+def trust(call: Call) -> int:
+    """Show the memory that came with this repository, and use it once you accept it.
+
+    It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories with who committed
+    them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on,
+    and the two files are loaded in the version that was shown; when they change, look again. What others committed
+    stays listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
+    --memories for all). Files of tasks, sessions and logs are counted; what a task or a session has is shown and
+    accepted with --scope. A journal that git tracks is not accepted. Without --yes, and where nobody can be asked,
+    it is only shown, and the exit code is 1.
+
+    examples:
+      memsheaf trust
+      memsheaf trust --yes
+      memsheaf trust --withdraw
+    """
+
+    settings, options, console = call.settings(), call.options, call.console
+    checkout, identity = repository_around(here())
+    root = os.path.join(checkout, FOLDER) if checkout else ""
+    owners = sorted(trusted_repositories.foreign_owners(checkout)) if checkout else []
+    if not root or not (os.path.lexists(root) or owners):
+        raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
+    if options.withdraw:
+        withdraw(settings.home, checkout)
+        said = f"{root} is not used any more; its files are as they were."
+        return call.answer({"root": root, "accepted": False}, said)
+    refuse_links(checkout, root)
+    scope = call.scope()
+    if Scope.parse(scope).layer not in ("project", "task", "session"):
+        raise ScopeRefused(f"the scope {scope!r} is in no repository")
+
+    own = settings._replace(project=root)
+    with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
+        shown, layers = _Shown(sheaf), _count_layers(settings, root) if scope == "project" else {}
+        before = trusted_repositories.is_accepted(settings.home, checkout)
+        if not console.json:
+            for line in shown.lines(sheaf.root, owners, layers):
+                console.say(line)
+        accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
+        if accepted:
+            refuse_journals(call, checkout, root)
+            accept(settings.home, checkout)
+            sheaf.accept(shown.versions(memories=options.memories))
+    private = private_root(settings.home, identity)
+    waiting = count_memories(private)
+    value = {
+        "root": root,
+        "accepted": accepted or before,
+        "owners": owners,
+        "files": {name: text for name, (text, _) in shown.loaded.items()},
+        "memories": [
+            {**pick(row, ("path", "name", "description", "trust", "version")), "by": shown.by(row.path)}
+            for row in shown.rows
+        ],
+        "layers": layers,
+        "private": {"root": private, "memories": waiting},
+    }
+    nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
+    count = plural(waiting, "memory is", "memories are")
+    return call.answer(
+        value,
+        f"Accepted on this machine: {root} is used." if accepted else nothing,
+        f"{count} still in {private}, the old place; `memsheaf init` moves them." if accepted and waiting else None,
+        code=0 if accepted else 1,
+    )
+
+
+def refuse_journals(call: Call, checkout: str, root: str) -> None:
+    """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
+
+    folders = (path.rpartition("/")[0] for path in tracked(checkout, root, call.environment) or ())
+    if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
+        places = " ".join(os.path.join(root, folder) for folder in found)
+        raise hinted(
+            ScopeRefused(f"git tracks a journal, which is no file of a repository: {places}"),
+            "`git rm -r` removes it; `git rm -r --cached` if this machine made it, which keeps the files.",
+        )
+
+
+class _Shown:
+    """What a person is shown of a folder, and which versions of it these are."""
+
+    def __init__(self, sheaf: Sheaf) -> None:
+
+        found = [row for row in sheaf.list() if row.state in ("ok", "free")]
+        self.committers = sheaf.committers(found)
+        self.loaded = {}
+        for row in found:
+            if row.path in (CONTEXT, NOTES):
+                memory = sheaf.read(row.path)
+                self.loaded[row.path] = memory.text, memory.version
+        self.rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
+
+    def by(self, path: str) -> str:
+        """Who committed a file, "" when git cannot tell."""
+        return self.committers.get(path, "")
+
+    def versions(self, *, memories: bool) -> list[tuple[str, str]]:
+        """The paths and versions that are accepted."""
+        rows = [(row.path, row.version) for row in self.rows] if memories else []
+        return [*((name, version) for name, (_, version) in self.loaded.items()), *rows]
+
+    def lines(self, root: str, owners: list[int], layers: dict[str, int]) -> Iterator[str]:
+        """All of it, for a terminal."""
+        yield f"{root}: {plural(len(self.rows), 'memory', 'memories')}"
+        if owners:
+            yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
+        for name, (text, _) in self.loaded.items():
+            by = self.by(name)
+            yield f"\n{name}{f', committed by {by}' if by else ''}, loaded into every prompt:"
+            yield from (f"  | {line}" for line in text.rstrip("\n").split("\n"))
+        if self.rows:
+            yield "\nMemories:"
+        for row in self.rows:
+            by = self.by(row.path)
+            yield f"  {row.path} [{row.kind or 'free'}, {row.trust}{f', {by}' if by else ''}] {row.description}"
+        if layers:
+            counts = ", ".join(f"{kind} ({plural(count, 'file')})" for kind, count in layers.items())
+            yield f"\nIt also brings {counts}: marked as data from this repository, never learned from."
+
+
+def _count_layers(settings: Settings, root: str) -> dict[str, int]:
+    """How many files of tasks, sessions and logs came with the repository."""
+
+    counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
+    for path in shared(Places(root, "", settings.home, settings.state, "")):
+        layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
+        if kind := layer[0] if len(layer) == 2 else layer[-1]:
+            counts[kind] += 1
+    return {kind: count for kind, count in counts.items() if count}
