@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import count
 
 from memsheaf.errors import PathRefused
+from memsheaf.text.neutralize import DRAWS_NOTHING
 from memsheaf.values import sha256
 
 CATALOG = "MEMORY.md"
@@ -37,10 +38,7 @@ _DEVICES = frozenset(
 )
 _FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
-# Letters and marks that draw nothing, so that two names with and without them look the same. The selector
-# U+FE0F is the exception: keyboards put it behind an emoji.
-_UNSEEN = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
-_EMOJI_SELECTOR = "\ufe0f"
+_EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
@@ -164,7 +162,7 @@ def _is_written(name: str) -> bool:
     """Whether every character is one that people write names with, and see."""
     if name.isascii():
         return True
-    if re.search(_UNSEEN, name.replace(_EMOJI_SELECTOR, "")):
+    if re.search(DRAWS_NOTHING, name.replace(_EMOJI_SELECTOR, "")):
         return False
     return all(character.isascii() or _is_drawn(character) for character in name)
 
@@ -209,7 +207,7 @@ def _readable(name: str) -> str:
     name = name.lower()
     if name.isascii():
         return "-".join(_WORD.findall(name))
-    name = re.sub(_UNSEEN, "", unicodedata.normalize("NFKC", name).lower())
+    name = re.sub(DRAWS_NOTHING, "", unicodedata.normalize("NFKC", name).lower())
     kept: list[str] = []
     for character in name:
         if character.isalnum():

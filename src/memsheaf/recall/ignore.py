@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.text.phrases import LANGUAGES, Dialect, compiled, lexicon
 from memsheaf.values import NamedTuple
 
@@ -58,11 +59,7 @@ _SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
 
 _ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a blank of the first
 _APOSTROPHES = str.maketrans("‘’", "''")
-# Marks over letters, and what draws nothing.
-_UNSEEN = (
-    "[\u0300-\u036f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ue000-\ue003\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
-)
+_UNSEEN = rf"[\u0300-\u036f\ue000-\ue003{INVISIBLE}]"  # marks over letters, our own marks, what draws nothing
 _FENCE = r"(`{3,}|~{3,})(?!.*\1)"
 _PASTED = (
     r"[>|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"

@@ -15,6 +15,9 @@ _HIDDEN = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
+INVISIBLE = rf"{_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""All characters that draw nothing, as the inside of a character class: hidden ones, joiners and selectors."""
+
 _SYMBOL = r"\xa9\xae\u203c\u2049\u20e3\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _IDEOGRAPH = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Scripts whose spelling uses the joiners: Arabic to Tibetan, Myanmar, Khmer, Mongolian, and the Indic rest.
@@ -37,8 +40,9 @@ _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 # Patterns that are needed rarely stay text until they are: compiling these costs many milliseconds.
 _POWER = rf"[{_CONTROL}\u2028\u2029{_HIDDEN}]|{_STRAY}"
 _INVISIBLE = rf"({_FLAG})|[{_CONTROL}{_HIDDEN}]|{_STRAY}"
-# Of all they find, what Python calls printable. Text without it needs no closer look.
-_PRINTABLE_SUSPECTS = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+DRAWS_NOTHING = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+"""Of the invisible characters, those that Python calls printable."""
+
 _BREAK = r"[\r\x0b\x0c\x85\u2028\u2029]"
 _BREAK_OR_CONTROL = rf"[{_CONTROL}\u2028\u2029]"
 
@@ -128,7 +132,7 @@ def _is_plain(text: str) -> bool:
     """Whether every character is one that draws something, a line feed or a tab."""
     if not text.replace("\n", "").replace("\t", "").isprintable():
         return False
-    return text.isascii() or not re.search(_PRINTABLE_SUSPECTS, text)
+    return text.isascii() or not re.search(DRAWS_NOTHING, text)
 
 
 def _visible(text: str) -> str:

@@ -1,0 +1,184 @@
+"""A text as a search for secrets reads it: compatibility forms folded, escapes undone, broken tokens put together.
+
+A view knows where each of its characters comes from, so that what is found in it is found in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import cache, lru_cache
+from operator import itemgetter
+
+from memsheaf.guard.secret_values import fits
+from memsheaf.text.neutralize import INVISIBLE
+from memsheaf.values import NamedTuple
+
+AROUND = 4
+"""How many lines around a change are read again, its own among them."""
+
+_START = itemgetter(0)
+# one character with the marks and vowels that it composes with
+_CLUSTER = r"(?s).[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,8}"
+_ESCAPE = (
+    r"%[2-7][0-9A-Fa-f]|&#[xX]0{0,6}[2-7][0-9A-Fa-f];|\\x[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]"
+    r"|\\[nrt\"'/]|&#0{0,6}[0-9]{2,3};|&(?:amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
+)
+_NAMED = {
+    "amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">", "colon": ":", "equals": "=", "lowbar": "_",
+    "hyphen": "-", "sol": "/", "plus": "+",
+}  # fmt: skip
+# A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
+# in its line, and whether that is all.
+_SEAM = (
+    r"(?<=[A-Za-z0-9+/_=.~%-]{6})(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n"
+    r"|[\"'][ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
+    r"(?=([A-Za-z0-9+/_=.~%-]{2,200}+)([\"'`,;)\]} \t]{0,4}(?:\\?\r?\n|\\n|$))?)"
+)
+
+
+Run = tuple[int, int, int]
+"""Characters of a view: where they begin, where they come from, and 1; 0 where all come from one place."""
+
+
+class View(NamedTuple):
+    """A text as it is read, the runs it is made of, and the view they come from; without runs, the text itself."""
+
+    text: str
+    runs: list[Run] | None = None
+    base: View | None = None
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Where a piece of the view stands in the text itself."""
+        if self.runs is None:
+            return start, end
+        start, end = self._origin(self.runs, start), self._origin(self.runs, end - 1) + 1
+        return self.base.original(start, end) if self.base else (start, end)
+
+    @staticmethod
+    def _origin(runs: list[Run], at: int) -> int:
+        start, origin, step = runs[bisect_right(runs, at, key=_START) - 1]
+        return origin + (at - start) * step
+
+
+def normalize(text: str) -> View:
+    """The text without what cannot be seen, in compatibility forms."""
+    import unicodedata
+
+    pieces: list[str] = []
+    runs: list[Run] = []
+    length = 0
+    invisible = _compiled(f"[{INVISIBLE}]")
+    for cluster in _compiled(_CLUSTER).finditer(text):
+        piece = cluster[0]
+        if not piece.isascii():
+            piece = invisible.sub("", unicodedata.normalize("NFKC", piece))
+        if piece:
+            pieces.append(piece)
+            runs.append((length, cluster.start(), 0))
+            length += len(piece)
+    return View("".join(pieces), runs)
+
+
+def undo_escapes(view: View) -> View | None:
+    """The text with escapes for ASCII undone: percent, HTML, backslash; None when it has none."""
+    text = view.text
+    return _replaced(view, _ESCAPE, _meant) if "%" in text or "&" in text or "\\" in text else None
+
+
+def _meant(match: re.Match[str]) -> str:
+    return _character(match[0])
+
+
+@cache
+def _character(escape: str) -> str:
+    """The character that an escape stands for; the escape itself where that would not be seen."""
+    if escape[0] == "&" and escape[1] != "#":
+        return _NAMED[escape[1:-1]]
+    if escape[0] == "\\" and len(escape) == 2:
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(escape[1], escape[1])
+    digits = escape.strip("%&#xX\\u;") if escape[0] != "&" else escape[2:-1].strip("xX")
+    code = int(digits, 10 if escape[:2] == "&#" and escape[2] not in "xX" else 16)
+    return chr(code) if 32 <= code < 127 else escape
+
+
+def _seam(match: re.Match[str]) -> str:
+    """Nothing, where what follows belongs to the token before it; else the seam as it is."""
+    seam, rest, alone = match[0], match[1], match[2] is not None
+    if "n" not in seam and "\n" not in seam:
+        return ""
+    before = "" if alone or len(rest) < 8 else match.string[max(0, match.start() - 80) : match.start()]
+    return "" if is_torn(before, rest, alone) else seam
+
+
+@lru_cache(maxsize=512)
+def is_torn(before: str, rest: str, alone: bool) -> bool:
+    """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
+    from memsheaf.guard.secret_formats import begun
+
+    if alone:
+        return fits(rest, "rest")
+    words = before.split()
+    return bool(words) and fits(rest, "token") and any(len(known.needle) > 3 for known in begun(words[-1]))
+
+
+def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -> View | None:
+    """The view with each match replaced by what it means, and a few lines around each; None when nothing changes."""
+    text, at, last, length = view.text, 0, 0, 0
+    pieces: list[str] = []
+    runs: list[Run] = []
+
+    def add(piece: str, origin: int, step: int) -> None:
+        nonlocal length
+        if piece:
+            pieces.append(piece)
+            runs.append((length, origin, step))
+            length += len(piece)
+
+    for match in _compiled(pattern).finditer(text):
+        if (piece := meant(match)) == match[0]:
+            continue
+        start, end = match.span()
+        if start >= last:  # behind the lines around the one before
+            if last:
+                add(text[at:last], at, 1)
+                add("\n\n", last - 1, 0)
+            at = max(at, last, _lines_before(text, start))
+        if end > last:
+            last = _lines_behind(text, end)
+        if start > at:
+            add(text[at:start], at, 1)
+        if piece:  # as `add`, for each of very many
+            pieces.append(piece)
+            runs.append((length, end - 1, 0))
+            length += len(piece)
+        at = end
+    if not runs:
+        return None
+    add(text[at:last], at, 1)
+    return View("".join(pieces), runs, view)
+
+
+def _lines_before(text: str, at: int) -> int:
+    """Where a few lines before a place begin."""
+    for _ in range(AROUND):
+        at = max(0, text.rfind("\n", 0, at))
+    return at
+
+
+def _lines_behind(text: str, at: int) -> int:
+    """Where a few lines behind a place end."""
+    for _ in range(AROUND):
+        at = text.find("\n", at) + 1 or len(text)
+    return at
+
+
+def close_seams(view: View) -> View | None:
+    """The text with tokens that are broken over two lines or two strings put together; None when it has none."""
+    return _replaced(view, _SEAM, _seam) if any(mark in view.text for mark in "\n\\\"'") else None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
