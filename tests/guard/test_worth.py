@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,9 +50,8 @@ def test_no_memory_of_the_coding_set_is_refused() -> None:
     assert refused == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_end_a_quotation_and_a_denial_take_the_moment_out_of_a_phrase() -> None:
+    for text in (
         "Use the mock for now, until 2026-12-01.",
         "For now the mock; this ends on December 1.",
         "The words `for now` are banned in comments.",
@@ -60,10 +59,8 @@ def test_no_memory_of_the_coding_set_is_refused() -> None:
         "Not just for now: ask before you delete.",
         "> use the mock for now",
         "```\n# for now\n```",
-    ],
-)
-def test_an_end_a_quotation_and_a_denial_take_the_moment_out_of_a_phrase(text: str) -> None:
-    assert ephemeral(text) == ""
+    ):
+        assert ephemeral(text) == "", text
 
 
 def test_a_reason_names_the_words_and_says_what_to_do() -> None:
@@ -96,14 +93,15 @@ def test_any_text_gets_an_answer(before: str, after: str) -> None:
         assert isinstance(derivable(text), str)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["a/" * 60_000, "for " * 40_000, "class " * 30_000, "先" * 60_000, "`" * 50_001, '"' * 50_001, "x.py " * 30_000,
-     "├\n" * 40_000, "- a.b\n" * 30_000, "in this " * 20_000, "現在" * 30_000, "関数" * 30_000, "4f2a9c1" * 20_000],
-)  # fmt: skip
-def test_hostile_texts_get_an_answer(text: str) -> None:
-    assert isinstance(ephemeral(text), str)
-    assert isinstance(derivable(text), str)
+def test_hostile_texts_get_an_answer() -> None:
+    for unit in (
+        "a/", "for ", "class ", "先", "`", '"', "x.py ", "├\n", "- a.b\n", "in this ", "現在", "関数", "4f2a9c1", "{",
+        "please ", "this time ", "has 4 a ", "there are 4 ", "takes a ",
+    ):  # fmt: skip
+        start = time.process_time()
+        assert isinstance(ephemeral(unit * 30_000), str)
+        assert isinstance(derivable(unit * 30_000), str)
+        assert time.process_time() - start < 2, unit
 
 
 def test_only_the_beginning_of_a_very_long_text_is_read() -> None:
@@ -111,7 +109,7 @@ def test_only_the_beginning_of_a_very_long_text_is_read() -> None:
 
 
 def test_importing_it_compiles_nothing_and_loads_no_words() -> None:
-    code = "import sys, memsheaf.guard.worth; print([m for m in sys.modules if m.endswith(('.moments', '.lookups'))])"
+    code = "import sys, memsheaf.guard.worth; print('memsheaf.prompts' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "False"

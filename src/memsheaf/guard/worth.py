@@ -1,8 +1,8 @@
 """What is not worth keeping: what holds for the moment only, and what the code and its history say already.
 
-Both are known by their words (`moments.py`, `lookups.py`), so both are careful: what may be a durable fact is let
-through. A phrase that is quoted or stands in code says nothing, nor does one beside which an end is named ("for now,
-until 2026-12-01"). A sentence on code is let through where the text gives a reason, a rule or a warning.
+Both are known by their words (`prompts/worth.md`), so both are careful: what may be a durable fact is let through. A
+phrase that is quoted or stands in code says nothing, nor does one beside which an end is named ("for now, until
+2026-12-01"). A sentence on code is let through where the text gives a reason, a rule or a warning.
 """
 
 from __future__ import annotations
@@ -11,15 +11,54 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from memsheaf.text.phrases import LANGUAGES, Dialect, Lexicon, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.guard.moments import Phrase
+from memsheaf.values import NamedTuple
 
 LONGEST = 20_000
 """How many characters of a text are read."""
+
+_ENDINGS = "py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|rb|php|cs|swift|scala|vue|lua|ex|exs|hs|dart"
+_OF_CODE = rf"\.(?:{_ENDINGS})\b"
+_LEAD = r"(?:(?:please|now|then|and|so|also|just|okay|ok|let's|can you|could you)\b,?\s*+)*+"
+_MANY = r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a dozen)"
+_PREPOSITIONS = ("by", "at", "of", "around", "during", "until", "before", "about")
+_DIALECT = Dialect(
+    gap=r"[^\n]{0,80}?\b",
+    gap_unspaced=r"[^\n]{0,80}?",
+    named=(
+        ("{lead}", _LEAD),
+        ("{stop}", r"(?=[.!,]|$)"),
+        ("{over}", r"[.!]*$"),
+        ("{near}", r"[^，。、,.;；\n]{0,14}?"),
+        ("{clause}", r"(?:^|(?<=[，,\s]))"),
+        ("{no preposition}", "".join(rf"(?<!\b{word} )" for word in _PREPOSITIONS)),
+        ("{file}", rf"(?<![\w./-])[`\"]?(?:[\w.-]+/)*[\w-]+{_OF_CODE}[`\"]?\s*+"),
+        ("{symbol}", r"[`\"]?\b[\w.:]+?(?:\(\))?[`\"]?(?:\s++|(?=[^\x00-\x7f]))"),
+        ("{folder}", r"\b(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]*+\s*+"),
+        ("{many}", rf"\b{_MANY}\s*+"),
+        ("{lines}", r"\d+(?:-\d+)?\s*+"),
+        ("{pr}", r"\b(?:pr|pull request|mr|merge request|issue)s? ?[#!]?\d+\s*+"),
+        ("{hash}", r"[0-9a-f]{7,40}\b\s*+"),
+        ("{figures}", r"\d+\s*+"),
+        ("{word}", r"\S+\s++"),
+        ("{word or end}", r"\S+"),
+    ),
+)
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|déc|ene|abr|dic)"
+# An end that is named: what holds until then is no longer of the moment.
+_END = (
+    rf"\b(?:until|till|through|by|before|ends?|expires?|bis|jusqu|hasta|antes)\b[^\n]{{0,40}}?(?:\d{{4}}-\d\d"
+    rf"|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{4}}\b|\b{_MONTH}\w*\.? ?\d|\d\.? (?:de )?{_MONTH})"
+    r"|\b(?:until|till|bis|jusqu'à|hasta(?: que)?) (?:the |der |die |das |la |le |el |version |v?\d|release|issue|#)"
+    r"|\d{4}[-年][^\n]{0,8}(?:まで|之?前|为止|為止|截止)|(?:到|直到|截止|截至)[^\n]{0,4}\d{4}[-年]"
+)
+_DENIED_BEFORE = (
+    r"\b(?:not|nicht|pas|no)\s(?:just |only |merely |nur |seulement |que |s[oó]lo )?$"
+    r"|(?:rather|more) than (?:only |just )?$"
+    r"|不(?:只|仅|仅仅|僅)?是?$|\b(?:words?|phrase|says?|saying|called|named) $"
+)
+_DENIED_AFTER = r"\s?(?:でなく|ではなく|じゃなく|に限らず|でない)"
 
 
 def ephemeral(text: str) -> str:
@@ -30,37 +69,30 @@ def ephemeral(text: str) -> str:
     >>> ephemeral("Use the old endpoint for now, until 2026-12-01.")
     ''
     """
-    from memsheaf.guard.moments import NEEDLES, PHRASES, REQUESTS
-
     lowered = text[:LONGEST].lower().replace("’", "'")
-    needles = [needle for needle in NEEDLES if needle in lowered]
-    if not needles:
+    moments = _candidates(lowered, "moment", "weak moment", "once", "once anywhere")
+    if not moments:
         return ""
-    phrases = [phrase for phrase in PHRASES if not set(needles).isdisjoint(phrase.needles)]
-    requests = [request for request in REQUESTS if not set(needles).isdisjoint(request.needles)]
     for line in spoken(lowered).split("\n"):
         for sentence in _sentences(line):
-            for phrase in phrases:
-                if words := _binding(phrase, sentence, line):
-                    return (
-                        f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
-                    )
-            for request in requests:
-                if found := _compiled(request.pattern).search(sentence):
-                    why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
-                    return f"{_short(found[0])!r} {why}"
+            for title, pattern in moments:
+                if title.startswith("once"):
+                    if found := (pattern.match if title == "once" else pattern.search)(sentence):
+                        why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
+                        return f"{_short(found[0])!r} {why}"
+                elif words := _binding(pattern, sentence, line, is_weak=title == "weak moment"):
+                    why = "says that it holds for the moment only; say until when it holds, or leave it out"
+                    return f"{words!r} {why}"
     return ""
 
 
-def _binding(phrase: Phrase, sentence: str, line: str) -> str:
+def _binding(pattern: re.Pattern[str], sentence: str, line: str, *, is_weak: bool) -> str:
     """The words that bind a sentence to its moment, if nothing beside them says otherwise."""
-    from memsheaf.guard.moments import DENIED_AFTER, DENIED_BEFORE, END, RULE
-
-    for match in _compiled(phrase.pattern).finditer(sentence):
-        if _compiled(END).search(line) or (phrase.weak and _compiled(RULE).search(sentence)):
+    for match in pattern.finditer(sentence):
+        if compiled(_END).search(line) or (is_weak and compiled(any_of("worth", "rule", _DIALECT)).search(sentence)):
             return ""
         before = sentence[max(0, match.start() - 40) : match.start()]
-        if not (_compiled(DENIED_BEFORE).search(before) or _compiled(DENIED_AFTER).match(sentence, match.end())):
+        if not (compiled(_DENIED_BEFORE).search(before) or compiled(_DENIED_AFTER).match(sentence, match.end())):
             return match[0].strip()
     return ""
 
@@ -75,45 +107,53 @@ def derivable(text: str, *, cited: bool = False) -> str:
     >>> derivable("PR #12 was merged without review, because production was down.")
     ''
     """
-    from memsheaf.guard.lookups import FILE, NEEDLES, ON_FILES, REASON, SENTENCES
-
     text = text[:LONGEST]
     if pasted := _pasted(text):
         return f"this is {pasted}, which can be looked up at any time; keep in a sentence what it taught"
-    lowered = text.lower()
     if cited:
         return ""
-    found = {needle for needle in NEEDLES if needle in lowered}
-    patterns = [pattern for needles, pattern in SENTENCES if found and not found.isdisjoint(needles)]
-    if _compiled(FILE).search(lowered):
-        patterns += [pattern for needles, pattern in ON_FILES if any(map(lowered.__contains__, needles))]
-    if not patterns or _compiled(REASON).search(lowered):
+    lowered = text.lower()
+    titles = ("lookup", "lookup first", "lookup of file") if compiled(_OF_CODE).search(lowered) else _NO_FILE
+    lookups = _candidates(lowered, *titles)
+    if not lookups:
         return ""
     told, others = [], 0
     for sentence in _sentences(_without_code(lowered)):
-        match = next(filter(None, (_compiled(pattern).search(sentence) for pattern in patterns)), None)
-        if match:
-            told.append(_short(match[0].strip()))
+        if found := _lookup(sentence, lookups):
+            told.append(found)
         else:
             others += len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence)
-    if len(told) <= others or not told:
+    if len(told) <= others or not told or _exact(any_of("worth", "reason", _DIALECT)).search(lowered):
         return ""
     return f"{told[0]!r} can be looked up in the code or its history; keep why it is so, or what follows from it"
 
 
-def _pasted(text: str) -> str:
-    """What most lines of a text were pasted from, or "" when somebody wrote them."""
-    if text.count("\n") < 2:
-        return ""
-    from memsheaf.guard.lookups import PASTES
+_NO_FILE = ("lookup", "lookup first")
 
-    for paste in PASTES:
-        if any(map(text.__contains__, paste.needles)) and _compiled(paste.sure).search(text):
-            lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
-            count = sum(bool(_compiled(paste.line).match(line)) for line in lines)
-            if count >= paste.least and count > 0.6 * len(lines):
-                return paste.what
+
+def _lookup(sentence: str, lookups: list[tuple[str, re.Pattern[str]]]) -> str:
+    """The words of a sentence that the code or its history say as well."""
+    for title, pattern in lookups:
+        if match := (pattern.match if title == "lookup first" else pattern.search)(sentence):
+            return _short(match[0].strip())
     return ""
+
+
+def _candidates(lowered: str, *titles: str) -> list[tuple[str, re.Pattern[str]]]:
+    """The phrases of these lists whose words a text has, in all languages, each with its list."""
+    words = frozenset(split_words(lowered))
+    letters = frozenset() if lowered.isascii() else frozenset(lowered)
+    found = []
+    for name in LANGUAGES:
+        language = _language(name)
+        if known := words if language.is_spaced else letters:
+            found += [(title, pattern) for title, _, pattern in language.with_words(titles, known)]
+    return found
+
+
+@cache
+def _language(name: str) -> Lexicon:
+    return lexicon("worth", name, _DIALECT)
 
 
 def _without_code(text: str) -> str:
@@ -121,7 +161,7 @@ def _without_code(text: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in _compiled(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n").split(text):
+    for sentence in compiled(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n").split(text):
         bare = sentence.strip(" \t*_#->•")
         if bare:
             yield bare
@@ -131,6 +171,110 @@ def _short(words: str) -> str:
     return words if len(words) <= 60 else words[:57].rstrip() + "..."
 
 
+# output of tools
+
+
+class Paste(NamedTuple):
+    """Output of a tool: `sure` is in it somewhere, and `line` matches at least so many of its lines."""
+
+    what: str
+    needles: tuple[str, ...]
+    sure: str
+    line: str
+    least: int = 3
+
+
+_CODE = (
+    r"\s*(?:@\w|(?:async )?def |class |import |from \S+ import|func |fn |pub |impl |function |export |const |let "
+    r"|var |public |private |protected |static |return\b|if\b.*[:{]$|else\b|elif |for\b.*[:{]$|while\b|try\b"
+    r"|except\b|catch\b|raise |throw |switch|case |package |use |#include|struct |type |[)}\]]+[;,]?$"
+    r"|\w[\w.\[\]]* (?:=|:=|\+=) .+|self\.|this\.|with .+:$|int |void |[\w.]+\(.*\)[;{:]?$|\"\"\"|//|/\*|\*/)"
+)
+_PASTES = (
+    Paste(
+        "a diff",
+        ("diff --git ", "@@ -"),
+        r"(?m)^diff --git |^@@ -\d",
+        r"diff --git |@@ -|index [0-9a-f]{7,}\.\.|(?:---|\+\+\+) |[+-]|new file mode|[ ]\S|    ",
+    ),
+    Paste(
+        "a git log",
+        ("\n",),
+        r"(?m)^\*?\s?commit [0-9a-f]{7,40}\b|^[*|\\/ ]*\b(?=[a-f]*\d)[0-9a-f]{7,40}\b \S",
+        r"\*?\s?commit [0-9a-f]{7,40}\b|(?:Author|Date|Merge|Commit):? +\S|[*|\\/ ]*\b[0-9a-f]{7,40}\b \S|    \S",
+    ),
+    Paste(
+        "git blame",
+        (" +0", " -0", " +1", " -1"),
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
+        r"\^?[0-9a-f]{7,40} .*\(.+\d{4}-\d\d-\d\d.*\d+\)",
+    ),
+    Paste(
+        "git status",
+        ("On branch", "M ", "A ", "D ", "??", "R "),
+        r"(?m)^On branch |^(?:[ MADRCU?][MADRCU?]|[MADRCU] ) [\w./-]+$",
+        r"On branch |Your branch |Changes |Untracked files|nothing to commit|\s+\((?:use|commit)"
+        r"|\s+(?:modified|new file|deleted|renamed):|[ MADRCU?]{2} [\w./-]+$|\t\S",
+    ),
+    Paste(
+        "a listing of a folder",
+        ("├", "└", "rw-", "r--", "r-x"),
+        r"[├└]|(?m:^[-dl][rwx-]{9})",
+        r".*[├└│]|[-dl][rwxs-]{9}[+@.]?\s|total \d+$|\d+ director(?:y|ies), \d+ files?|\.$",
+    ),
+    Paste(
+        "a list of files",
+        ("/", "."),
+        r"(?m)^[-*•\d.)`\" ]*[\w@.-]*[/.][\w@./-]*[`\"]?$",
+        r"(?:[-*•]|\d+[.)])?\s*[`\"]?(?:\./)?(?:[\w@.-]+/)*[\w@.-]+(?:\.\w{1,5}|/)[`\"]?$",
+        least=5,
+    ),
+    Paste(
+        "a stack trace",
+        ("Traceback", "\n    at ", "\tat ", "goroutine ", "panicked at"),
+        r"Traceback \(most recent call|(?m:^\s+at .+[(:].*\d\)?$)|goroutine \d+ \[|panicked at",
+        r"Traceback \(most recent|\s*File \".*\", line \d+|    \S|\s+at .+|\w+(?:\.\w+)*(?:Error|Exception|Warning)\b"
+        r"|goroutine \d+ |\s+\S+\.go:\d+|\S+\(.*\)$|Caused by|\s+\.\.\. \d+ more|thread '.*' panicked|\s+\d+: ",
+    ),
+    Paste(
+        "a listing of code",
+        (
+            "def ",
+            "class ",
+            "import ",
+            "func ",
+            "fn ",
+            "function ",
+            "export ",
+            "const ",
+            "let ",
+            "public ",
+            "static ",
+            "#include",
+            "package ",
+        ),
+        r"(?m)^\s*(?:(?:async )?def |class |import |from \S+ import|func |fn |function |export |const |let |public "
+        r"|static |#include|package )",
+        _CODE,
+        least=8,
+    ),
+)
+"""What people and agents paste, and can have again at any time."""
+
+
+def _pasted(text: str) -> str:
+    """What most lines of a text were pasted from, or "" when somebody wrote them."""
+    if text.count("\n") < 2:
+        return ""
+    for paste in _PASTES:
+        if any(map(text.__contains__, paste.needles)) and _exact(paste.sure).search(text):
+            lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
+            count = sum(bool(_exact(paste.line).match(line)) for line in lines)
+            if count >= paste.least and count > 0.6 * len(lines):
+                return paste.what
+    return ""
+
+
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _exact(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)

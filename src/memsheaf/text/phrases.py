@@ -73,6 +73,7 @@ class Lexicon:
         self._one_of: dict[str, str] = {}
         self._patterns: dict[str, str] = {}
         self._needles: dict[str, list[frozenset[str]]] = {}
+        self._needed: dict[str, list[tuple[str, list[frozenset[str]]]]] = {}
 
     def one_of(self, title: str) -> str:
         """A pattern for any phrase of a list; one that matches nothing where the language has no such list."""
@@ -86,10 +87,15 @@ class Lexicon:
 
     def candidates(self, titles: Iterable[str], sentence: str) -> Iterator[tuple[str, str, re.Pattern[str]]]:
         """The phrases of some lists whose words a sentence has, each with its list and its pattern."""
-        words = frozenset(re.findall(r"\w+" if self.is_spaced else r"\S", sentence.lower()))
+        return self.with_words(titles, frozenset(split_words(sentence) if self.is_spaced else sentence.lower()))
+
+    def with_words(self, titles: Iterable[str], words: frozenset[str]) -> Iterator[tuple[str, str, re.Pattern[str]]]:
+        """The same, of the words (characters, without spaces) of a sentence."""
         for title in titles:
-            for phrase in self.lists.get(title, ()):
-                if not any(map(words.isdisjoint, self.needles(phrase))):
+            if title not in self._needed:
+                self._needed[title] = [(phrase, self.needles(phrase)) for phrase in self.lists.get(title, ())]
+            for phrase, needles in self._needed[title]:
+                if not any(map(words.isdisjoint, needles)):
                     yield title, phrase, compiled(self.pattern(phrase))
 
     def pattern(self, phrase: str) -> str:
@@ -183,6 +189,11 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> Lexicon:
     return Lexicon(lists, dialect)
 
 
+def split_words(text: str) -> list[str]:
+    """The words of a text in small letters, as phrases are looked up by them."""
+    return re.findall(r"\w+", text.lower())
+
+
 @cache
 def any_of(file: str, title: str, dialect: Dialect = PLAIN) -> str:
     """A pattern for any phrase of a list, in any of the six languages."""
@@ -197,7 +208,7 @@ def guess_languages(sentence: str) -> list[str]:
     """
     if any("\u3040" <= letter <= "\u9fff" for letter in sentence):
         return ["Chinese", "Japanese"]
-    words = set(re.findall(r"\w+", sentence.lower()))
+    words = set(split_words(sentence))
     spaced = [name for name in LANGUAGES if name not in ("Chinese", "Japanese")]
     common = {name: len(words.intersection(lexicon("phrases", name).lists["common"])) for name in spaced}
     most = max(common.values())
