@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance docs clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 
 conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
 	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
+
+mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests of each room must notice (an hour)
+	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
