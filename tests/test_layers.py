@@ -1,15 +1,16 @@
-"""Each module imports only from earlier rows and from its own folder."""
+"""House rules: the order of imports, what the rim may use, and how large things may get."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
+# Each module imports only from earlier rows and from its own folder.
 ROWS = [
     {"values", "prompts"},
     {"caps", "errors", "timeouts"},
@@ -21,11 +22,12 @@ ROWS = [
     {"store", "embed"},
     {"llm"},
     {"archive", "config", "editing", "history", "index", "worktree"},
-    {"erasure"},
+    {"models"},
     {"recall"},
     {"learn"},
     {"writer"},
-    {"transfer"},
+    {"edits", "erasure", "reader", "transfer"},
+    {"learning"},
     {"sheaf"},
     {"work"},
     {"tools", "doctor"},
@@ -37,6 +39,29 @@ ROWS = [
 ]
 LEVEL = {name: level for level, row in enumerate(ROWS) for name in row}
 
+# The rim uses the public methods of Sheaf, its reader and its writer: no store, no index, no SQL.
+RIM = {"work", "tools", "mcp", "adapters", "chat", "cli"}
+VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
+
+# Ratchets: each may only go down.
+MOST_FILES = 240
+MOST_LINES = 51_300
+LONGEST_FILE = 863
+DEFERRED_IMPORTS = 465  # `import` inside a function
+NAMED_TWICE = {
+    "Answer", "Call", "Change", "Choice", "Command", "Conversation", "Desk", "Ended", "Entry", "Finding",
+    "Found", "Heard", "Item", "Kept", "Language", "Ledger", "Lexicon", "Memories", "Memory", "Moved", "Noted",
+    "Notes", "Outcome", "Page", "Phrase", "Piece", "Place", "Places", "Plan", "Provider", "Question", "Ran",
+    "Refused", "Request", "Revision", "Row", "Said", "Served", "Server", "State", "Step", "Verdict",
+}  # fmt: skip
+"""Class names that are defined in more than one place."""
+IN_CIRCLES = {
+    "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command", "cli.parser", "embed",
+    "embed.concat", "embed.static", "index.catalog", "index.database", "llm", "llm.providers", "llm.served",
+    "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.sessions", "work.tasks",
+}  # fmt: skip
+"""Modules that import each other, also behind TYPE_CHECKING."""
+
 
 def modules() -> Iterator[Path]:
     for path in sorted(SOURCE.rglob("*.py")):
@@ -44,28 +69,123 @@ def modules() -> Iterator[Path]:
             yield path
 
 
-def imports(path: Path) -> Iterator[str]:
-    """The parts of memsheaf that a module imports, wherever in the file it does so."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    """A module as imports name it.
+
+    >>> name_of(SOURCE / "store" / "folder.py")
+    'memsheaf.store.folder'
+    """
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else module
+
+
+NAMES = {name_of(path) for path in modules()}
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """The modules of memsheaf that a module imports, wherever in the file, each with the name taken from it."""
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: relative imports hide where a name comes from"
             module = node.module or ""
-            if module == "memsheaf":
-                yield from (alias.name for alias in node.names)
-            elif module.startswith("memsheaf."):
-                yield module.split(".")[1]
+            for alias in node.names if module.split(".")[0] == "memsheaf" else ():
+                inner = f"{module}.{alias.name}"
+                yield (inner, "") if inner in NAMES else (module, alias.name)
         elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("memsheaf."))
+            yield from ((alias.name, "") for alias in node.names if alias.name.startswith("memsheaf."))
 
 
-@pytest.mark.parametrize("path", list(modules()), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_from_earlier_layers(path: Path) -> None:
-    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    for name in imports(path):
-        if name in LEVEL and name != own:
-            assert LEVEL[name] < LEVEL[own], f"{own} imports {name}, which is not below it"
+def test_a_module_imports_only_from_earlier_layers() -> None:
+    wrong = []
+    for path in modules():
+        own = room(name_of(path))
+        for used in {room(module) for module, _ in imports(path)} - {own, "memsheaf"}:
+            if LEVEL[used] >= LEVEL[own]:
+                wrong.append(f"{name_of(path)} imports {used}, which is not below it")
+    assert wrong == []
 
 
 def test_every_module_has_a_layer() -> None:
-    found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in modules()}
-    assert found - set(LEVEL) == set()
+    assert {room(name) for name in NAMES} - set(LEVEL) == set()
+
+
+def test_the_rim_touches_neither_the_store_nor_the_index_of_a_sheaf() -> None:
+    found = []
+    for path in modules():
+        for node in ast.walk(tree(path)) if room(name_of(path)) in RIM else ():
+            # `sheaf.index.x`, or `x = sheaf.index`
+            used = node.value if isinstance(node, ast.Attribute | ast.Assign) else None
+            if isinstance(used, ast.Attribute) and used.attr in (
+                "store",
+                "index",
+            ):
+                found.append(f"{path.relative_to(SOURCE)}:{used.lineno} .{used.attr}")
+    assert found == []
+
+
+def test_the_rim_takes_only_values_from_the_index() -> None:
+    found = [
+        f"{name_of(path)} imports {name} of {module}"
+        for path in modules()
+        if room(name_of(path)) in RIM
+        for module, name in imports(path)
+        if module.startswith("memsheaf.index") and name not in VALUES_OF_INDEX
+    ]
+    assert found == []
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {
+        name_of(path): {module for module, _ in imports(path) if module in NAMES} - {name_of(path)}
+        for path in modules()
+    }
+    circles = {name.removeprefix("memsheaf.") for name in graph if name in reachable(graph, name)}
+    assert circles - IN_CIRCLES == set()
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    """What a module imports, directly or through others."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = graph[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_files_stay_few_and_small() -> None:
+    sizes = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCE.rglob("*.py")}
+    assert len(sizes) <= MOST_FILES
+    assert sum(sizes.values()) <= MOST_LINES
+    assert {name: size for name, size in sizes.items() if size > LONGEST_FILE} == {}
+
+
+def test_few_imports_are_deferred() -> None:
+    found = sum(
+        isinstance(inner, ast.Import | ast.ImportFrom)
+        for path in modules()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    )
+    assert found <= DEFERRED_IMPORTS
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name_of(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1 and name not in NAMED_TWICE}
+    assert twice == {}

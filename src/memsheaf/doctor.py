@@ -10,7 +10,7 @@ from shlex import quote
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
-from memsheaf.index.caches import abandoned
+from memsheaf.index.caches import Cache, abandoned, remove
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
@@ -119,6 +119,13 @@ def _journals(store: FolderStore) -> Iterator[Finding]:
         if HISTORY in names and not os.path.isdir(root):
             said = f"it is the journal of {os.path.normpath(root)}, which is not there"
             yield Finding("info", folder, said, "bring that folder back to have its history; or remove this one")
+
+
+def remove_abandoned_indexes(cache: str) -> list[Cache]:
+    """Remove the indexes of scopes that are gone, and those of other versions that are not in use."""
+    found = abandoned(cache)
+    remove(found)
+    return found
 
 
 def _caches(cache: str) -> Iterator[Finding]:

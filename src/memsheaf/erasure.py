@@ -1,4 +1,4 @@
-"""Proof of an erasure: look at every byte that is left, and say what was looked at."""
+"""Erase a memory for good, and prove it: search every byte that is left, and say what was searched."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import json
 import os
 import re
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 
+from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
+from memsheaf.learn import conversation_file, rehearsal, spill
+from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
 from memsheaf.store.folder import Erased
 from memsheaf.store.journal import CHANGED, KEPT
+from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
-from memsheaf.worktree import remains
+from memsheaf.worktree import COMMITTERS, remains
+from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 AT_ONCE = 500  # memories that are searched together
@@ -51,6 +56,56 @@ class Proof(NamedTuple):
     def gone(self) -> bool:
         """Whether no trace was found."""
         return not self.left and not self.git
+
+
+def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
+    """Remove a memory and all its versions, wherever this machine has them, and search what is left.
+
+    Raises:
+        NotFound: neither the files nor the journal know it.
+    """
+    writer.require_writable()
+    store, index, path = writer.store, writer.index, writer.spelled(path)
+    texts = _texts_of(writer, path)  # first: afterwards nobody knows what to look for
+    _forget_elsewhere(learner, state, texts, [path] if texts else (), clock)
+    index.ready()
+    before = index.folders_of([CATALOG, path])
+    try:
+        erased = store.erase(path, by=writer.by)
+    except NotFound:  # or it was erased, and something kept us from seeing to the rest
+        index.purge([path], ())
+        raise
+    _forget_elsewhere(learner, state, erased.texts, erased.names, clock)
+    for name in erased.names:
+        rehearsal.disregard(state, name)
+    if writer.ledger:
+        writer.ledger.forget(erased.names)
+        state.remove(COMMITTERS)
+    index.purge(erased.names, erased.texts, before)
+    index.look()
+    index.close()  # to read the files of an open database would end the locks that SQLite has on them
+    beside = (os.path.join(one.folder, name) for one in state.beside() for name in one.names(drafts=True))
+    others = {*index.files(), *learner.files(), *beside}
+    return examine(store.root, erased, others, journals=store.journals, checkout=store.checkout)
+
+
+def _forget_elsewhere(
+    learner: Learner, state: State, texts: Sequence[bytes], names: Sequence[str], clock: Callable[[], float]
+) -> None:
+    """Take what an erased memory said out of what is kept beside the memories."""
+    learner.forget(texts)
+    for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
+        spill.forget(one, texts)
+        conversation_file.forget(one, texts, names)
+        forget_waiting(one, texts, clock=clock)
+
+
+def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
+    """Every text that a memory has or had, as far as the journal still holds them."""
+    steps = (step for commit in writer.store.history(path) for step in commit.revisions if step.path == path)
+    known = {data for step in steps for data in (step.old, step.new) if data}
+    present = writer.find(path)
+    return sorted(known | ({present.data} if present else set()))
 
 
 def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str = "", checkout: str = "") -> Proof:

@@ -19,11 +19,22 @@ from memsheaf.values import NamedTuple, sha256
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, TypedDict
 
     Kind = Literal["user", "feedback", "project", "reference"]
     State = Literal["ok", "free", "bad", "held", "copy"]
     Trust = Literal["confirmed", "unconfirmed", "shared"]
+
+    class HeaderFields(TypedDict, total=False):
+        """What a header may say beside name, description, type and dates."""
+
+        trust: str
+        conversation: str
+        citations: Sequence[str]
+        pinned: bool
+        expires: str
+        supersedes: Sequence[str]
+        reason: str
 else:
     Kind = State = Trust = str
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
 
 from memsheaf.editing import dated, merged, placed, refuse_secrets, refuse_unworthy, vouched
@@ -448,6 +448,23 @@ class Writer:
             for change in changes
         ]
         return self.commit(changes, why, by=by, was=was, allow=allow)
+
+    def put_events(self, change: Change, why: str) -> Commit:
+        """Store a file of events, which is no memory. Raises Changed, ReadOnly."""
+        self.require_writable()
+        return self.store.commit([change], by=self.by, why=why)
+
+    def turn(self) -> AbstractContextManager[object]:
+        """The lock for those who lost a race once and wait for their turn."""
+        return self.store.lock("turn")
+
+    def prune(self) -> int:
+        """Drop from the journal what is past retention; gives how many texts that were."""
+        return self.store.prune()
+
+    def recover(self) -> None:
+        """Complete what a crash left half done, also in a scope that was opened to be read."""
+        self.store.recover()
 
     def confirm(self, path: str) -> Memory:
         """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""

@@ -173,7 +173,7 @@ class MemsheafStore(BaseStore):
         for _ in range(ROUNDS):
             found = self._matching(op, op.query, fits) if op.query else self._latest(prefix, fits)
             page = found[op.offset : last]
-            if not self._sheaf.index.notice(place(kept.namespace, kept.key) for kept, _ in page):
+            if not self._sheaf.reader.notice(place(kept.namespace, kept.key) for kept, _ in page):
                 break  # an answer is never stale: what was found is looked at
         return page
 
@@ -186,13 +186,13 @@ class MemsheafStore(BaseStore):
         """The items that have to do with a query, best first: so many that a page can be filled, if there are."""
         self._look()
         last = op.offset + op.limit
-        found = self._wanted(self._sheaf.index.search(query, max(MATCHES, last)), fits)
+        found = self._wanted(self._sheaf.reader.matches(query, limit=max(MATCHES, last), look=False), fits)
         if len(found) < last:  # others stand before them, in other namespaces; so look at none but these
             paths = [
                 row.path for row, kept in self._items(tuple(op.namespace_prefix)) if kept.searched and fits(kept)
             ]
             if len(paths) <= AMONG:
-                found = self._wanted(self._sheaf.index.search(query, last, among=paths), fits)
+                found = self._wanted(self._sheaf.reader.matches(query, limit=last, among=paths, look=False), fits)
         return found
 
     def _wanted(self, matches: Iterable[Match], fits: ItemFilter) -> ScoredItems:
@@ -209,7 +209,7 @@ class MemsheafStore(BaseStore):
         """All items in the folder of a namespace, in the order of their paths; those whose time is over, too."""
         self._look()
         folder = folder_of(namespace)
-        for row in self._sheaf.index.rows("path > ? AND path < ?", f"{folder}/", f"{folder}0"):  # "0" follows "/"
+        for row in self._sheaf.reader.under(folder):
             if kept := self._kept(row):
                 yield row, kept
 
@@ -217,7 +217,7 @@ class MemsheafStore(BaseStore):
         """Notice what people did to the files. (What programs put, of whatever process, is known without.)"""
         started = time.perf_counter()
         if started >= self._next_look:
-            self._sheaf.index.look()
+            self._sheaf.reader.look()
             self._next_look = started + LOOKS * (time.perf_counter() - started)
 
     def _kept(self, row: Row) -> StoredItem | None:

@@ -35,7 +35,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact
-from memsheaf.index.database import UNUSABLE, Row
+from memsheaf.index.database import Row
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.recall.recall import LAYER_FILES
@@ -202,14 +202,8 @@ class MemoryFiles:
 
     def _below(self, name: str) -> Sequence[Row]:
         """All files in a folder, however deep; "" is the root. Another spelling of its name will do."""
-        if not name:
-            return [row for row in self.sheaf.list() if row.version != UNUSABLE]
-        prefix = fold(f"{name}/").encode("utf-8", "replace").decode()
-        self.sheaf.index.look()
-        # "0" comes right after "/", so that this is all that begins with the prefix
-        where = "fold >= ? AND fold < ? AND version <> ?"
-        rows = self.sheaf.index.rows(where, prefix, f"{prefix[:-1]}0", UNUSABLE)
-        return [row for row in rows if row.path.startswith(f"{name}/")] or rows
+        self.sheaf.reader.look()
+        return self.sheaf.reader.under(name, any_case=True)
 
     def _new(self, path: str) -> str:
         """The file for a name that is not taken. Raises PathRefused, Refused."""

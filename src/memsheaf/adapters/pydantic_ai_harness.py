@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import TypeVar
 
 from memsheaf.adapters import missing
@@ -174,7 +173,7 @@ class SheafMemoryStore:
             return None
         after = receipt.after
         if after is None:
-            commits = islice(self._sheaf.store.history(place_of(receipt.path)), _LOOK_BACK)
+            commits = self._sheaf.log(place_of(receipt.path), limit=_LOOK_BACK)
             steps = (one.revisions[0] for one in commits if one.why == _why(operation.id))
             after = next((step.after for step in steps), None)
         if after is None:
@@ -187,14 +186,15 @@ class SheafMemoryStore:
 
     def _matches(self, prefix: str, query: str, most: int) -> list[_Found]:
         """The best matches right below a prefix; those elsewhere are another's, and do not count."""
-        index = self._sheaf.index
-        index.look()
+        reader = self._sheaf.reader
+        reader.look()
         for _ in range(ROUNDS):
             near = dict(self._near(prefix))
             is_few = len(near) <= AMONG
-            best = index.search(query, most if is_few else 50 * most, among=near if is_few else None)
+            limit = most if is_few else 50 * most
+            best = reader.matches(query, limit=limit, among=near if is_few else None, look=False)
             matches = [match for match in best if match.row.path in near][:most]
-            if not index.notice(match.row.path for match in matches):
+            if not reader.notice(match.row.path for match in matches):
                 break  # an answer is never stale: what was found is looked at
         read = ((near[match.row.path], match) for match in matches)
         found = (_Found(path, memory.text, match.score) for path, match in read if (memory := self._sound(path)))
@@ -207,10 +207,7 @@ class SheafMemoryStore:
             below = place_of(f"{folder}a").rpartition("/")[0]
         except ValueError:  # no path begins so
             return
-        where, places = (
-            ("path > ? AND path < ?", (f"{below}/", f"{below}0")) if below else ("1", ())
-        )  # "0" follows "/"
-        for row in self._sheaf.index.rows(where, *places):
+        for row in self._sheaf.reader.under(below):
             path = path_of(row.path) if row.trust == "confirmed" else ""
             if path.startswith(prefix) and path and "/" not in path[len(prefix) :]:
                 yield row.path, path

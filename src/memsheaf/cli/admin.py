@@ -182,7 +182,7 @@ def import_(call: Call) -> int:
 def _embed(call: Call, sheaf: Sheaf) -> None:
     """Make what came in findable by meaning, for a while."""
     with call.console.progress("Embedding") as progress:
-        made = sheaf.index.embed_all(progress, seconds=EMBEDDING_TIME)
+        made = sheaf.reader.embed_all(progress, seconds=EMBEDDING_TIME)
     if made.embedder and made.done < made.total:
         left = plural(made.total - made.done, "memory", "memories")
         call.console.note(f"{left} can be found by words only so far; `memsheaf index` sees to the rest now")

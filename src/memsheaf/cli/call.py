@@ -118,8 +118,8 @@ class Call:
         """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
         with self.memory() as memory:
             sheaf, path = memory.place(file)
-            if file and path == file and sheaf.keeper.find(path) is None:  # then where it was
-                had = (one for one in memory.sheaves() if next(one.store.history(path), None))
+            if file and path == file and sheaf.reader.find(path) is None:  # then where it was
+                had = (one for one in memory.sheaves() if one.reader.has_history(path))
                 sheaf = next(had, sheaf)
             with memory.naming(sheaf):
                 yield sheaf, path
@@ -179,13 +179,13 @@ class Call:
                 due = time.monotonic() + PATIENCE
                 self.console.note(f"memsheaf: looking at {sheaf.root}: {read:,} files read")
 
-        sheaf.index.report_to(tell)
+        sheaf.reader.report_to(tell)
         return sheaf
 
     def tell_news(self) -> None:
         """Tell of files that were moved out of the way of the catalog."""
         for sheaf in self._opened:
-            for path in sheaf.index.kept:
+            for path in sheaf.reader.set_aside():
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
                     f"is in {path} now; `memsheaf log {path}` has the id with which `memsheaf undo` brings it back."

@@ -319,13 +319,13 @@ def index(call: Call) -> int:
         raise Usage("--status changes nothing, so it cannot go with --rebuild")
     with call.reading() as sheaf:
         if options.rebuild:
-            sheaf.index.delete()
+            sheaf.reader.delete_index()
         memories = len(sheaf.list())
         with console.progress("Embedding") as progress:
-            made = sheaf.index.embedding() if options.status else sheaf.index.embed_all(progress)
+            made = sheaf.reader.embedding() if options.status else sheaf.reader.embed_all(progress)
     # once closed, only the files that stay are left
     files = []
-    for path in sheaf.index.files():
+    for path in sheaf.reader.index_files():
         with suppress(FileNotFoundError):
             files.append((path, getsize(path)))
     rows = [("file", f"{path} ({plural(size, 'byte')})") for path, size in files]

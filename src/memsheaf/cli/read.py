@@ -202,7 +202,7 @@ def why(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.session(tree=around(here())).why(" ".join(call.options.message))
-        made = {} if found.gate else {str(sheaf.scope): sheaf.index.embedding() for sheaf in memory.sheaves()}
+        made = {} if found.gate else {str(sheaf.scope): sheaf.reader.embedding() for sheaf in memory.sheaves()}
     value = {
         **_recall_json(found),
         "candidates": [_candidate_json(one, memory.home) for one in found.candidates],

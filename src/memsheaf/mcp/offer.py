@@ -81,7 +81,7 @@ class Offer:
         """The scopes that are served now."""
         sheaves = self.memory.sheaves()
         for sheaf in sheaves:
-            sheaf.index.swept_by_others = True
+            sheaf.reader.leave_sweeps_to_others()
         return sheaves
 
     # tools
@@ -120,7 +120,7 @@ class Offer:
             if progress:
                 with suppress(MemsheafError):  # the tool says what is wrong
                     for sheaf in self._sheaves():
-                        stack.enter_context(sheaf.index.reporting(_reporting(progress)))
+                        stack.enter_context(sheaf.reader.reporting(_reporting(progress)))
             return self._tools.answer(name, given)
 
     def _settled(self, name: str, arguments: object, reply: Reply) -> Answer | None:
@@ -184,11 +184,8 @@ class Offer:
             return [], 0  # no path is so long, or holds half a character
         found = []
         for sheaf in self._sheaves():
-            sheaf.index.look()
             part = value.removeprefix(self.memory.name(sheaf, ""))
-            escaped = part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-            rows = sheaf.index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")
-            found += [self.memory.name(sheaf, row.path) for row in rows]
+            found += [self.memory.name(sheaf, row.path) for row in sheaf.reader.containing(part)]
         found.sort(key=lambda path: not path.startswith(value))  # what begins so stands first
         return found[:PAGE], len(found)
 
@@ -252,7 +249,7 @@ class Offer:
 
     def last(self) -> str:
         """Where the journals are now, for `changes` later."""
-        return " ".join(f"{sheaf.scope}={sheaf.store.last_id() or ''}" for sheaf in self._sheaves())
+        return " ".join(f"{sheaf.scope}={sheaf.reader.last_id()}" for sheaf in self._sheaves())
 
     def changes(self, since: str | None, *, look: bool = True) -> tuple[ResourceChange | None, str]:
         """What changed since `last` was asked, whoever did it, and what it would say now.
@@ -261,7 +258,7 @@ class Offer:
         """
         if look:
             for sheaf in self._sheaves():
-                sheaf.index.look(sweep=True)
+                sheaf.reader.look(sweep=True)
         last = self.last()
         if since is None or last == since:
             return None, last
@@ -269,9 +266,7 @@ class Offer:
         paths: dict[str, None] = {}
         listed = False
         for sheaf in self._sheaves():
-            for commit in sheaf.store.history():
-                if commit.id == known.get(str(sheaf.scope), ""):
-                    break
+            for commit in sheaf.reader.since(known.get(str(sheaf.scope), "")):
                 for revision in commit.revisions:
                     paths[self.memory.name(sheaf, revision.path)] = None
                     listed |= not (revision.before and revision.after)

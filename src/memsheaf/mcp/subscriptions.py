@@ -35,8 +35,8 @@ except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.errors import MemsheafError
-from memsheaf.index.search import asked_at
 from memsheaf.mcp.offer import Offer, ResourceChange
+from memsheaf.reader import asked_at
 
 T = TypeVar("T")
 

@@ -239,7 +239,7 @@ def _past(sheaf: Sheaf, today: str) -> _Past:
     changes: Counter[str] = Counter()
     first: dict[str, bytes] = {}
     begun: set[str] = set()
-    for commit in sheaf.store.history():
+    for commit in sheaf.log():
         is_late = commit.at[:10] > since
         for step in commit.revisions:
             if is_late:
@@ -251,7 +251,7 @@ def _past(sheaf: Sheaf, today: str) -> _Past:
                 oldest = step.old if step.old is not None and step.after != ABSENT else step.new
                 if oldest is not None:
                     first[step.path] = oldest
-    return _Past(changes, first, *sheaf.store.uses_noted())
+    return _Past(changes, first, *sheaf.reader.uses())
 
 
 def _alike(entries: Sequence[ComparedMemory]) -> Iterator[Finding]:
@@ -270,14 +270,14 @@ def _alike(entries: Sequence[ComparedMemory]) -> Iterator[Finding]:
 
 
 def _notes(sheaf: Sheaf, today: str) -> Iterator[Finding]:
-    memory = parse(NOTES, sheaf.store.published(NOTES) or b" ")
+    memory = parse(NOTES, sheaf.reader.published(NOTES) or b" ")
     for problem in problems(memory.text, today) if memory.state in ("ok", "free") else ():
         said = f"line {problem.line}: {problem.what}" if problem.line else problem.what
         yield _finding("notes", WARNING, NOTES, said, problem.advice)
 
 
 def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
-    for path in tracked_private(sheaf.store.checkout, sheaf.root):
+    for path in tracked_private(sheaf.checkout, sheaf.root):
         said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
         yield _finding("tracked", ERROR, path, said, f"git rm --cached {quote(path)}")
 

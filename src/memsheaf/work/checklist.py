@@ -316,11 +316,11 @@ def _nearest(item: Item, target: Sheaf) -> Memory | None:
     text, told = words(item.text), words(f"{item.title}\n{item.text}")
     mine = text if len(set(text)) >= TELLING else told  # as the gate before every save compares it
     subject = compared_subject(item.title)
-    target.index.look()
-    named = [row.path for row in target.index.rows("state = 'ok'") if compared_subject(row.name) == subject]
+    rows = (row for row in target.list() if row.state == "ok")
+    named = [row.path for row in rows if compared_subject(row.name) == subject]
     best: tuple[float, Memory] | None = None
-    rivals = [*target.index.alike(told), *target.index.alike(mine)]
-    for path in dict.fromkeys([*named, *(path for path, _ in rivals)]):
+    rivals = [*target.reader.similar(told), *target.reader.similar(mine)]
+    for path in dict.fromkeys([*named, *rivals]):
         with suppress(MemsheafError):  # gone, or not to be read
             memory = target.read(path)
             like = max(likeness(told, words(f"{memory.name}\n{memory.body}")), likeness(mine, fact(memory)))

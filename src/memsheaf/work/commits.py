@@ -62,7 +62,7 @@ def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow: Allow = STRICT) -> Comm
                 return sheaf.change_many(changes, why, by=sheaf.by, allow=allow._replace(anyway=True))
             except (Changed, Exists):
                 if number == 0:  # who was too slow once waits for a turn, so that nobody is too slow for ever
-                    turn.enter_context(sheaf.store.lock("turn"))
+                    turn.enter_context(sheaf.writer.turn())
     raise Busy(f"the files of {sheaf.scope} change faster than they can be read")
 
 

@@ -121,7 +121,7 @@ def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
             path, present, data = _path(sheaf, number + 1), None, line
         change = Change(path, data, version_of(present))
         with suppress(Changed):
-            return sheaf.store.commit([change], by=sheaf.by, why=f"event {event['event_type']}")
+            return sheaf.writer.put_events(change, f"event {event['event_type']}")
     raise Busy(f"the events of {sheaf.scope} change faster than they can be read")
 
 
@@ -274,7 +274,7 @@ def _path(sheaf: Sheaf, number: int) -> str:
 def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
     """The files of events that there are, the newest last."""
     name = re.compile(rf"{FOLDER}/{re.escape(sheaf.scope.name)}(?:-([2-9]|[1-9][0-9]{{1,8}}))?\.ndjson")
-    found = map(name.fullmatch, sheaf.store.events())
+    found = map(name.fullmatch, sheaf.reader.events())
     last = 0
     numbers = sorted({int(one[1] or 1) for one in found if one})
     return [(last := number, _path(sheaf, number)) for number in numbers if number - last <= GAP]
@@ -282,7 +282,7 @@ def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
 
 def _read(sheaf: Sheaf, path: str) -> bytes | None:
     try:
-        return sheaf.store.read(path).data
+        return sheaf.reader.read_bytes(path)
     except NotFound:
         return None
 

@@ -196,8 +196,7 @@ class Facts:
 
     def _is_taken(self, name: str) -> bool:
         """Whether a fact has this name, or had it: its story is not mixed with that of another."""
-        path = FACTS + name
-        return bool(self._sheaf.index.same_file(path)) or any(self._sheaf.store.history(path))
+        return self._sheaf.reader.is_taken(FACTS + name)
 
     def _refuse_twin(self, subject: str, old: Memory | None) -> None:
         wanted = compared_subject(subject)

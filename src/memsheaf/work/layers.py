@@ -170,8 +170,7 @@ class Layers(OpenScopes):
         """What the catalogs may show, most important first, scope by scope."""
 
         def ranked(sheaf: Sheaf, most: int, at: int) -> tuple[Sequence[Row], int]:
-            sheaf.index.look()
-            return sheaf.index.ranked("", most, at), sheaf.index.total()
+            return sheaf.best(most, at), sheaf.reader.count()
 
         return self._paged(limit, offset, ranked)[0]
 
@@ -261,7 +260,7 @@ class Layers(OpenScopes):
         """Raise Duplicate when a wider scope than this one says already what a new memory says."""
         for other in self.wider(sheaf):
             with self.naming(other):
-                other.keeper.refuse_duplicate(memory._replace(path=""))
+                other.writer.refuse_duplicate(memory._replace(path=""))
 
     def remember(
         self, name: str, description: str, kind: str, content: str, *, path: str = "", **more: Any
@@ -284,12 +283,11 @@ class Layers(OpenScopes):
             return self.own, self.place(path)[1], True
         if not path:
             for sheaf in self.sheaves():
-                sheaf.index.ready()
-                if sheaf.keeper.same_name(kind, name):
+                if sheaf.reader.named(kind, name):
                     return sheaf, "", False
         else:
             sheaf, own = self.place(path)
-            is_new = sheaf.keeper.find(own) is None
+            is_new = sheaf.reader.find(own) is None
             if own != path or not is_new or fold(path) in OF_EACH:
                 return sheaf, own, is_new
         return self.sheaf(self.scope_for(kind, text)), path, True
@@ -354,10 +352,8 @@ class Layers(OpenScopes):
         found = []
         missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
         for sheaf in self.sheaves():
-            store = sheaf.store
             try:
-                last = store.find(commit_id) if commit_id else store.last_standing(except_by="outside", events=False)
-                found.append((last, sheaf))
+                found.append((sheaf.reader.last_change(commit_id), sheaf))
             except NoSuchCommit as error:
                 missing = error
         if not found or (commit_id and len(found) > 1):
@@ -385,7 +381,7 @@ class Layers(OpenScopes):
 
         lasting = self.lasting()
         router = Router(lasting)
-        ledger = self.own.keeper.ledger
+        ledger = self.own.writer.ledger
         return Learner(lasting, router, self.own.state, policy=router.policy, ledger=ledger, clock=self.clock)
 
     def learn(self, turn: Turn) -> bool:

@@ -68,7 +68,7 @@ class Router:
             sheaf, path = layers.sheaf(scope), ""
         here = [path for place, path in map(self._place, taken) if place is sheaf]
         with layers.naming(sheaf):
-            change, memory, was = sheaf.keeper.draft(proposal._replace(replaces=path), here, by=by)
+            change, memory, was = sheaf.writer.draft(proposal._replace(replaces=path), here, by=by)
         name = layers.name(sheaf, memory.path)
         return change._replace(path=name), memory._replace(path=name), was and was._replace(path=name)
 
@@ -76,30 +76,30 @@ class Router:
         """Raise what a change would be refused with, a duplicate in a wider scope included."""
         sheaf, path = self._place(memory.path)
         with self._layers.naming(sheaf):
-            sheaf.keeper.judge(memory._replace(path=path), was and was._replace(path=path))
+            sheaf.writer.judge(memory._replace(path=path), was and was._replace(path=path))
         if was is None:
             self._layers.refuse_known(memory, sheaf)
 
     def buried(self, memory: Memory) -> Tombstone | None:
         """The tombstone that stands in the way of learning this."""
-        return self._place(memory.path)[0].keeper.buried(memory)
+        return self._place(memory.path)[0].writer.buried(memory)
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
         """Make changes of one scope as one commit. Raises Changed."""
         sheaf, _ = self._place(changes[0].path)
         bare = [change._replace(path=self._place(change.path)[1]) for change in changes]
         with self._layers.naming(sheaf):
-            return sheaf.keeper.change_many(bare, why, by=by)
+            return sheaf.writer.change_many(bare, why, by=by)
 
     def accept(self, change: Change, was: Memory | None, why: str) -> None:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
         sheaf, path = self._place(change.path)
         with self._layers.naming(sheaf):
-            sheaf.keeper.accept(change._replace(path=path), was and was._replace(path=path), why)
+            sheaf.writer.accept(change._replace(path=path), was and was._replace(path=path), why)
 
     def bury(self, memory: Memory) -> None:
         """Note that a person rejected this: it is not learned again."""
-        self._place(memory.path)[0].keeper.bury(memory)
+        self._place(memory.path)[0].writer.bury(memory)
 
     def _place(self, name: str) -> tuple[Sheaf, str]:
         """The scope of a name that we made, and the path in it; the file need not be there."""

@@ -86,10 +86,10 @@ class OpenScopes:
                 parsed, settings=self.settings, cwd=self._cwd, by=self.by, read_only=read_only, clock=self.clock
             )
             if self.read_only and not is_closed:
-                opened.store.recover()  # what a crash left half done would look as if something were gone
+                opened.writer.recover()  # what a crash left half done would look as if something were gone
             if self._on_open:
                 self._on_open(opened)
-            opened.keeper.around = lambda: (each.keeper for each in self.sheaves())
+            opened.writer.around = lambda: (each.writer for each in self.sheaves())
             self._open[name] = self._stack.enter_context(opened)
         return self._open[name]
 

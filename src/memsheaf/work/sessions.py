@@ -101,7 +101,7 @@ class SessionNotes:
         """
         for path in (FILE, ARCHIVE + FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
-                return parse(path, self.sheaf.store.read(path).data)
+                return parse(path, self.sheaf.reader.read_bytes(path))
         raise self._gone()
 
     @property
@@ -122,12 +122,12 @@ class SessionNotes:
     def state(self) -> SessionState:
         """How it stands."""
         memory = self.memory
-        stamp = self.sheaf.store.stamps([memory.path])[memory.path]
+        changed = self.sheaf.reader.modified([memory.path])[memory.path]
         return SessionState(
             id=self.id,
             title=memory.name,
             started=memory.page.get("started") or memory.created,
-            changed=_iso(stamp[0] / 1e9) if stamp else "",
+            changed=_iso(changed) if changed else "",
             tokens=sections.count_tokens(memory.body),
             is_blank=sections.is_blank(memory),
             is_open=memory.path == FILE,
@@ -243,7 +243,7 @@ class SessionNotes:
             "`memsheaf session list --all` shows which there are; `memsheaf session start` begins one.",
             str(self.sheaf.scope),
         )
-        if self._version(ARCHIVE + FILE) != ABSENT or any(self.sheaf.store.history(FILE)):
+        if self._version(ARCHIVE + FILE) != ABSENT or self.sheaf.reader.has_history(FILE):
             return hinted(
                 Blocked(f"the session {self.id!r} has ended"),
                 f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one.",
@@ -379,8 +379,8 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
 def _having(layers: OpenScopes, file: str) -> list[str]:
     """The sessions that have this file."""
     places = {f"sessions/{name}/{file}": name for name in layers.names("session")}
-    stamps = layers.project.store.stamps(places) if places else {}
-    return [name for place, name in places.items() if stamps[place] is not None]
+    changed = layers.project.reader.modified(places) if places else {}
+    return [name for place, name in places.items() if changed[place] is not None]
 
 
 def _missing(why: str, hint: str, path: str) -> MemsheafError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from memsheaf.editing import dated
@@ -138,7 +138,7 @@ class Task:
 
     def deliverables(self) -> list[str]:
         """The paths of what the task is to bring."""
-        return self._files(DELIVERABLES)
+        return list(self._files(DELIVERABLES))
 
     def state(self) -> dict[str, object]:
         """All that a program needs to go on after a reset, ready for JSON."""
@@ -362,9 +362,8 @@ class Task:
         except NotFound:
             return ""
 
-    def _files(self, folder: str) -> list[str]:
-        paths = (entry.path for entry in self.sheaf.store.scan() if not entry.problem)
-        return sorted(path for path in paths if path.startswith(folder) and path.endswith(".md"))
+    def _files(self, folder: str) -> Sequence[str]:
+        return self.sheaf.reader.files(folder)
 
 
 def checked_phase(phase: int, most: int = 0) -> int:

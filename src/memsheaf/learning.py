@@ -1,0 +1,138 @@
+"""Learning and consolidation of one scope, with the model, the embedder and the policy that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from memsheaf.config import Settings
+from memsheaf.embed import Embedder
+from memsheaf.embed import find as find_embedder
+from memsheaf.errors import Busy, EmbedderFailed
+from memsheaf.learn import consolidate, rehearsal, schedule
+from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress, Target
+from memsheaf.learn.learner import Distilled, Learner, LearningScope
+from memsheaf.llm import Model
+from memsheaf.models import metered
+from memsheaf.reader import ScopeReader
+from memsheaf.store.state import State
+from memsheaf.values import Protocol
+from memsheaf.writer import Writer
+
+Gates = tuple[schedule.Gate, ...]
+
+
+class LearnedMemories(LearningScope, Target, Protocol):
+    """The memories that are learned and consolidated; `Sheaf` is one."""
+
+
+class ScopeLearning:
+    """How one scope learns."""
+
+    def __init__(
+        self,
+        memories: LearnedMemories,
+        reader: ScopeReader,
+        writer: Writer,
+        state: State,
+        settings: Settings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._memories = memories
+        self._reader = reader
+        self._writer = writer
+        self._state = state
+        self._settings = settings
+        self._clock = clock
+
+    @property
+    def learner(self) -> Learner:
+        """The inbox of this scope, and what waits for review."""
+        policy = self._policy
+        return Learner(
+            self._memories,
+            self._writer,
+            self._state,
+            policy=lambda path: policy,
+            ledger=self._writer.ledger,
+            clock=self._clock,
+        )
+
+    def distil(
+        self,
+        model: Model | str | None,
+        *,
+        deadline: float,
+        progress: Progress | None,
+        learner: Learner | None,
+    ) -> Distilled:
+        """Make memories of the turns that wait, then consolidate if that is due and nobody has to be asked."""
+        self._writer.require_writable()
+        extracting = metered("extract", model, self._settings, clock=self._clock)
+        done = (learner or self.learner).distil(extracting, deadline=deadline, progress=progress)
+        if done.problem or self._policy != "auto":
+            return done
+        with suppress(Busy):
+            return done._replace(report=self.dream(model)[1])
+        return done
+
+    def consolidate(
+        self, model: Model | str | None, *, apply: bool, progress: Progress | None, mine: Approve | None
+    ) -> ConsolidationReport:
+        """Merge what says the same and retire what is past, or plan it. Raises Busy."""
+        return consolidate.run(
+            self._memories,
+            state=self._state,
+            now=self._clock(),
+            model=metered("consolidate", model, self._settings, clock=self._clock),
+            apply=apply,
+            learned=self.learner.inbox.learned(),
+            embedder=self._fast_embedder(),
+            progress=progress,
+            mine=mine,
+        )
+
+    def dream(
+        self, model: Model | str | None, *, planning: bool = False, progress: Progress | None = None
+    ) -> tuple[Gates, ConsolidationReport | None]:
+        """Consolidate if every gate is open. Raises Busy."""
+        self._writer.require_writable()
+        return consolidate.when_due(
+            self._memories,
+            state=self._state,
+            settings=self._settings.dream,
+            now=self._clock(),
+            files=self._reader.count(),
+            learned=self.learner.inbox.learned(),
+            planning=planning,
+            logging=self._policy == "log",
+            model=lambda: metered("consolidate", model, self._settings, clock=self._clock),
+            embedder=self._fast_embedder(),
+            progress=progress,
+        )
+
+    def gates(self) -> Gates:
+        """What has to be so before memories are consolidated by themselves, and whether it is."""
+        return schedule.gates(
+            self._state,
+            self._settings.dream,
+            files=self._reader.count(),
+            learned=self.learner.inbox.learned(),
+            now=self._clock(),
+            logging=self._policy == "log",
+        )
+
+    def expect(self, question: str, path: str) -> None:
+        """Record that a question is answered by a memory. Raises NotFound."""
+        self._writer.require_writable()
+        rehearsal.expect(self._state, question, self._writer.read(path).path)
+
+    @property
+    def _policy(self) -> str:
+        return self._settings.policy_of(self._writer.scope)
+
+    def _fast_embedder(self) -> Embedder | None:
+        """The table in the package, unless the settings want no embedder."""
+        with suppress(EmbedderFailed):
+            return None if self._settings.embedder == "none" else find_embedder(self._settings.cache, name="static")
+        return None

@@ -1,0 +1,331 @@
+"""Queries about one scope: rows, files, search, the prompt, and the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice, takewhile
+
+from memsheaf.errors import NotFound
+from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
+from memsheaf.index.database import UNUSABLE, Row
+from memsheaf.index.search import Match, asked_at
+from memsheaf.memory import Memory, parse
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
+from memsheaf.store import Commit, Version
+from memsheaf.writer import Writer
+
+# Known to type checkers under this name: opening a scope imports no more than it needs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.history import Blamed
+    from memsheaf.index.embedding import Embedding
+    from memsheaf.store.state import State
+
+__all__ = ["ScopeReader", "asked_at"]
+
+PAGE = 150
+ROUNDS = 5  # searches until all that is found is as the files are
+
+
+class ScopeReader:
+    """Answers questions about one scope."""
+
+    def __init__(self, writer: Writer, state: Callable[[], State], *, tools: bool) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._index = writer.index
+        self._state = state
+        self._tools = tools
+        self._prompt: tuple[tuple[object, ...], str] | None = None
+
+    # rows
+
+    def look(self, *, sweep: bool = False) -> None:
+        """Notice what other programs did to the files; with `sweep`, examine every one of them."""
+        self._index.look(sweep=sweep)
+
+    def leave_sweeps_to_others(self) -> None:
+        """Examine all files of a large scope only in `look(sweep=True)`, which some thread calls now and then."""
+        self._index.swept_by_others = True
+
+    def notice(self, paths: Iterable[str]) -> bool:
+        """Notice what other programs did to just these files. True when one had changed."""
+        return self._index.notice(paths)
+
+    def report_to(self, report: Callable[[int], None]) -> None:
+        """Tell `report` how many files were read, whenever this thread looks at many."""
+        self._index.report_to(report)
+
+    def reporting(self, report: Callable[[int], None]) -> AbstractContextManager[None]:
+        """As `report_to`, for the length of a `with` block; what `report` raises ends the look."""
+        return self._index.reporting(report)
+
+    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
+        self._index.look(thorough=True)
+        kind = _text(kind)
+        where = ["1"] + ["kind = ?"] * bool(kind) + ["trust = 'unconfirmed'"] * unconfirmed
+        return self._writer.marked(self._index.rows(" AND ".join(where), *([kind] if kind else [])))
+
+    def changed_by_others(self) -> Sequence[Row]:
+        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
+        self._index.look(thorough=True)
+        likely = self._writer.marked(self._index.rows("line LIKE '%(changed by %'"))
+        return [row for row in likely if self._writer.read(row.path).changed_by not in ("", "user")]
+
+    def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
+        """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
+        self._index.look(thorough=True)
+        rows, total = self._index.part(_text(kind), limit, offset)
+        return self._writer.marked(rows), total
+
+    def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
+        """What the catalog would show first."""
+        self._index.look()
+        return self._writer.marked(self._index.ranked("", limit, offset))
+
+    def count(self) -> int:
+        """How many memories the catalog may show."""
+        self._index.look()
+        return self._index.total()
+
+    def under(self, folder: str, *, any_case: bool = False) -> Sequence[Row]:
+        """The readable files below a folder, however deep, as the last look found them; "" is the root.
+
+        With `any_case`, another spelling of the folder's name will do where that very name has no files.
+        """
+        if not folder:
+            return self._index.rows("version <> ?", UNUSABLE)
+        if not any_case:  # "0" comes right after "/"
+            return self._index.rows("path > ? AND path < ? AND version <> ?", f"{folder}/", f"{folder}0", UNUSABLE)
+        prefix = _text(fold(f"{folder}/"))
+        rows = self._index.rows("fold >= ? AND fold < ? AND version <> ?", prefix, f"{prefix[:-1]}0", UNUSABLE)
+        return [row for row in rows if row.path.startswith(f"{folder}/")] or rows
+
+    def containing(self, part: str) -> Sequence[Row]:
+        """The files whose path has this text in it."""
+        self._index.look()
+        escaped = part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+        return self._index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")
+
+    def matches(
+        self, query: str, *, limit: int = 10, among: Collection[str] | None = None, look: bool = True
+    ) -> Sequence[Match]:
+        """Memories that hold words of the query or mean the same, best first, with the numbers behind the order.
+
+        With `among`, only these files are weighed. Without a `look`, what other programs just did is not noticed.
+        """
+        if look:
+            self._index.look()
+        for _ in range(ROUNDS):
+            found = self._index.search(query, limit, among=among)
+            # an answer is never stale: what was found is looked at
+            if not look or not self._index.notice(match.row.path for match in found):
+                break
+        rows = self._writer.marked([match.row for match in found])
+        return [match._replace(row=row) for match, row in zip(found, rows, strict=True)]
+
+    def similar(self, words: Collection[str]) -> Sequence[str]:
+        """The files that may be near-duplicates of these words, likely ones first."""
+        return [path for path, _ in self._index.alike(words)]
+
+    # the index
+
+    def embedding(self) -> Embedding:
+        """How many memories can be found by meaning so far."""
+        return self._index.embedding()
+
+    def embed_all(
+        self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
+    ) -> Embedding:
+        """Embed what is not embedded yet, for about so many seconds; it may be interrupted at any time."""
+        return self._index.embed_all(progress, seconds=seconds)
+
+    def delete_index(self) -> None:
+        """Delete the index with its vectors; the next question builds it again. Raises StoreFailed, Busy."""
+        self._index.delete()
+
+    def index_files(self) -> Sequence[str]:
+        """The files of the index, there or not."""
+        return self._index.files()
+
+    def set_aside(self) -> Sequence[str]:
+        """The files that somebody else's MEMORY.md was moved to since this was opened."""
+        return self._index.kept
+
+    # files
+
+    def find(self, path: str) -> Memory | None:
+        """One memory as it is on disk now, None when there is none. Raises PathRefused."""
+        return self._writer.find(path)
+
+    def named(self, kind: str, name: str) -> Memory | None:
+        """The memory that bears this very name."""
+        self._index.ready()
+        return self._writer.same_name(kind, name)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The bytes of a file, events included, without opening the index. Raises NotFound, PathRefused."""
+        return self._store.read(path).data
+
+    def published(self, name: str) -> bytes | None:
+        """The bytes of a file for every prompt, None when there is none or it cannot be read."""
+        return self._store.published(name)
+
+    def modified(self, paths: Iterable[str]) -> dict[str, float | None]:
+        """When each file was last changed, in seconds; None for one that is not there."""
+        return {path: stamp and stamp[0] / 1e9 for path, stamp in self._store.stamps(paths).items()}
+
+    def files(self, folder: str) -> Sequence[str]:
+        """The Markdown files below a folder, without opening the index."""
+        entries = (entry for entry in self._store.scan() if entry.path.startswith(folder) and not entry.problem)
+        return sorted(entry.path for entry in entries if entry.path.endswith(".md"))
+
+    def events(self) -> Sequence[str]:
+        """The files of events, which are no memories."""
+        return self._store.events()
+
+    def is_taken(self, path: str) -> bool:
+        """Whether a file has this name, or had it as far as the journal goes back."""
+        return bool(self._index.same_file(path)) or self.has_history(path)
+
+    def uses(self) -> tuple[dict[str, str], str]:
+        """The day on which each memory was last of use, and the day since which that is counted."""
+        return self._store.uses_noted()
+
+    # what a model is shown
+
+    def catalog(self) -> Page:
+        """One line a memory, within its budget: what MEMORY.md holds, with what others committed apart."""
+        self._index.look()
+        rows = self._writer.marked(self._index.ranked("", -1, 0)) if self._writer.ledger else ()
+        shared = [row for row in rows if row.trust == "shared"]
+        if not shared:
+            return self._index.catalog()
+        own = [row for row in rows if row.trust != "shared"]
+        texts, waiting = self._index.lines()
+        return apart(own, shared, texts, self.committers(shared[:SHARED_LINES]), waiting)
+
+    def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
+        """Who committed the text that these files have now, by path, as far as git can tell in time."""
+        from memsheaf.worktree import committers
+
+        return committers(self._store.root, [(row.path, row.version) for row in rows], self._state())
+
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
+        who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
+        return caveats(memory, who)
+
+    def page(self, number: int = 1, *, kind: str = "") -> Page:
+        """A page of the whole catalog, most important first."""
+        self._index.look()
+        rows = self._index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
+        entries = [
+            (row.name, row.path, "(shared) " * (row.trust == "shared") + (row.problem or row.description))
+            for row in self._writer.marked(rows)
+        ]
+        return listing(entries, number, self._index.total(kind), PAGE)
+
+    def prompt(self, *, also: bool = False) -> str:
+        """The section for an agent's system prompt; the same bytes as long as no memory changed."""
+        changed = self._index.look()
+        stamps = self._store.stamps((CATALOG, CONTEXT, NOTES))
+        ledger, scope = self._writer.ledger, str(self._writer.scope)
+        key = also, *stamps.values(), ledger and ledger.stamp
+        if changed or self._prompt is None or self._prompt[0] != key or not (key[1] and self._index.publishes):
+            catalog = self.catalog().text if ledger else self._index.catalog().text
+            reading = "reading" if self._writer.read_only else "all"
+            text = stable(
+                scope=scope,
+                catalog=with_scope(catalog, scope) if also else catalog,
+                context=self._loaded(CONTEXT),
+                notes=self._loaded(NOTES),
+                offer="none" if not self._tools else "also" if also else reading,
+            )
+            self._prompt = key, text
+        return self._prompt[1]
+
+    def _loaded(self, name: str) -> str:
+        """A file that stands in every prompt, unless it is unconfirmed, shared or cannot be read."""
+        data = self._store.published(name)
+        memory = self._writer.judged(parse(name, data)) if data else parse(name, b" ")
+        if memory.trust == "shared":
+            return f"({waits(name, str(self._writer.scope))}.)"
+        if memory.state in ("ok", "free"):
+            return memory.body if memory.trust == "confirmed" else ""
+        return f"({name} is not shown: {memory.problem}.)"
+
+    def notices(self) -> Sequence[str]:
+        """Files for every prompt that are not loaded before a person has looked at them, in words."""
+        if self._writer.ledger is None:
+            return []
+        found = ((name, self._writer.find(name)) for name in (CONTEXT, NOTES))
+        return [waits(name, str(self._writer.scope)) for name, one in found if one and one.trust == "shared"]
+
+    # the journal
+
+    def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
+        """The commits of this scope or of one path, newest first; edits made outside are noticed first."""
+        self._index.look(thorough=True)
+        return islice(self._store.history(self._writer.spelled(path) if path else None), limit)
+
+    def since(self, commit_id: str) -> Iterator[Commit]:
+        """The commits after one, newest first; edits made outside are not looked for."""
+        return takewhile(lambda commit: commit.id != commit_id, self._store.history())
+
+    def last_id(self) -> str:
+        """The id of the newest commit, "" when there is none."""
+        return self._store.last_id() or ""
+
+    def last_change(self, commit: str = "") -> Commit:
+        """The commit that `undo` would take back: the one named, or the last of ours that stands.
+
+        Raises:
+            NoSuchCommit: there is none, or several begin with that id.
+        """
+        if commit:
+            return self._store.find(commit)
+        return self._store.last_standing(except_by="outside", events=False)
+
+    def has_history(self, path: str) -> bool:
+        """Whether the journal knows this path."""
+        return any(self._store.history(path))
+
+    def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
+        """How a memory changed, as `Sheaf.diff` says. Raises NotFound, VersionGone."""
+        from memsheaf import history
+
+        self._index.look(thorough=True)
+        path = self._writer.spelled(path)
+        if older:
+            texts = self._text_at(path, older), self._text_at(path, newer)
+            return history.diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
+        last = next(self._store.history(path), None)
+        if last is None:
+            raise NotFound(path)
+        step = last.revisions[0]
+        before, after = (self._text_at(path, version) if version else "" for version in (step.before, step.after))
+        return history.diff(path, before, after, labels=(step.before[:12] or "absent", step.after[:12] or "absent"))
+
+    def blame(self, path: str) -> Sequence[Blamed]:
+        """Which commit each line of a memory came with."""
+        from memsheaf import history
+
+        self._index.look(thorough=True)
+        memory = self._writer.read(path)
+        return history.blame(memory.text, self._store.history(memory.path))
+
+    def _text_at(self, path: str, version: Version) -> str:
+        """The text a memory had at a version; without one, the text it has now."""
+        found = self._writer.find(path)
+        if found and found.version.startswith(version):
+            return found.text
+        return self._store.version(path, version).decode("utf-8", "replace") if version else ""
+
+
+def _text(text: str) -> str:
+    """A text that a database takes: without halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
