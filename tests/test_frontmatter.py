@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import HEADER_LIMIT, Page, conflicted, edited, join, quoted, split, with_quotes, written
+from memsheaf.frontmatter import HEADER_LIMIT, Page, conflicted, edited, join, split, with_quotes, written
+from memsheaf.yaml_subset import quoted
 
 # Pieces that a header is made of, thrown together at random, find more than random characters do.
 PIECES = st.sampled_from(

@@ -512,10 +512,11 @@ class Sheaf:
         What cannot be read whole is left out and named.
         """
         from memsheaf import transfer
+        from memsheaf.project_roots import Locations
 
         self.index.look(thorough=True)
         state = os.path.dirname(self.state.folder)
-        places = transfer.Places(self.root, "", self.settings.home, state, self.settings.cache)
+        places = Locations(self.root, "", self.settings.home, state, self.settings.cache)
         return transfer.export(places, target, history=history)
 
     def take_in(

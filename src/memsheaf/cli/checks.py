@@ -259,12 +259,10 @@ def doctor(call: Call) -> int:
       memsheaf doctor --scope user --prune
       memsheaf doctor --fix
     """
-    from memsheaf.doctor import Finding, examine
-    from memsheaf.index import caches
+    from memsheaf.doctor import Finding, examine, remove_abandoned_indexes
     from memsheaf.scope import FOLDER
 
-    removed = caches.abandoned(call.settings().cache) if call.options.fix else []
-    caches.remove(removed)
+    removed = remove_abandoned_indexes(call.settings().cache) if call.options.fix else []
     with call.reading() as sheaf:
         findings = examine(sheaf, cache=call.settings().cache)
     if unused := call.unused_folder():
@@ -272,7 +270,7 @@ def doctor(call: Call) -> int:
     dropped = 0
     if call.options.prune and isdir(sheaf.root):
         with call.changing() as changed:
-            dropped = changed.store.prune()
+            dropped = changed.writer.prune()
     size, indexes = sum(one.size for one in removed), plural(len(removed), "index", "indexes")
     return call.answer(
         {

@@ -27,7 +27,9 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import HISTORY, IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
-from memsheaf.transfer import Moved, Places, contents, move, shared
+from memsheaf.project_roots import Locations
+from memsheaf.relocate import MovedProject, contents, move
+from memsheaf.transfer import shared
 from memsheaf.worktree import tracked
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -104,29 +106,29 @@ def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     return _answer_move(call, {"root": home, "kept": keep}, root, moved, said)
 
 
-def _planned(source: str) -> Moved:
+def _planned(source: str) -> MovedProject:
 
-    return Moved(tuple(contents(source)) if os.path.isdir(source) else ())
+    return MovedProject(tuple(contents(source)) if os.path.isdir(source) else ())
 
 
 def _moved(
     settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
-) -> Moved:
+) -> MovedProject:
 
     if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
         with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
             sheaf.list()
-    places = Places(source, target, settings.home, settings.state, settings.cache)
+    places = Locations(source, target, settings.home, settings.state, settings.cache)
     return move(places, switch, keep=keep)
 
 
-def _answer_move(call: Call, value: dict[str, object], source: str, moved: Moved, said: Sequence[str] = ()) -> int:
+def _answer_move(call: Call, value: dict[str, object], source: str, moved: MovedProject, said: Sequence[str] = ()) -> int:
     """Report what was moved, or would be."""
     trial = call.options.dry_run
     lines = list(said)
     if moved.files:
         count = plural(len(moved.files), "file")
-        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with their history")
+        lines.append(f"{'Would move' if trial else 'MovedProject'} {count} from {source}, with their history")
     elif trial or call.options.undo:
         lines.append(f"There is nothing to move from {source}")
     lines += [f"  {path}" for path in moved.files if trial]
@@ -302,7 +304,7 @@ def _count_layers(settings: Settings, root: str) -> dict[str, int]:
     """How many files of tasks, sessions and logs came with the repository."""
 
     counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
-    for path in shared(Places(root, "", settings.home, settings.state, "")):
+    for path in shared(Locations(root, "", settings.home, settings.state, "")):
         layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
         if kind := layer[0] if len(layer) == 2 else layer[-1]:
             counts[kind] += 1

@@ -1,0 +1,145 @@
+"""The roots in a project's folder, each with a journal of its own: its own, tasks, sessions and logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack, suppress
+
+from memsheaf.archive import INNER, LOGS, apart, inside
+from memsheaf.errors import MemsheafError, PathRefused
+from memsheaf.guard.paths import CATALOG, shown
+from memsheaf.scope import checkout_of
+from memsheaf.store import ABSENT, Commit, Version
+from memsheaf.store.atomic_replace import READ_LIMIT
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.safe_dir import Folder
+from memsheaf.store.state import State
+from memsheaf.store.trust import TrustLedger
+from memsheaf.values import NamedTuple
+from memsheaf.worktree import bring_journal
+
+
+def roots(root: str) -> list[str]:
+    """The roots in a project's folder, "" for its own; no link is followed.
+
+    >>> roots("/nowhere")
+    ['']
+    """
+    found = [""]
+    for layer in INNER:
+        for name in _folders(root, layer):
+            with suppress(PathRefused):
+                if apart(f"{layer}/{name}/any.md")[0] == f"{layer}/{name}":
+                    found.append(f"{layer}/{name}")
+    return found + [inside(one, LOGS) for one in found if LOGS in _folders(root, one)]
+
+
+def _folders(root: str, prefix: str) -> list[str]:
+    with suppress(OSError, PathRefused), ExitStack() as held:
+        folder = held.enter_context(Folder.open(root))
+        for step in filter(None, prefix.split("/")):
+            folder = held.enter_context(folder.folder(step))
+        return sorted(entry.name for entry in folder.scan() if entry.is_dir(follow_symlinks=False))
+    return []
+
+
+class RootFiles(NamedTuple):
+    """The files of one root with their bytes, and those that cannot be carried, with why."""
+
+    files: dict[str, bytes]
+    unfit: list[tuple[str, str]]
+
+
+def list_files(store: FolderStore) -> RootFiles:
+    """Read all files of a root."""
+    files: dict[str, bytes] = {}
+    unfit: list[tuple[str, str]] = []
+    entries = [(entry.path, entry.problem) for entry in store.scan()]
+    for path, problem in [*entries, *((path, "") for path in store.events())]:
+        if problem:
+            unfit.append((path, problem))
+        elif path and not path.endswith("/"):
+            try:
+                files[path] = store.read(path).data
+            except MemsheafError as error:
+                unfit.append((path, str(error)))
+                continue
+            if len(files[path]) > READ_LIMIT:
+                del files[path]
+                unfit.append((path, f"it is larger than {READ_LIMIT >> 10} KiB"))
+    others = _others(store.root) - files.keys() - {path for path, _ in unfit}
+    unfit += [(path, "it is no Markdown") for path in others]
+    return RootFiles(dict(sorted(files.items())), sorted(unfit))
+
+
+def _others(root: str) -> set[str]:
+    """The files of a root, by whatever name, without hidden ones, the catalog and what is in other roots."""
+    found = set()
+    for folder, names, files in os.walk(root):
+        prefix = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
+        prefix = "" if prefix == "./" else prefix
+        hidden = [name for name in names if name.startswith(".") or (not prefix and name in (*INNER, LOGS))]
+        names[:] = [name for name in names if name not in hidden]
+        found |= {shown(prefix + name) for name in files if not name.startswith(".") and prefix + name != CATALOG}
+    return found
+
+
+class Locations(NamedTuple):
+    """Where a project's folder is and shall be, and the directories beside it."""
+
+    source: str
+    target: str
+    home: str
+    state: str
+    cache: str
+
+    def leaving(self, root: str) -> FolderStore:
+        """The store of a root where it is."""
+        return open_root(self.source, root, checkout_of(self.source, self.home))
+
+    def arriving(self, root: str) -> FolderStore:
+        """The store of a root where it shall be."""
+        return open_root(self.target, root, checkout_of(self.target, self.home))
+
+
+def open_root(folder: str, root: str, checkout: str) -> FolderStore:
+    """The store of a root in a project's folder."""
+    place = os.path.join(folder, root)
+    private = place if _is_log(root) else os.path.dirname(place) if root.startswith("sessions/") else ""
+    store = FolderStore(place, checkout=checkout, private=private)
+    if store.left_journal:
+        bring_journal(store)
+    return store
+
+
+def ledger_of(folder: str, root: str, places: Locations) -> TrustLedger | None:
+    """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
+    checkout = checkout_of(folder, places.home)
+    if not checkout:
+        return None
+    owner = root.removesuffix(LOGS).rstrip("/") if _is_log(root) else root
+    ledger = TrustLedger(State.of(os.path.join(folder, owner), places.state), checkout)
+    return ledger.below(f"{LOGS}/") if _is_log(root) else ledger
+
+
+def _is_log(root: str) -> bool:
+    return root == LOGS or root.count("/") == 2
+
+
+def steps_of(past: Iterable[Commit], there: Collection[str], names: Mapping[str, str] | None = None) -> list[Commit]:
+    """The steps of texts that are there or were removed for good; under other `names` where they got some.
+
+    A text that the past ends with and that is not there would be taken for one that somebody removed.
+    """
+    commits = list(past)
+    ends: dict[str, Version] = {}
+    for commit in commits:
+        ends.update((step.path, step.after) for step in commit.revisions)
+    kept = []
+    for commit in commits:
+        steps = [step for step in commit.revisions if step.path in there or ends[step.path] == ABSENT]
+        renamed = tuple(step._replace(path=(names or {}).get(step.path, step.path)) for step in steps)
+        if renamed:
+            kept.append(commit._replace(revisions=renamed))
+    return kept
