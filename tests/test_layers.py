@@ -60,7 +60,7 @@ NAMED_TWICE = {
 IN_CIRCLES = {
     "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command", "cli.parser", "embed",
     "embed.concat", "embed.static", "index.catalog", "index.database", "llm", "llm.providers", "llm.served",
-    "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.sessions", "work.tasks",
+    "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
 }  # fmt: skip
 """Modules that import each other, also behind TYPE_CHECKING."""
 
