@@ -23,10 +23,10 @@ from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw, draw_servers
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
-from benchmarks.served import FEW, Asking
+from benchmarks.served import FEW, ONCE, Asking
 from benchmarks.servers import SIZE as SERVED
 from benchmarks.servers import measure_servers
-from benchmarks.sizes import QUICK, Effort, measure_sizes
+from benchmarks.sizes import QUICK, SMOKE, Effort, measure_sizes
 from benchmarks.targets import SAVE_YARDSTICKS, Verdict, judge, judge_servers
 
 SIZES = "100,1000,10000,100000"
@@ -38,8 +38,8 @@ STATEMENTS = ("pass", "import memsheaf", "from memsheaf.sheaf import Sheaf")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for."""
     given = _parser().parse_args(arguments)
-    effort = QUICK if given.quick else Effort()
-    sizes = [int(size) for size in (given.sizes or (QUICK_SIZES if given.quick else SIZES)).split(",")]
+    effort = SMOKE if given.smoke else QUICK if given.quick else Effort()
+    sizes = [int(size) for size in (given.sizes or (QUICK_SIZES if given.quick or given.smoke else SIZES)).split(",")]
     base = given.folder or os.path.join(os.path.dirname(HERE), "build")
     os.makedirs(base, exist_ok=True)
     work = tempfile.mkdtemp(prefix="bench-", dir=base)
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="How fast memsheaf is.")
     parser.add_argument("--sizes", default="", help=f"numbers of memories, with commas (default {SIZES})")
     parser.add_argument("--quick", action="store_true", help=f"few repetitions, and sizes {QUICK_SIZES}")
+    parser.add_argument("--smoke", action="store_true", help="everything about once: does it run?")
     parser.add_argument("--peers", action="store_true", help="measure other memory servers, too")
     parser.add_argument("--folder", default="", help="where to work: a real disk, not memory (default build/)")
     parser.add_argument("--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)")
@@ -75,9 +76,11 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     _say("saves where a flush takes its time")
     held = _held(os.path.join(work, "held"), effort)
     _say("embedding with minilm")
-    minilm = minilm_per_second(os.path.join(work, "minilm"), 16 if effort is QUICK else SAMPLE)
+    minilm = minilm_per_second(
+        os.path.join(work, "minilm"), SAMPLE if effort == Effort() else 2 if effort is SMOKE else 16
+    )
     most = SERVED if SERVED in sizes else max(sizes)
-    asking = FEW if effort is QUICK else Asking()
+    asking = ONCE if effort is SMOKE else FEW if effort is QUICK else Asking()
     servers = measure_servers(os.path.join(work, "servers"), most, asking, _say, peers=peers)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
@@ -89,6 +92,8 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
 def _held(folder: str, effort: Effort) -> Verdict:
     promise = f"save at {SIZE:,}, wall, median, where a flush takes {HELD / 1000:g} ms"
     try:
+        if effort is SMOKE:
+            raise Unmeasured("--smoke leaves it out")
         return Verdict(promise, SAVE_YARDSTICKS, yardsticks_when_held(folder, effort.rounds), "yardsticks")
     except Unmeasured as problem:
         return Verdict(promise, SAVE_YARDSTICKS, None, "yardsticks", why=str(problem))

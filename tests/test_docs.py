@@ -24,7 +24,8 @@ from memsheaf.guard import paths
 from memsheaf.index import catalog
 from memsheaf.recall import inject
 from memsheaf.store import atomic_replace
-from memsheaf.tools import TOOLS, schema
+from memsheaf.tool_schema import schema
+from memsheaf.tools import TOOLS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "memsheaf"

@@ -22,7 +22,8 @@ from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.tools import TOOLS, Tools, schema
+from memsheaf.tool_schema import schema
+from memsheaf.tools import TOOLS, Tools
 
 CORPUS = Path(__file__).parent / "corpora" / "secrets.json"
 CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text(encoding="utf-8"))["cases"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 
 from memsheaf.errors import (
     BadHeader,
@@ -34,6 +33,7 @@ from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
 from memsheaf.values import Annotated, NamedTuple, sha256
 from memsheaf.work.layers import Layers
 
@@ -44,12 +44,6 @@ if TYPE_CHECKING:
 
     from memsheaf.recall.session import Session
 
-ALIASES = {
-    "memory_type": "type",
-    "old_str": "old_text",
-    "new_str": "new_text",
-    "kind": "type",
-}
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
 ECHOED = 2_000  # characters of an error
@@ -72,31 +66,31 @@ class Answer(NamedTuple):
     touched: tuple[Touched, ...] = ()
 
 
-class Desk:
-    """What one conversation has open: its memory, and which version of each file it has seen.
+class SeenVersions:
+    """The memory of one conversation, and which version of each file it has seen.
 
-    One that does not `remember` serves callers that nobody can tell apart: what one has seen is not held to be known
-    by the next.
+    One that does not `remember` serves callers that cannot be told apart: what one has seen does not count as known
+    to the next.
     """
 
     def __init__(self, memory: Layers, verdicts: Verdicts | None = None, *, remember: bool = True) -> None:
         self.memory = memory
         self.verdicts = verdicts
         self.remember = remember
-        self.seen: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
         self.allow = STRICT
         self._refused: dict[str, None] = {}
 
     def saw(self, memory: Memory) -> Memory:
         """Note that the model knows this text."""
         if self.remember:
-            self.seen[memory.path] = memory.version
+            self.versions[memory.path] = memory.version
         return memory
 
     def insists(self, name: str, given: Mapping[str, object]) -> bool:
         """Whether this very call was refused once as not worth keeping: it is then meant.
 
-        Also on a desk that does not `remember`: the words count, whoever says them.
+        Also where nothing is remembered: the words count, whoever says them.
         """
         mark = sha256(repr((name, sorted(given.items()))).encode("utf-8", "replace")).hexdigest()
         if mark in self._refused:
@@ -112,7 +106,7 @@ class Desk:
 
 
 def memory_view(
-    desk: Desk,
+    seen: SeenVersions,
     target: Annotated[str, "index: the catalog. context: how a conversation begins. files: all. Or a type"] = "index",
     page: Annotated[int, "Page, from 1"] = 1,
 ) -> str | Answer:
@@ -120,36 +114,38 @@ def memory_view(
     if page < 1:
         raise TextRefused(f"there is no page {page}; pages begin with 1")
     if target == "index" and page == 1:
-        return desk.memory.catalog().text
+        return seen.memory.catalog().text
     if target == "context":
-        return desk.memory.prompt()
+        return seen.memory.prompt()
     if target == "files":
-        return _files(desk, "", page, "(no memory files yet)")
+        return _files(seen, "", page, "(no memory files yet)")
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
-        return desk.memory.page(page - 1).text
-    return desk.memory.page(page, kind=target).text
+        return seen.memory.page(page - 1).text
+    return seen.memory.page(page, kind=target).text
 
 
-def memory_read(desk: Desk, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]) -> str:
+def memory_read(
+    seen: SeenVersions, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]
+) -> str:
     """Read one memory in full."""
     if filename == CATALOG:
-        return desk.memory.catalog().text
-    memory = desk.memory.read(filename)
+        return seen.memory.catalog().text
+    memory = seen.memory.read(filename)
     if memory.state == "held":
         raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
-    desk.saw(memory)
-    desk.memory.used(memory.path)
+    seen.saw(memory)
+    seen.memory.used(memory.path)
     if memory.problem:
         return f"({memory.path}: {memory.problem})\n{memory.text}"
-    notes = [*desk.memory.caveats(memory), *(desk.verdicts(memory) if desk.verdicts else ())]
+    notes = [*seen.memory.caveats(memory), *(seen.verdicts(memory) if seen.verdicts else ())]
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
     return f"{memory.text.rstrip(chr(10))}\n\n{said}" if said else memory.text
 
 
 def memory_write(
-    desk: Desk,
+    seen: SeenVersions,
     content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
     name: Annotated[str, "Short title, such as 'Prefers tabs'"] = "",
     description: Annotated[str, "One line that tells when this matters"] = "",
@@ -159,12 +155,12 @@ def memory_write(
     """Save one durable fact. Skip what the code or its history already says. An existing memory of that name or
     file is replaced, once you have read it."""
     if filename and not (name or description or type):
-        return _write_free(desk, filename, content)
+        return _write_free(seen, filename, content)
     try:
-        memory = desk.memory.remember(name, description, type, content, path=filename, allow=desk.allow)
+        memory = seen.memory.remember(name, description, type, content, path=filename, allow=seen.allow)
     except Exists as error:
-        expect = desk.seen.get(error.path)
-        memory = desk.memory.remember(
+        expect = seen.versions.get(error.path)
+        memory = seen.memory.remember(
             name,
             description,
             type,
@@ -172,59 +168,59 @@ def memory_write(
             path=error.path,
             replace=True,
             expect=expect or "unread",
-            allow=desk.allow,
+            allow=seen.allow,
         )
-    return Answer(f"Memory saved: {desk.saw(memory).path}{_advice(memory)}", touched=desk.did("saved", memory.path))
+    return Answer(f"Memory saved: {seen.saw(memory).path}{_advice(memory)}", touched=seen.did("saved", memory.path))
 
 
 def memory_update(
-    desk: Desk,
+    seen: SeenVersions,
     filename: Annotated[str, "The memory to change"],
     old_text: Annotated[str, "The exact text to replace; it must occur once"],
     new_text: Annotated[str, "What to put in its place"],
     count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
 ) -> Answer:
     """Replace a piece of text in a memory."""
-    memory = desk.saw(desk.memory.revise(filename, old_text, new_text, count=count, allow=desk.allow))
-    return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
+    memory = seen.saw(seen.memory.revise(filename, old_text, new_text, count=count, allow=seen.allow))
+    return Answer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
 
 
 def memory_insert(
-    desk: Desk,
+    seen: SeenVersions,
     filename: Annotated[str, "The memory to add to"],
     line: Annotated[int, "Insert after this line of the body; 0 is the start"],
     text: Annotated[str, "The text to insert"],
 ) -> Answer:
     """Insert text in a memory."""
-    memory = desk.saw(desk.memory.insert(filename, line, text, allow=desk.allow))
-    return Answer(f"Memory updated: {memory.path}", touched=desk.did("updated", memory.path))
+    memory = seen.saw(seen.memory.insert(filename, line, text, allow=seen.allow))
+    return Answer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
 
 
-def memory_delete(desk: Desk, filename: Annotated[str, "The memory to remove"]) -> Answer:
+def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to remove"]) -> Answer:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename == CATALOG:
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
-    path = desk.memory.forget(filename).revisions[0].path
-    return Answer(f"Memory deleted: {path}", touched=desk.did("deleted", path))
+    path = seen.memory.forget(filename).revisions[0].path
+    return Answer(f"Memory deleted: {path}", touched=seen.did("deleted", path))
 
 
 def memory_list(
-    desk: Desk,
+    seen: SeenVersions,
     type: Annotated[str, "Only this type"] = "",
     page: Annotated[int, "Page, from 1"] = 1,
 ) -> Answer:
     """List all memory files."""
     nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
-    return _files(desk, type, page, nothing)
+    return _files(seen, type, page, nothing)
 
 
 def memory_search(
-    desk: Desk,
+    seen: SeenVersions,
     query: Annotated[str, "Words to look for"],
     limit: Annotated[int, "How many at most"] = 10,
 ) -> Answer:
     """Find memories by their words and by what they mean."""
-    rows = desk.memory.search(query, limit=max(1, min(limit, 50)))
+    rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
     return Answer("\n".join(map(_file, rows)) or nothing, tuple(rows))
 
@@ -235,18 +231,7 @@ TOOLS: tuple[Tool, ...] = (
 )  # fmt: skip
 _HINTED = (PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
 _NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
-_NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
-SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
-    "anthropic": lambda name, said, takes: {"name": name, "description": said, "input_schema": takes},
-    "openai": lambda name, said, takes: {
-        "type": "function", "function": {"name": name, "description": said, "parameters": takes},
-    },
-    "openai-responses": lambda name, said, takes: {  # strict unless told otherwise, and then nothing is optional
-        "type": "function", "name": name, "description": said, "parameters": takes, "strict": False,
-    },
-    "mcp": lambda name, said, takes: {"name": name, "description": said, "inputSchema": takes},
-}  # fmt: skip
 
 
 class Tools:
@@ -266,7 +251,7 @@ class Tools:
         self, memory: Layers | Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
         layers = memory if isinstance(memory, Layers) else Layers.of(memory)
-        self.desk = Desk(layers, session.verdicts if session else _looking(layers, tree), remember=remember)
+        self.seen = SeenVersions(layers, session.verdicts if session else _looking(layers, tree), remember=remember)
         self._session = session
         wanted = (tool for tool in TOOLS if not layers.read_only or tool.__name__ in READING)
         self._tools = {tool.__name__: tool for tool in wanted} if layers.tools else {}
@@ -296,9 +281,9 @@ class Tools:
             try:
                 found = self._answer(name, arguments)
             except Changed as error:
-                return _failure(self._shown_anew(error.path))._replace(touched=self.desk.did("exists", error.path))
+                return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
         except MemsheafError as error:
-            same = self.desk.did("same", error.path) if isinstance(error, Duplicate) else ()
+            same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
             return _failure(_masked(shortened(self._explained(error))))._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(_masked(shortened(broken(error))))
@@ -317,7 +302,7 @@ class Tools:
         offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
             return _failure(
-                f"the arguments of {name} must be an object with {', '.join(_shape(tool)['properties'])}."
+                f"the arguments of {name} must be an object with {', '.join(parameters(tool)['properties'])}."
             )
         given = arguments_of(tool, offered)
         for key, value in given.items():  # before anything reads it
@@ -326,13 +311,13 @@ class Tools:
         if name not in READING:
             self._refuse_kept(str(given.get("filename", "")), given)
         try:
-            return tool(self.desk, **given)
+            return tool(self.seen, **given)
         except NotWorth:
-            if not self.desk.insists(name, given):
+            if not self.seen.insists(name, given):
                 raise
         from copy import copy
 
-        insisting = copy(self.desk)  # other threads may use this one
+        insisting = copy(self.seen)  # other threads may use this one
         insisting.allow = Allow(anyway=True)
         return tool(insisting, **given)
 
@@ -342,7 +327,7 @@ class Tools:
 
         if not filename:
             return
-        sheaf, path = self.desk.memory.place(filename)
+        sheaf, path = self.seen.memory.place(filename)
         if sheaf.scope.layer in ("task", "session") and fold(path) in map(fold, LAYER_FILES):
             raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
         if fold(path) != fold(NOTES):
@@ -381,10 +366,10 @@ class Tools:
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
         try:
-            memory = self.desk.saw(self.desk.memory.read(path))
+            memory = self.seen.saw(self.seen.memory.read(path))
         except MemsheafError:
             return f"'{path}' is no longer there. memory_list shows what exists."
-        if not self.desk.remember:
+        if not self.seen.remember:
             replace = "use memory_update to change a part, or memory_delete first to replace all of it"
             return f"'{path}' exists, with the text below; {replace}.\n\n{memory.text}"
         return (
@@ -430,84 +415,19 @@ def _masked(said: str) -> str:
     return without_secrets(said)
 
 
-def schema(tool: Tool) -> dict[str, Any]:
-    """Describe a tool as a JSON schema, from its signature and its docstring."""
-    names = [name for name in tool.__annotations__ if name not in ("desk", "return")]
-    required = names[: len(names) - len(tool.__defaults__ or ())]
-    return {
-        "name": tool.__name__,
-        "description": " ".join((tool.__doc__ or "").split()),
-        "input_schema": {
-            "type": "object",
-            "properties": {name: _property(tool.__annotations__[name]) for name in names},
-            "required": required,
-            "additionalProperties": False,
-        },
-    }
-
-
-@cache
-def _shape(tool: Tool) -> dict[str, Any]:
-    """The arguments of a tool, worked out once."""
-    shape: dict[str, Any] = schema(tool)["input_schema"]
-    return shape
-
-
-def _property(annotation: str) -> dict[str, Any]:
-    kind, said = eval(annotation)  # one of those above: Annotated[type, said]
-    return {"type": "integer" if kind is int else "string", "description": said}
-
-
-def from_json(text: str) -> object:
-    """The object that a model wrote as JSON, {} when it wrote nothing; None for all else."""
-    from memsheaf.llm.json_answer import ANSWER_BYTES, read
-
-    if len(text) > ANSWER_BYTES:
-        return None
-    try:
-        return read(text or "{}", {"type": "object"})
-    except ValueError:
-        return None
-
-
-def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
-    """The arguments a tool takes, from those a model gave: known names, right types, nothing missing."""
-    shape = _shape(tool)
-    known: dict[str, Any] = shape["properties"]
-    arguments: dict[str, object] = {}
-    for name, value in given.items():
-        name = str(name)
-        name = name if name in known else ALIASES.get(name, name)
-        if name not in known:
-            raise TextRefused(
-                f"{tool.__name__} takes no argument '{one_line(name, 40)}'; it takes {', '.join(known)}"
-            )
-        if value is None:
-            continue
-        wanted = int if known[name]["type"] == "integer" else str
-        if wanted is int and isinstance(value, str) and _NUMBER.fullmatch(value):
-            value = int(value)
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")
-        arguments[name] = value
-    if missing := [name for name in shape["required"] if name not in arguments]:
-        raise TextRefused(f"{tool.__name__} needs {', '.join(missing)}")
-    return arguments
-
-
-def _write_free(desk: Desk, filename: str, content: str) -> Answer:
+def _write_free(seen: SeenVersions, filename: str, content: str) -> Answer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
     try:
-        found = desk.memory.read(filename)
+        found = seen.memory.read(filename)
     except NotFound:
         found = None
     if found and found.state in ("bad", "held"):
         raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
-    if found and desk.seen.get(found.path) != found.version:
+    if found and seen.versions.get(found.path) != found.version:
         raise Changed(found.path)
     expect = found.version if found else ""
-    memory = desk.memory.put(filename, content, expect=expect, free=True, allow=desk.allow)
-    return Answer(f"Memory saved: {desk.saw(memory).path}", touched=desk.did("saved", memory.path))
+    memory = seen.memory.put(filename, content, expect=expect, free=True, allow=seen.allow)
+    return Answer(f"Memory saved: {seen.saw(memory).path}", touched=seen.did("saved", memory.path))
 
 
 def _advice(memory: Memory) -> str:
@@ -516,8 +436,8 @@ def _advice(memory: Memory) -> str:
     return ""
 
 
-def _files(desk: Desk, kind: str, page: int, empty: str) -> Answer:
-    rows, total = desk.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
+def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> Answer:
+    rows, total = seen.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
     if not total:
         return Answer(empty, ())
     pages = -(-total // PAGE)

@@ -22,7 +22,8 @@ from pydantic import TypeAdapter
 
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
-from memsheaf.tools import SHAPES, TOOLS, Tools
+from memsheaf.tool_schema import SHAPES
+from memsheaf.tools import TOOLS, Tools
 
 CORPORA = Path(__file__).resolve().parent.parent / "corpora"
 CONVERSATION = Path(__file__).with_name("sdk_conversation.py")
@@ -127,7 +128,7 @@ def same_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 
 def test_a_file_too_large_to_be_loaded_is_not_poured_into_an_answer(tools: Tools) -> None:
-    sheaf = tools.desk.memory.own
+    sheaf = tools.seen.memory.own
     sheaf.put("notes.md", "Some notes.", free=True)
     Path(sheaf.root, "large.md").write_text("x\n" * 200_000)
 
@@ -142,7 +143,7 @@ def test_a_file_too_large_to_be_loaded_is_not_poured_into_an_answer(tools: Tools
 
 @pytest.mark.parametrize("broken", [b"---\nname: [broken\n---\nPrecious.\n", b"\xff\xfe Precious."])
 def test_a_file_that_is_not_understood_is_read_and_not_replaced(tools: Tools, broken: bytes) -> None:
-    sheaf = tools.desk.memory.own
+    sheaf = tools.seen.memory.own
     sheaf.put("notes.md", "Some notes.", free=True)
     Path(sheaf.root, "broken.md").write_bytes(broken)
 

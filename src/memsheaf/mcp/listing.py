@@ -36,7 +36,8 @@ def made() -> Described:
     """The same, made anew."""
     from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
     from memsheaf.prompts import read_prompt
-    from memsheaf.tools import TOOLS, schema
+    from memsheaf.tool_schema import schema
+    from memsheaf.tools import TOOLS
 
     return {
         "instructions": read_prompt("mcp").strip("\n"),

@@ -168,7 +168,7 @@ class Offer:
         path = path_of(uri)
         if not path:
             raise NotFound(one_line(uri, 200))
-        return memory_read(self._tools.desk, path)
+        return memory_read(self._tools.seen, path)
 
     def complete(self, name: str, argument: str, value: str) -> tuple[list[str], int]:
         """What may stand in an argument, given how it begins: of a prompt, or with `path` of a file's address."""

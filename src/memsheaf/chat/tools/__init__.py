@@ -32,7 +32,8 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tools import Answer, Tool, arguments_of, from_json, schema, shortened
+from memsheaf.tool_schema import arguments_of, from_json, schema
+from memsheaf.tools import Answer, Tool, shortened
 from memsheaf.values import Annotated, NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
