@@ -13,7 +13,9 @@ from memsheaf.cli.admin import count_memories
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, takes
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
+from memsheaf.project_roots import Locations
 from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.relocate import MovedProject, contents, move
 from memsheaf.scope import (
     FOLDER,
     Scope,
@@ -27,8 +29,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import HISTORY, IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
-from memsheaf.project_roots import Locations
-from memsheaf.relocate import MovedProject, contents, move
 from memsheaf.transfer import shared
 from memsheaf.worktree import tracked
 
@@ -122,13 +122,15 @@ def _moved(
     return move(places, switch, keep=keep)
 
 
-def _answer_move(call: Call, value: dict[str, object], source: str, moved: MovedProject, said: Sequence[str] = ()) -> int:
+def _answer_move(
+    call: Call, value: dict[str, object], source: str, moved: MovedProject, said: Sequence[str] = ()
+) -> int:
     """Report what was moved, or would be."""
     trial = call.options.dry_run
     lines = list(said)
     if moved.files:
         count = plural(len(moved.files), "file")
-        lines.append(f"{'Would move' if trial else 'MovedProject'} {count} from {source}, with their history")
+        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with their history")
     elif trial or call.options.undo:
         lines.append(f"There is nothing to move from {source}")
     lines += [f"  {path}" for path in moved.files if trial]
