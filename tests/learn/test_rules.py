@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.learn.rules import LONGEST, REMEMBERED, captured, corrects
+from memsheaf.learn.rules import LONGEST, REMEMBERED, corrects, find_stated_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.phrases import LANGUAGES, compiled, guess_languages, lexicon
@@ -22,7 +22,7 @@ ASKING = [case["text"] for case in CASES if case["kind"] and "half" not in case 
 
 
 def said(text: str, role: str = "user") -> list[Proposal]:
-    return captured(Turn("talk-1", (Message(role, text),)), TODAY)
+    return find_stated_facts(Turn("talk-1", (Message(role, text),)), TODAY)
 
 
 class Tally(NamedTuple):
@@ -141,7 +141,7 @@ def test_what_is_of_the_moment_or_of_a_turn_without_memory_is_left_out() -> None
 def test_the_same_fact_is_proposed_once() -> None:
     turn = Turn("t", (Message("user", "Never push to main."), Message("user", "Remember: never push to main.")))
 
-    [proposal] = captured(turn, TODAY)
+    [proposal] = find_stated_facts(turn, TODAY)
 
     assert proposal.explicit
 
@@ -286,6 +286,6 @@ def test_very_long_messages_are_read_at_both_ends() -> None:
     ],
 )
 def test_a_request_may_point_at_what_stands_before_it(message: str, content: str) -> None:
-    (proposal,) = captured(Turn("c", (Message("user", message),)), date(2026, 11, 15))
+    (proposal,) = find_stated_facts(Turn("c", (Message("user", message),)), date(2026, 11, 15))
 
     assert (proposal.content, proposal.explicit) == (content, True)

@@ -13,6 +13,7 @@ from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain
 from memsheaf.guard.symbols import parts
 from memsheaf.memory import KINDS, Memory
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.similarity import split_code
 from memsheaf.values import NamedTuple
 
 NAMES = 20
@@ -78,7 +79,7 @@ def named_in(body: str) -> Named:
     """
     paths: dict[str, None] = {}
     symbols: dict[str, None] = {}
-    for token in re.finditer(_TOKEN, _without_fences(body)):
+    for token in re.finditer(_TOKEN, split_code(body)[0]):
         code = (token["code"] or "").strip()
         if path := _bare_path(token["bare"]) if token["bare"] else _code_path(code):
             paths[path] = None
@@ -114,19 +115,6 @@ def gone(texts: Sequence[Named], tree: Tree) -> list[tuple[str, ...]]:
         (*(path for path in named.paths if not there[path]), *(one for one in named.symbols if one in lost))
         for named in texts
     ]
-
-
-def _without_fences(body: str) -> str:
-    kept, fence = [], ""
-    for line in body.split("\n"):
-        mark = line.lstrip()[:3]
-        if fence:
-            fence = "" if mark == fence else fence
-        elif mark in ("```", "~~~"):
-            fence = mark
-        else:
-            kept.append(line)
-    return "\n".join(kept)
 
 
 def _bare_path(token: str) -> str:

@@ -169,7 +169,7 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-class Place(NamedTuple):
+class Spot(NamedTuple):
     """Where only a secret stands: its kind, a word in lower case that is there, how it looks, and what to ask of it.
 
     Group 1 is a secret if it `fits` what is asked. `back` is as for a format.
@@ -190,81 +190,81 @@ _BODY = rf"(?:{_BETWEEN}*+{_IN_BASE64}{{16,}}+)+(?:{_BETWEEN}++{_IN_BASE64}{{1,1
 _ITEM = r"(?=[a-z-]*[0-9])[a-z0-9]{4,6}(?:-[a-z0-9]{4,6}){1,4}|(?=[a-z]*[0-9])[a-z0-9]{8,12}|[0-9]{4} [0-9]{4}"
 _LISTED = r"(?:\s|[,;|•*>]|-(?=\s)|[0-9]{1,2}[.)](?=\s))"
 PLACES = (
-    Place(
+    Spot(
         "a private key", "private key",
         r"(?i)((?<![A-Za-z0-9])BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?[ \t]?-*"
         rf"(?:{_BETWEEN}*+[A-Za-z-]{{3,20}}: [^\n]{{0,200}}+(?=\n|\\n))*+{_BODY}"
         rf"(?:{_BETWEEN}*+-*[ \t]?END [A-Z0-9 ]{{0,60}}-*)?)",
         "",
     ),
-    Place("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", "", 0),
-    Place(
+    Spot("a private key", "private-lines", rf"(?i)Private-Lines: [0-9]{{1,4}}({_BODY})", "", 0),
+    Spot(
         "a private key", "kty",
         r"(?<![\w-])[\"']?(?:d|k|p|q|dp|dq|qi)[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w-]{20,}+)", "any",
     ),
-    Place(
+    Spot(
         "a private key", "</",
         r"(?i)<(?:\w{1,20}:)?(?:D|P|Q|DP|DQ|InverseQ|X|PrivateKey|RSAPrivateKey)>\s{0,80}([A-Za-z0-9+/=][A-Za-z0-9+/=\s]{15,}+)</",
         "any",
     ),
-    Place(
+    Spot(
         "a password in an address", "://",
         r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>`]{0,100}:([^\s@/\"'<>`]{1,200})@", "any",
     ),
-    Place(
+    Spot(
         "a bearer token", "bearer", r"(?i:bearer)[ \t:=]{1,4}[\"']?([A-Za-z0-9._~+/-]{12,}+={0,2})", "credential", 0,
     ),
-    Place(
+    Spot(
         "basic credentials", "authorization",
         r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?i:basic)[ \t]{1,4}([A-Za-z0-9+/_-]{6,}+={0,2})",
         "any", 0,
     ),
-    Place(
+    Spot(
         "a token in a header", "authorization",
         r"(?i:authorization)[\"']?[ \t]{0,4}[:=][ \t\"']{0,4}(?:[A-Za-z][\w-]{1,20}[ \t]{1,4})?(?:(?i:token)=)?[\"']?"
         r"([A-Za-z0-9._~+/:-]{12,}+={0,2})",
         "credential", 0),
-    Place(
+    Spot(
         "registry credentials", "auth",
         r"(?<![A-Za-z0-9])auth[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9+/]{8,}+={0,2})", "pair", 0),
-    Place(
+    Spot(
         "a password", "login",
         r"(?i:\blogin)\s{1,8}\S{1,100}\s{1,8}(?i:password|passwd)\s{1,8}([^\s\"']{4,200})", "any", 0),
-    Place(
+    Spot(
         "a password", "curl",
         r"(?i:\bcurl)\b(?:[^\ncC]|[cC](?!(?i:url))){0,120}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,100}:"
         r"([^\s\"']{4,200})",
         "any", 0),
-    Place("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any", 0),
-    Place("a password", " -p", r"\b(?:mysql|maria)\w{0,10}\b[^\n|;]{0,120}?[ \t]-p[\"']?([^\s\"'$]{6,200})", "exact"),
-    Place("a password", "securestring", r"(?i)SecureString[ \t]{1,4}[\"']([^\"'\n]{4,200})", "exact", 0),
-    Place(
+    Spot("a password", "sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{4,200})", "any", 0),
+    Spot("a password", " -p", r"\b(?:mysql|maria)\w{0,10}\b[^\n|;]{0,120}?[ \t]-p[\"']?([^\s\"'$]{6,200})", "exact"),
+    Spot("a password", "securestring", r"(?i)SecureString[ \t]{1,4}[\"']([^\"'\n]{4,200})", "exact", 0),
+    Spot(
         "a password", "default",
         r"(?i)(?:password|secret|token|api_?key)\"[ \t]{0,4}\{[^{}]{0,200}?\bdefault\s{0,20}="
         r"[ \t]{0,4}\"([^\"\n]{4,200})",
         "exact",
     ),
-    Place("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
-    Place("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
-    Place("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),
-    Place("a password", ";p:", r"(?i);P:((?:\\.|[^;\\\n]){4,63}+)", "any", 0),  # of WIFI:T:WPA;S:name;P:…;
-    Place(
+    Spot("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
+    Spot("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
+    Spot("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),
+    Spot("a password", ";p:", r"(?i);P:((?:\\.|[^;\\\n]){4,63}+)", "any", 0),  # of WIFI:T:WPA;S:name;P:…;
+    Spot(
         "a .pgpass line", ":",
         r"(?m)(?<![^\s`\"'>])[A-Za-z0-9.*_-]{1,80}:(?:[0-9]{1,5}|\*):(?:\*|[A-Za-z_][^:\s]{0,60}):(?![0-9]+:)[^:\s]{1,60}:"
         r"([^\s:`\"']{5,200})(?=[`\"'\s]|$)",
         "any",
     ),
-    Place(
+    Spot(
         "recovery codes", "code",
         r"(?i)\b(?:recovery|backup|scratch|emergency|2fa|mfa)[ -]?codes?\b[^\n:]{0,60}[:\n]"
         rf"({_LISTED}*+(?:{_ITEM})(?![a-z0-9])(?:{_LISTED}++(?:{_ITEM})(?![a-z0-9]))*+)",
         "any",
     ),
-    Place(
+    Spot(
         "a key in an address", "=",
         r"[?&](?:key|sig|signature|auth|code|pwd|pass|hmac)=([A-Za-z0-9%._~+/-]{16,512})", "token",
     ),
-    Place(
+    Spot(
         "an AWS secret key", "aws",
         r"(?i)aws[_-]?secret(?:[_-]?access)?[_-]?key[\"']?\s{0,4}[:=]>?\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         "example", 0),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from memsheaf.text.phrases import LANGUAGES, Dialect, Lexicon, any_of, compiled, lexicon, split_words
+from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple
 
@@ -152,7 +152,7 @@ def _candidates(lowered: str, *titles: str) -> list[tuple[str, re.Pattern[str]]]
 
 
 @cache
-def _language(name: str) -> Lexicon:
+def _language(name: str) -> PhraseBook:
     return lexicon("worth", name, _DIALECT)
 
 

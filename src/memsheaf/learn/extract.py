@@ -14,8 +14,8 @@ from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFa
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
-from memsheaf.learn.pasted import PASTED, heard
-from memsheaf.learn.rules import captured
+from memsheaf.learn.pasted import PASTED, read_own_words
+from memsheaf.learn.rules import find_stated_facts
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -98,7 +98,7 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = drop_retracted(captured(turn, day_of(turn, today)) for turn in turns)
+    ruled = drop_retracted(find_stated_facts(turn, day_of(turn, today)) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
@@ -343,7 +343,7 @@ def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Mem
     description count, too, as they stand in the catalog: a number that only a tool gave, or many words of others,
     make it unconfirmed. What a message holds besides the user's words counts as a tool's.
     """
-    listened = [heard(text) for text in _texts(turns, "user")]
+    listened = [read_own_words(text) for text in _texts(turns, "user")]
     sure, perhaps = (_stems(*(each.own(sure=sure) for each in listened)) for sure in (True, False))
     tools = _stems(*_texts(turns, "tool"), *(each.text for each in listened)) - perhaps
     others = tools | _stems(*_texts(turns, "assistant")) - perhaps

@@ -78,7 +78,7 @@ _SIGNED = (
 )
 
 
-class Piece(NamedTuple):
+class Paragraph(NamedTuple):
     """A paragraph: where it is, and why what it asks for, or merely says, needs a person first; "" when it does not.
 
     What is `behind` a paste is the user's only where it asks for something.
@@ -91,27 +91,27 @@ class Piece(NamedTuple):
     behind: bool = False
 
 
-class Heard(NamedTuple):
+class OwnWords(NamedTuple):
     """A message, and as long as it, the same with all blotted out that the user does not say; and its paragraphs."""
 
     text: str
     spoken: str
-    pieces: tuple[Piece, ...]
+    paragraphs: tuple[Paragraph, ...]
 
-    def piece(self, at: int) -> Piece:
+    def paragraph(self, at: int) -> Paragraph:
         """The paragraph at this place."""
-        return next((one for one in self.pieces if one.start <= at < one.end), Piece(at, at))
+        return next((one for one in self.paragraphs if one.start <= at < one.end), Paragraph(at, at))
 
     def own(self, *, sure: bool = True) -> str:
         """The user's words; without `sure`, those that may be, too. Names in code count, quotations do not."""
         found = []
-        for piece in self.pieces:
+        for piece in self.paragraphs:
             if not (sure and piece.said):
                 shown = (self.text[slice(*run.span(0))] for run in re.finditer(f"{SHOWN}+", self._of(piece)))
                 found += [self._of(piece), *(each for each in shown if _is_a_name(each))]
         return "\n".join(found)
 
-    def _of(self, piece: Piece) -> str:
+    def _of(self, piece: Paragraph) -> str:
         return self.spoken[piece.start : piece.end]
 
 
@@ -121,10 +121,10 @@ class _Line(NamedTuple):
     text: str
 
 
-def heard(text: str) -> Heard:
+def read_own_words(text: str) -> OwnWords:
     """What the user says in a message.
 
-    >>> heard("Reply to this mail:\\nWe moved.").spoken.replace(OTHERS, ".")
+    >>> read_own_words("Reply to this mail:\\nWe moved.").spoken.replace(OTHERS, ".")
     'Reply to this mail:\\n.........'
     """
     text = unicodedata.normalize("NFC", text).replace("’", "'").replace("\r\n", "\n")
@@ -134,18 +134,18 @@ def heard(text: str) -> Heard:
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
     middle = len(text) - MOST
     if middle <= 0:
-        return _heard(text, is_hiding)
+        return _read_own_words(text, is_hiding)
     at = MOST // 2
-    ends = _heard(f"{text[:at]}\n\n{text[-at:]}", is_hiding)
+    ends = _read_own_words(f"{text[:at]}\n\n{text[-at:]}", is_hiding)
 
     def moved(place: int) -> int:
         return place if place <= at else max(at, place - 2) + middle
 
-    pieces = (piece._replace(start=moved(piece.start), end=moved(piece.end)) for piece in ends.pieces)
-    return Heard(text, ends.spoken[:at] + OTHERS * middle + ends.spoken[at + 2 :], tuple(pieces))
+    pieces = (piece._replace(start=moved(piece.start), end=moved(piece.end)) for piece in ends.paragraphs)
+    return OwnWords(text, ends.spoken[:at] + OTHERS * middle + ends.spoken[at + 2 :], tuple(pieces))
 
 
-def _heard(text: str, is_hiding: bool) -> Heard:
+def _read_own_words(text: str, is_hiding: bool) -> OwnWords:
     blotted = compiled(_ELEMENT).sub(_shown, compiled(_BLOB).sub(_others, _said_in(text)))
     blotted = compiled(_SHOWN_LINES).sub(_shown, blotted)
     lines = [one for one in _lines(blotted) if one.text.strip(f" \t\r{SHOWN}")]
@@ -156,8 +156,8 @@ def _heard(text: str, is_hiding: bool) -> Heard:
     last = blotted.rfind("\n\n", cut)
     last = last if last > cut else len(blotted)
     if last < len(blotted):
-        pieces.append(Piece(last, len(blotted), PASTED, PASTED, behind=True))
-    return Heard(text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:], tuple(pieces))
+        pieces.append(Paragraph(last, len(blotted), PASTED, PASTED, behind=True))
+    return OwnWords(text, own + re.sub(r"[^\n]+", _others, blotted[cut:last]) + blotted[last:], tuple(pieces))
 
 
 def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
@@ -199,7 +199,7 @@ def _listed(lines: list[_Line], end: int) -> Iterator[int]:
         yield line.start
 
 
-def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
+def _pieces(own: str, dictated: set[int], odd: str) -> list[Paragraph]:
     """The paragraphs of what is the user's, each with what speaks against it."""
     borders = [0, *(match.end() for match in re.finditer(r"\n[^\S\n]*\n", own)), len(own)]
     spans = [(start, end) for start, end in pairwise(borders) if start < end]
@@ -215,7 +215,7 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Piece]:
         places = sorted({first, *(place for place in (pointed, told) if first < place < last), last})
         for start, end in pairwise(places):
             is_after, is_told = start >= pointed, start >= min(pointed, told)
-            pieces.append(Piece(start, end, odd or asked or PASTED * is_after, odd or said or PASTED * is_told))
+            pieces.append(Paragraph(start, end, odd or asked or PASTED * is_after, odd or said or PASTED * is_told))
     return pieces
 
 

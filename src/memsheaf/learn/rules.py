@@ -12,11 +12,11 @@ import re
 from datetime import date
 
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.pasted import OTHERS, Heard, heard
+from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text.dates import absolute, has_relative
-from memsheaf.text.phrases import Lexicon, compiled, guess_languages, lexicon, sentence_border
+from memsheaf.text.phrases import PhraseBook, compiled, guess_languages, lexicon, sentence_border
 from memsheaf.text.spoken import SHOWN
 from memsheaf.values import NamedTuple
 
@@ -79,7 +79,7 @@ _DAY = (
 )
 
 
-class Said(NamedTuple):
+class Sentence(NamedTuple):
     """One sentence of the user, the same with quoted text masked, character by character, and where it stands."""
 
     text: str
@@ -87,7 +87,7 @@ class Said(NamedTuple):
     at: int = 0
 
 
-class Found(NamedTuple):
+class PhraseMatch(NamedTuple):
     """Which list fits a sentence, what is to be kept of it, and where in it the clause begins that says it."""
 
     title: str
@@ -96,25 +96,25 @@ class Found(NamedTuple):
     clause: int
 
 
-def captured(turn: Turn, today: date) -> list[Proposal]:
+def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
     """What the user explicitly asks to keep in a turn, each fact once.
 
     >>> from memsheaf.recall.turns import Message
     >>> turn = Turn("c", (Message("user", "From now on, answer in English. Thanks!"),))
-    >>> [(each.kind, each.content) for each in captured(turn, date(2026, 11, 15))]
+    >>> [(each.kind, each.content) for each in find_stated_facts(turn, date(2026, 11, 15))]
     [('feedback', 'From now on, answer in English.')]
     """
     found: dict[str, Proposal] = {}
     for message in turn.messages:
         if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
             continue
-        earlier = Said("", "")
-        listened = heard(message.text)
-        for said in _sentences(listened):
-            proposal = _asked(said, earlier, today)
+        earlier = Sentence("", "")
+        own = read_own_words(message.text)
+        for said in _sentences(own):
+            proposal = _find_request(said, earlier, today)
             if proposal is None and len(message.text) <= SHORT:
-                proposal = _stated(said, today)
-            piece = listened.piece(said.at)
+                proposal = _find_statement(said, today)
+            piece = own.paragraph(said.at)
             if proposal and (proposal.explicit or not piece.behind):
                 doubt = piece.asked if proposal.explicit else piece.said
                 proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
@@ -132,50 +132,50 @@ def corrects(text: str) -> bool:
     """
     return any(
         compiled(language.one_of("corrects")).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
-        for said in _sentences(heard(text))
+        for said in _sentences(read_own_words(text))
         if not re.search(_ASKED, said.spoken)
         for language in _lexicons(said.spoken)
     )
 
 
-def _lexicons(sentence: str) -> list[Lexicon]:
+def _lexicons(sentence: str) -> list[PhraseBook]:
     """The phrases of the languages that a sentence may be in."""
     return [lexicon("phrases", language) for language in guess_languages(sentence)]
 
 
-def _before(language: Lexicon) -> re.Pattern[str]:
+def _before(language: PhraseBook) -> re.Pattern[str]:
     """What may stand before a phrase."""
     return compiled(rf"{language.one_of('before')}[\s,:，、.!-]*+")
 
 
-def _turned(language: Lexicon) -> re.Pattern[str]:
+def _turned(language: PhraseBook) -> re.Pattern[str]:
     """What makes a clause a question, a doubt or a report."""
     return compiled(rf"{language.one_of('turned round')}.*")
 
 
-def _joint(language: Lexicon) -> re.Pattern[str]:
+def _joint(language: PhraseBook) -> re.Pattern[str]:
     """What stands between two clauses."""
     joint = r"[,;:–—]\s+|\s-+\s+" if language.is_spaced else r"[，、,；：;:]\s*"
     return compiled(rf"{joint}|\s+(?={language.one_of('joined')})")
 
 
-def _sentences(heard: Heard) -> list[Said]:
+def _sentences(own: OwnWords) -> list[Sentence]:
     """The user's own sentences, one after the other; of very many the first and the last."""
     found, start = [], 0
-    borders = (match.span() for match in sentence_border().finditer(heard.spoken))
-    for end in [*borders, (len(heard.spoken), len(heard.spoken))]:
-        sentence, original, at = heard.spoken[start : end[0]], heard.text[start : end[0]], start
+    borders = (match.span() for match in sentence_border().finditer(own.spoken))
+    for end in [*borders, (len(own.spoken), len(own.spoken))]:
+        sentence, original, at = own.spoken[start : end[0]], own.text[start : end[0]], start
         start = end[1]
-        is_cut = OTHERS in (heard.spoken[at - 1 : at], heard.spoken[end[0] : end[0] + 1])
+        is_cut = OTHERS in (own.spoken[at - 1 : at], own.spoken[end[0] : end[0] + 1])
         if is_cut or len(sentence) > LONGEST or not re.search(r"\w", sentence):
             continue
         bullet = re.match(rf"\s*(?:{_BULLET})?", sentence)
         cut = bullet.end() if bullet else 0
-        found.append(Said(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut))
+        found.append(Sentence(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut))
     return found if len(found) <= 2 * MOST else found[:MOST] + found[-MOST:]
 
 
-def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
+def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | None:
     """The memory that a sentence asks for, if it asks for one."""
     if ephemeral(said.text) or said.spoken.endswith((":", "：")):
         return None
@@ -204,15 +204,15 @@ def _asked(said: Said, earlier: Said, today: date) -> Proposal | None:
     return None
 
 
-def _meant(said: Said, found: Found, start: int, earlier: Said) -> Said:
+def _meant(said: Sentence, found: PhraseMatch, start: int, earlier: Sentence) -> Sentence:
     """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
-    kept = Said(said.text[found.start : found.end], said.spoken[found.start : found.end])
+    kept = Sentence(said.text[found.start : found.end], said.spoken[found.start : found.end])
     if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
-        return Said(said.text[start:], said.spoken[start:])
+        return Sentence(said.text[start:], said.spoken[start:])
     return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
 
 
-def _stated(said: Said, today: date) -> Proposal | None:
+def _find_statement(said: Sentence, today: date) -> Proposal | None:
     """The fact that a statement tells which fits no phrase: it has signs that it lasts, and none of the moment."""
     if re.search(_ASKED, said.spoken) or ephemeral(said.text):
         return None
@@ -230,13 +230,13 @@ def _stated(said: Said, today: date) -> Proposal | None:
     return None
 
 
-def _is(language: Lexicon, sentence: str, title: str) -> bool:
+def _is(language: PhraseBook, sentence: str, title: str) -> bool:
     """Whether a phrase of this list is all of a sentence."""
     found = _find(language, sentence, (title,))
     return found is not None and found.clause == found.start
 
 
-def _find(language: Lexicon, sentence: str, titles: tuple[str, ...]) -> Found | None:
+def _find(language: PhraseBook, sentence: str, titles: tuple[str, ...]) -> PhraseMatch | None:
     """The first phrase of these lists that is all of a sentence, but for what may stand before it."""
     end = len(sentence.rstrip(" .,!?。，！？;；~–—-"))
     starts = _starts(language, sentence, end)
@@ -247,12 +247,12 @@ def _find(language: Lexicon, sentence: str, titles: tuple[str, ...]) -> Found | 
             for place in places if places is starts or not phrase.startswith("...") else ():
                 if match := pattern.fullmatch(sentence, place, end):
                     if "kept" in pattern.groupindex:
-                        return Found(title, *match.span("kept"), match.start("kept"))
-                    return Found(title, place if places is starts else starts[-1], end, place)
+                        return PhraseMatch(title, *match.span("kept"), match.start("kept"))
+                    return PhraseMatch(title, place if places is starts else starts[-1], end, place)
     return None
 
 
-def _starts(language: Lexicon, sentence: str, end: int) -> list[int]:
+def _starts(language: PhraseBook, sentence: str, end: int) -> list[int]:
     """Where the first clause may begin: at the beginning, and behind words such as *please*."""
     starts = [0]
     while len(starts) < 4 and (before := _before(language).match(sentence, starts[-1], end)):
@@ -260,7 +260,7 @@ def _starts(language: Lexicon, sentence: str, end: int) -> list[int]:
     return starts
 
 
-def _clauses(language: Lexicon, sentence: str, start: int, end: int) -> list[int]:
+def _clauses(language: PhraseBook, sentence: str, start: int, end: int) -> list[int]:
     """Where the other clauses begin, up to one that follows on a report or a supposition."""
     found: list[int] = []
     for joint in _joint(language).finditer(sentence, start, end):
@@ -283,7 +283,7 @@ def _kind_of(sentence: str) -> str:
 
 
 def _proposal(
-    language: Lexicon, text: str, kind: str, explicit: bool, today: date, clause: str = ""
+    language: PhraseBook, text: str, kind: str, explicit: bool, today: date, clause: str = ""
 ) -> Proposal | None:
     """The memory, unless what is left of the sentence is of the moment, or next to nothing."""
     text = " ".join(text.split()).strip(" ,:-，：、")
@@ -291,9 +291,9 @@ def _proposal(
         return None
     if kind == "feedback" and compiled(_HERE).search(text):
         return None
-    content = _told(language, text, today, kind)
+    content = _render_fact(language, text, today, kind)
     return Proposal(
-        name=_title(_told(language, clause, today, kind) if clause else content),
+        name=_title(_render_fact(language, clause, today, kind) if clause else content),
         description=_cut(content, 150),
         kind=kind,
         content=content
@@ -304,7 +304,7 @@ def _proposal(
     )
 
 
-def _told(language: Lexicon, text: str, today: date, kind: str) -> str:
+def _render_fact(language: PhraseBook, text: str, today: date, kind: str) -> str:
     """What was said, with days beside its dates; of the user in the third person, where English allows."""
     text = absolute(" ".join(text.split()).strip(" ,:-，：、"), today)
     for phrase in language.lists.get("of the user", ()) if kind == "user" else ():

@@ -62,7 +62,7 @@ PLAIN = Dialect(
 """`...` is any text, `{shown}` code or an address, `{number}` one in figures, `{name}` a capitalised word."""
 
 
-class Lexicon:
+class PhraseBook:
     """The lists of one language in one file, and their patterns."""
 
     def __init__(self, lists: dict[str, list[str]], dialect: Dialect) -> None:
@@ -176,7 +176,7 @@ class Lexicon:
 
 
 @cache
-def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> Lexicon:
+def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> PhraseBook:
     """What a file says of one language."""
     from memsheaf.prompts import read_prompt
 
@@ -186,7 +186,7 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> Lexicon:
         title: [phrase.strip() for item in re.findall(r"(?m)^- (.+)$", text) for phrase in item.split(" / ")]
         for title, _, text in parts
     }
-    return Lexicon(lists, dialect)
+    return PhraseBook(lists, dialect)
 
 
 def split_words(text: str) -> list[str]:

@@ -343,7 +343,7 @@ def things(text: str) -> frozenset[str]:
 def _things(text: str) -> Iterator[str]:
     for match in _compiled(_ADDRESS).finditer(text):
         yield match[0].rstrip(".,;:!?*_/")
-    prose, code = _apart(text)
+    prose, code = split_code(text)
     shown = [*filter(_is_command, (*code, *_compiled(_INLINE_CODE).findall(prose)))]
     prose = _compiled(_ADDRESS).sub("\n", _compiled(_INLINE_CODE).sub("\n", prose))
     quoted = ("".join(pieces).strip() for pieces in _compiled(_QUOTED).findall(prose))
@@ -363,7 +363,7 @@ def _spoken_commands(prose: str) -> Iterator[str]:
             yield one
 
 
-def _apart(text: str) -> tuple[str, list[str]]:
+def split_code(text: str) -> tuple[str, list[str]]:
     """A text without its blocks of code, and the lines of these."""
     kept: list[str] = []
     code: list[str] = []

@@ -7,7 +7,7 @@ from datetime import date
 
 from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
 from memsheaf.frontmatter import split
-from memsheaf.learn.rules import captured
+from memsheaf.learn.rules import find_stated_facts
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import one_line
@@ -108,7 +108,7 @@ description='The user lives in Berlin', type='user')
         text = text[: also.start()] + text[also.end() :]
     lead = lexicon(language).lists["lead"][0] + ("" if language in WIDE else " ")
     asked = (Turn("", (Message("user", said),)) for said in (lead + text, text))
-    found = next((proposal for turn in asked for proposal in captured(turn, today)), None)
+    found = next((proposal for turn in asked for proposal in find_stated_facts(turn, today)), None)
     if found is None:
         content = _end_sentence(absolute(text[:1].upper() + text[1:], today))
         first = content.split("\n", 1)[0].split(" ")

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from datetime import date
 from functools import cache
 
-from memsheaf.learn.pasted import OTHERS, heard
-from memsheaf.learn.rules import captured
+from memsheaf.learn.pasted import OTHERS, read_own_words
+from memsheaf.learn.rules import find_stated_facts
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.phrases import LANGUAGES, Dialect, Lexicon, compiled, guess_languages, sentence_border
+from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
@@ -92,11 +92,11 @@ def find_requests(text: str) -> list[MemoryRequest]:
     """
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode()).replace("’", "'")
     sentences = list(_sentences(text))
-    own = heard(text)
+    own = read_own_words(text)
     found = [
         _request(text, sentences, place)
         for place, each in enumerate(sentences)
-        if each.title and own.spoken[each.start] != OTHERS and not own.piece(each.start).asked
+        if each.title and own.spoken[each.start] != OTHERS and not own.paragraph(each.start).asked
     ]
     asked = [each for each in found if each.kind not in ("thanks", "greeting")]
     narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
@@ -115,13 +115,13 @@ def likely_languages(text: str) -> list[str]:
 
 
 @cache
-def lexicon(language: str) -> Lexicon:
+def lexicon(language: str) -> PhraseBook:
     """The lists of `prompts/offline.md` in one language."""
     section = read_prompt("offline").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
     lists: dict[str, list[str]] = {"spaces": ["no"]} if language in WIDE else {}
     for name, phrases in re.findall(r"(?m)^- ([\w ]+): (.+)$", section):
         lists.setdefault(name, []).extend([phrases] if name.startswith("say ") else phrases.split(" / "))
-    return Lexicon(lists, _DIALECT)
+    return PhraseBook(lists, _DIALECT)
 
 
 def list_pattern(name: str, language: str) -> re.Pattern[str]:
@@ -292,4 +292,4 @@ def _is_statement(text: str, language: str) -> bool:
         return False
     alone = list_pattern("also", language).sub("", text, count=1)
     turns = (Turn("", (Message("user", said),)) for said in dict.fromkeys((text, alone)))
-    return any(not each.doubt for turn in turns for each in captured(turn, date(2000, 1, 1)))
+    return any(not each.doubt for turn in turns for each in find_stated_facts(turn, date(2000, 1, 1)))
