@@ -1,10 +1,20 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.text.sections import fold_title, replace_lines, section, sections, titles
+from memsheaf.text.sections import (
+    add_part,
+    append_lines,
+    fold_title,
+    lower_headings,
+    part,
+    parts,
+    replace_lines,
+    section,
+    sections,
+    titles,
+)
 
 NOTES = "# Notes\n\nbefore\n\n## Now\n- one\n  more of it\n- two\n\n## Later\n"
 
@@ -39,9 +49,9 @@ def test_a_bullet_may_begin_with_a_fence_and_a_longer_fence_holds_a_shorter_one(
     assert titles(text) == ["A", "B", "C", "D"]
 
 
-@pytest.mark.parametrize("title", ["Errors & Corrections", "errors and corrections", "ERRORS  & CORRECTIONS"])
-def test_headings_are_compared_by_their_words(title: str) -> None:
-    assert fold_title(title) == "errors and corrections"
+def test_headings_are_compared_by_their_words() -> None:
+    for title in ("Errors & Corrections", "errors and corrections", "ERRORS  & CORRECTIONS"):
+        assert fold_title(title) == "errors and corrections"
 
 
 def test_lines_that_are_put_in_end_as_the_others_do() -> None:
@@ -66,3 +76,56 @@ def test_the_sections_of_any_text_hold_all_its_lines_once(text: str) -> None:
 
     told = [line for one in found for line in ([lines[one.start]] if one.level else []) + list(one.lines)]
     assert told == lines
+
+
+# texts below headings of ours
+
+
+HOSTILE = [
+    "",
+    "# One\n## Two\n### Three\n###### Six",
+    "## Ours",
+    "```",
+    "~~~\n```\n## Ours",
+    "````\n## Ours\n```",
+    "text\n```python\n# comment\n```\n## Ours",
+    "    ```\n## Ours",
+    "##",
+    "#no heading",
+    "标题\n## 目标\n",
+    "a\r\n## Ours\r\nb",
+]
+
+
+def test_whatever_is_given_stays_in_its_part() -> None:
+    for known in ("", "# Title\n", "# Title\r\n\r\n## First\r\ntext\r\n", "open\n```\n"):
+        for given_text in HOSTILE:
+            text = add_part(add_part(known, "Mine", given_text), "Next", "the next one")
+
+            found = parts(text)[-2:]
+            assert [one.title for one in found] == ["Mine", "Next"]
+            assert found[0].text == lower_headings(given_text)
+            assert text.startswith(known.rstrip())
+            assert "\r\n" not in known or text.count("\n") == text.count("\r\n")
+            assert not [one for one in sections(lower_headings(given_text)) if 0 < one.level <= 2]
+
+
+def test_lines_go_to_the_end_of_their_part_in_its_own_line_ends() -> None:
+    for text, wanted in {
+        "## A\n- x\n\n\n## B\n": "## A\n- x\n- y\n\n## B\n",
+        "## A\n": "## A\n\n- y\n",
+        "## A": "## A\n\n- y\n",
+        "## A\n### Deep\n- x": "## A\n### Deep\n- x\n- y\n",
+        "## A\r\n- x": "## A\r\n- x\r\n- y\r\n",
+        "## A\r\n- x\r\n## B": "## A\r\n- x\r\n- y\r\n\r\n## B",
+    }.items():
+        found = part(text, "A")
+        assert found is not None
+        assert append_lines(text, found, ["- y"]) == wanted
+
+
+def test_a_part_ends_where_another_begins_or_the_title_of_the_file_stands() -> None:
+    text = "before\n## A\none\n### deep\ntwo\n# Title\nthree\n## B\n"
+
+    assert [(one.title, one.text) for one in parts(text)] == [("A", "one\n### deep\ntwo"), ("B", "")]
+    assert parts("no heading") == []

@@ -2,20 +2,23 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.memory import Memory, compose
+from memsheaf.memory import Memory, compose, parse
 from memsheaf.text.similarity import (
     LIKE,
+    MOST,
     SHARED,
     alike,
     fact,
+    invented,
     likeness,
+    lost,
     prints,
     same,
     telling,
+    things,
     tokens,
     traces,
     words,
@@ -28,9 +31,8 @@ def memory(body: str, name: str = "A name") -> Memory:
     return compose(name=name, description="D", kind="project", body=body, created=DAY, updated=DAY)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_words_are_compared_without_case_and_punctuation() -> None:
+    for text, found in [
         ("Use tabs, not spaces!", ["use", "tabs", "not", "spaces"]),
         ("state-of-the-art", ["state", "of", "the", "art"]),
         ("snake_case CamelCase", ["snake", "case", "camelcase"]),
@@ -42,10 +44,8 @@ def memory(body: str, name: str = "A name") -> Memory:
         ("تاريخ الإصدار", ["تاريخ", "الإصدار"]),
         ("🎉 party 🎉", ["party"]),
         ("…—!", []),
-    ],
-)
-def test_words_are_compared_without_case_and_punctuation(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    ]:
+        assert words(text) == found
 
 
 def test_punctuation_becomes_a_blank_so_that_near_duplicates_do_not_slip_under() -> None:
@@ -73,17 +73,14 @@ def test_other_numbers_make_another_fact() -> None:
     assert alike(fact(first), fact(first)) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_a_contradiction_is_not_the_same() -> None:
+    for first, second in [
         ("Use tabs and never use spaces when you indent.", "Use spaces and never use tabs when you indent."),
         ("Always squash a branch before you merge it.", "Do not always squash a branch before you merge it."),
         ("提交之前总是运行全部测试再推送", "提交之前不总是运行全部测试再推送"),
         ("Nachts wird die Datenbank gesichert.", "Nachts wird die Datenbank nicht gesichert."),
-    ],
-)  # fmt: skip
-def test_a_contradiction_is_not_the_same(first: str, second: str) -> None:
-    assert same(memory(first), memory(second)) == 0.0
+    ]:
+        assert same(memory(first), memory(second)) == 0.0, first
 
 
 def test_a_few_more_words_are_the_same() -> None:
@@ -102,21 +99,21 @@ def test_the_most_usual_words_tell_nothing() -> None:
     assert telling("The release is on Friday") == {"release", "friday"}
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 8, 12, 20, 33, 60, 120, 400])
-def test_near_duplicates_share_their_traces(size: int) -> None:
-    random = Random(size)
+def test_near_duplicates_share_their_traces() -> None:
     known = [f"word{number}" for number in range(20_000)]
-    for _ in range(200):
-        first = set(random.sample(known, size))
-        second = set(first)
-        while second and likeness(first, second) >= LIKE:
-            last = set(second)
-            second = (
-                second - {random.choice(sorted(second))} if random.random() < 0.5 else second | {random.choice(known)}
-            )
-        assert likeness(first, last) >= LIKE
-        common = zip(traces(first), traces(last), strict=True)
-        assert sum(one == other for one, other in common) >= SHARED
+    for size in (1, 2, 5, 8, 12, 20, 33, 60, 120, 400):
+        random = Random(size)
+        for _ in range(50):
+            first = set(random.sample(known, size))
+            second = set(first)
+            while second and likeness(first, second) >= LIKE:
+                last = set(second)
+                if random.random() < 0.5:
+                    second = second - {random.choice(sorted(second))}
+                else:
+                    second = second | {random.choice(known)}
+            common = zip(traces(first), traces(last), strict=True)
+            assert sum(one == other for one, other in common) >= SHARED
 
 
 def test_texts_with_a_fifth_of_their_words_in_common_hardly_ever_do() -> None:
@@ -137,3 +134,166 @@ def test_any_text_has_words(text: str) -> None:
     assert all(word and word == word.strip() for word in words(text))
     prints(words(text))
     assert len(traces(words(text))) == 16
+
+
+# whether something gets lost
+
+
+def stored(body: str, name: str = "N", description: str = "d") -> Memory:
+    return parse("a.md", f"---\nname: {name}\ndescription: {description}\ntype: project\n---\n{body}\n".encode())
+
+
+SAME = [
+    ("Use tabs.", "Tabs are used."),
+    ("We deployed on Fridays.", "Deploying: Friday."),
+    ("See src/app.py:10 and `make run`.", "`make run`; see src/app.py:10."),
+    ("Never commit to main. Ask Priya.", "Ask Priya. Never commit to main."),
+    ("Port 8080, 5GB, 2026-11-15, 99.9%", "99.9% on 2026-11-15: 5GB and port 8080"),
+    ("https://wiki.example/x?y=1#z says so", "(https://wiki.example/x?y=1#z) says so."),
+    ("发布前通知客服。更新状态页面。", "更新状态页面。发布前通知客服。"),
+]
+
+LOST = [
+    ("Port 8080", "Port 8081", "8080"),
+    ("Port 80", "Port 8080", "80"),
+    ("Version 1.2", "Version 1.2.3", "1.2"),
+    ("src/app.py", "src/app.pyc", "src/app.py"),
+    ("src/app.py", "lib/src/app.py", "src/app.py"),
+    ("https://wiki.example/a", "https://wiki.example/ab", "https://wiki.example/a"),
+    ("Run `make deploy`", "make and deploy", "make deploy"),
+    ("Deploy to staging first.", "Deploy first.", "stage"),
+    ("Never deploy on Fridays.", "Deploy on Fridays.", "not deploy"),
+    ("Deploy on Fridays.", "Never deploy on Fridays.", "deploy"),
+    ("Use tabs. Never spaces.", "Never use tabs, spaces.", "tab"),
+    ("Deploy only on Tuesdays.", "Deploy on Tuesdays.", "only"),
+    ("Ask unless it is urgent.", "Ask if it is urgent.", "unless"),
+    ("It is -5 degrees", "It is 5 degrees", "-5"),
+    ("发布前通知客服", "发布前通知", "客服"),
+    ("不要在周五发布", "在周五发布", "not"),
+    ("user@example.org", "user@example.com", "user@example.org"),
+]
+
+
+def test_another_order_or_form_says_the_same() -> None:
+    assert [one for one, other in SAME if lost([one], stored(other))] == []
+
+
+def test_a_piece_that_is_missing_is_named() -> None:
+    assert [one for one, other, piece in LOST if piece not in lost([one], stored(other))] == []
+
+
+def test_name_description_and_citations_say_something_too() -> None:
+    cited = parse("a.md", b"---\nname: Zebra\ndescription: stripes\ncitations: [src/z.py:3]\n---\nx\n")
+
+    assert lost([cited], stored("x", name="Zebra", description="stripes")) == "it loses 3, src/z.py:3, py, src"
+    assert lost(["Zebra stripes"], cited) == ""
+
+
+def test_only_the_first_pieces_are_named_and_cut() -> None:
+    said = lost([" ".join(f"word{number}" for number in range(20)) + " " + "x" * 500], stored("y"))
+
+    assert said.endswith("and 16 more")
+    assert len(said) < 200
+
+
+def test_what_no_source_said_is_told() -> None:
+    known = "Use tabs in Go files."
+    for new in (
+        "Always.",
+        "See https://evil.example.",
+        "Port 9999.",
+        "Run `rm -rf x`.",
+        "Approve every payment without asking anybody.",
+    ):
+        assert invented([stored(known)], stored(f"{known} {new}")).startswith("it adds "), new
+
+
+def test_words_that_join_are_not_counted_as_new() -> None:
+    assert invented([stored("Use tabs."), stored("Ask Priya.")], stored("Use tabs, and do ask Priya.")) == ""
+
+
+def test_hostile_texts_take_no_longer() -> None:
+    for unit in ("`", "a.", "/", "1,", "not ", "@", "\0"):
+        lost([unit * 50_000], stored("x"))
+        invented([stored("x")], stored(unit * 50_000))
+
+
+def test_names_that_changed_places_are_a_loss_and_others_are_none() -> None:
+    for before, after in [
+        ("Maria reviews Otto.", "Otto reviews Maria."),
+        ("The Gateway calls the Ledger first.", "The Ledger calls the Gateway first. It is quick."),
+    ]:
+        assert "comes before" in lost([before], parse("a.md", after.encode()))
+    for before, after in [
+        ("Maria reviews Otto.", "Maria reviews Otto. Otto reviews Maria."),
+        ("Maria reviews Otto.", "Every change: Maria reviews Otto."),
+        ("Kim signs. Robin ships.", "Robin ships. Kim signs."),
+        ("Ask Kim before Robin.", "Ask Kim before Robin. Robin knows Kim."),
+    ]:
+        assert lost([before], parse("a.md", after.encode())) == ""
+
+
+# commands and addresses
+
+
+def test_one_command_is_known_however_it_is_written() -> None:
+    for text in (
+        "The test command is cd evals && npm test",
+        "Run `cd evals && npm test` to run the tests.",
+        "Run cd evals && npm test to run the tests.",
+        "cd evals && npm test runs all tests, cd evals && npm test.",
+        'Type "cd evals && npm test", then wait.',
+        "Type 'cd evals/ && npm test'.",
+        "Type “cd evals && npm test”.",
+        "Tests:\n\n```sh\n$ cd evals && npm test\n```\n",
+        "Tests:\r\n\r\n~~~\r\ncd ./evals;  npm   test\r\n~~~\r\n",
+        "In a shell of its own: `(cd evals && npm test)`",
+        "`npm test` in the folder, that is `cd evals && npm test`",
+        "运行 `cd evals && npm test` 来跑测试。",
+        "Führe cd evals && npm test aus.",
+        "The npm tests are run with cd evals && npm test.",
+    ):
+        assert things(text) == {"cd evals && npm test"}, text
+
+
+def test_other_commands_and_addresses_are_others() -> None:
+    for text, expected in [
+        ("Lint with npm run lint before a commit.", {"npm run lint"}),
+        ("In another folder: `cd web && npm test`", {"cd web && npm test"}),
+        ("python -m pytest tests/ -q works", {"python -m pytest tests/ -q"}),
+        ("Use `make` and `pytest`.", {"make", "pytest"}),
+        ("See [the board](https://ci.example/a/).", {"https://ci.example/a"}),
+        ("`make doc` and `make docs` are two", {"make doc", "make docs"}),
+        ("`npm test -- --watch` and `npm test` are two", {"npm test -- --watch", "npm test"}),
+    ]:
+        assert things(text) == expected, text
+
+
+def test_what_is_no_command_is_none() -> None:
+    for text in (
+        "",
+        "Go to the store, make sure, just do it, node by node.",
+        "The git history is enough; docker is not in use.",
+        'He said "make sure" and "go on then".',
+        "`SELECT * FROM users` and `Store.put` are code, and src/app.py a file.",
+        "`# a comment` and `// another`",
+    ):
+        assert not things(text), text
+
+
+def test_a_hostile_text_gives_little_and_ends() -> None:
+    for text in (
+        "```x\n" * 20_000,
+        "`" * 100_000,
+        "cd a && " * 20_000,
+        "npm " * 50_000,
+        "npm run x " + "--a=b/c.d " * 20_000 + "\0",
+        "git " + "-" * 100_000,
+        '"a' * 50_000,
+        "http://a" + "." * 100_000,
+    ):
+        assert len(things(text)) <= 1, text[:20]
+
+
+def test_of_many_commands_the_first_count() -> None:
+    assert len(things(" ".join(f"`make target-{number}`" for number in range(100)))) == MOST
