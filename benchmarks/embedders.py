@@ -18,7 +18,8 @@ from memsheaf.embed.concat import Both
 from memsheaf.embed.minilm import MiniLM
 from memsheaf.embed.static import Static
 from memsheaf.embed.weights import installed
-from memsheaf.index.vectors import USUAL, key_of
+from memsheaf.index.scoring import USUAL
+from memsheaf.index.vectors import key_of
 
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "memsheaf-benchmarks")
 PIECE = 64  # texts that are kept at once

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.embedders import embedder, usual_of
 from memsheaf.embed import Embedder
 from memsheaf.index import lexical
-from memsheaf.index.vector_file import small
-from memsheaf.index.vectors import DIGITS, NEAR_ENOUGH, NEAREST, drawn, fused, passages
+from memsheaf.index.scoring import DIGITS, NEAR_ENOUGH, estimate_usual, fuse
+from memsheaf.index.vectors import NEAREST, passages, quantize
 from memsheaf.memory import Memory
 
 DEEPEST = 50
@@ -59,7 +59,7 @@ class Space:
         self._one = one
         texts = [(number, text) for number, memory in enumerate(memories) for text in passages(memory)]
         self._owners = numpy.array([number for number, _ in texts])
-        kept = small(one.encode([text for _, text in texts]))
+        kept = quantize(one.encode([text for _, text in texts]))
         self._rows = numpy.frombuffer(b"".join(row for _, row in kept), numpy.int8).reshape(len(kept), -1)
         self._scales = numpy.array([scale for scale, _ in kept], float32)
         self._count = len(memories)
@@ -132,7 +132,7 @@ def hybrid(one: Embedder) -> Build:
 
         def ask(question: str) -> list[int]:
             cosines = space.cosines(question)
-            usual = drawn(
+            usual = estimate_usual(
                 len(cosines), float(cosines.mean(dtype=float)), float(cosines.std(dtype=float)), usual_of(one)
             )
             near = space.best(cosines)
@@ -140,7 +140,7 @@ def hybrid(one: Embedder) -> Build:
             hits = lexicon.ask(db, question, total=len(near), last=0, also=nearest)
             least = usual.mean + NEAR_ENOUGH * usual.spread
             kept = [hit for hit in hits if hit.common or near[hit.row] >= least]
-            return _ordered(corpus, {hit.row: fused(hit.share, near[hit.row], usual) for hit in kept})
+            return _ordered(corpus, {hit.row: fuse(hit.share, near[hit.row], usual) for hit in kept})
 
         return ask
 

@@ -152,7 +152,9 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
             named, near = _in_journal(data, erased, telling)
             left += [f"{name}:{number}" for number in (sorted({*named, *near}) if _is_reserved(name) else named)]
             elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
-        elif _held(data, telling) or (place.endswith(".vectors") and _has_vector(data, root, erased, memories)):
+        elif _held(data, telling) or (
+            place.endswith((".sqlite", ".sqlite-wal")) and _has_vector(data, root, erased, memories)
+        ):
             left.append(name)
     for place in (place for folder in within for place in _nested(folder)):
         if _held(read(place), telling):
@@ -199,7 +201,7 @@ def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
 
 
 def _has_vector(data: bytes, root: str, erased: Erased, memories: Iterable[str]) -> bool:
-    """Whether a file of vectors has one of an erased text that no memory has as well."""
+    """Whether an index has the vector of an erased text that no memory has as well."""
     found = {key for key in _keys((name, text) for name in erased.names for text in erased.texts) if key in data}
     for place in memories if found else ():
         with suppress(OSError), open(place, "rb") as file:

@@ -59,7 +59,6 @@ def test_it_embeds_what_waits_and_says_where_it_is(run: Run, tabs: str, served: 
     assert "vectors   1 of 1 memories\n" in out
     after = json.loads(run("index", "--status", "--json")[1])
     assert (after["memories"], after["done"], after["running"], after["problem"]) == (1, 1, False, "")
-    assert [Path(file["path"]).suffix for file in after["files"]][-1] == ".vectors"
     assert all(Path(file["path"]).stat().st_size == file["bytes"] for file in after["files"])
 
 
@@ -70,7 +69,7 @@ def test_a_terminal_shows_how_far_it_is(run: Run, tabs: str, served: dict[str, s
 
 def test_rebuild_makes_everything_anew(run: Run, tabs: str, served: dict[str, str]) -> None:
     run("index")
-    (file,) = Path(served["MEMSHEAF_CACHE"]).glob("*.vectors")
+    (file,) = Path(served["MEMSHEAF_CACHE"]).glob("*.sqlite")
     old = file.stat().st_ino, file.read_bytes()
 
     assert run("index", "--rebuild", screen=True)[2] == "\rEmbedding: 1 of 1\n"

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import struct
 import subprocess
 import sys
 import threading
@@ -25,7 +24,6 @@ from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
 from memsheaf.index.database import base_of, connect, delete, is_free, locked
 from memsheaf.index.search import ALONE, database_for
-from memsheaf.index.vector_file import Mapped, SlotFile
 from memsheaf.sheaf import Sheaf
 
 DIMENSIONS = 64
@@ -116,16 +114,6 @@ def found(sheaf: Sheaf, query: str) -> list[str]:
     return [row.path for row in sheaf.search(query, limit=1)]
 
 
-def vectors(settings: Settings) -> Path:
-    (path,) = Path(settings.cache).glob("*.vectors")
-    return path
-
-
-def kept(settings: Settings) -> int:
-    with SlotFile(str(vectors(settings))) as file:
-        return sum(bool(key) for key, _ in file.scan())
-
-
 # a database that is not what it should be
 
 
@@ -194,57 +182,6 @@ def test_the_proof_of_an_erasure_does_not_end_the_locks_of_sqlite(sheaf: Sheaf, 
     assert sheaf.erase("user_note-1.md").gone
     assert sheaf.index._db is None  # reading the files of a connection that is open would
     assert found(sheaf, "word2") == ["user_note-2.md"]
-
-
-def test_a_database_that_has_not_seen_the_folder_wipes_nothing(settings: Settings, toy: Toy) -> None:
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        fill(sheaf, 30)
-        sheaf.index.embed_all()
-        database = database_for(sheaf.root, settings.cache)
-    os.unlink(database)
-    connect(database).close()
-
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        sheaf.index.embed_all()  # nobody looked yet
-        assert kept(settings) == 30
-        before = toy.texts
-        sheaf.list()
-        assert sheaf.index.embed_all().done == 30
-    assert toy.texts == before
-
-
-# a file that is none
-
-
-def test_a_folder_in_the_place_of_the_vectors_costs_only_vectors(sheaf: Sheaf, settings: Settings) -> None:
-    fill(sheaf)
-    found(sheaf, "word1")
-    path = vectors(settings)
-    path.unlink()
-    path.mkdir()
-
-    assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert "directory" in sheaf.index.embedding().problem
-    assert sheaf.erase("user_note-1.md").gone
-    sheaf.index.delete()
-    assert found(sheaf, "word2") == ["user_note-2.md"]
-    shutil.rmtree(sheaf.root)
-    assert found(sheaf, "word2") == []
-
-
-@pytest.mark.parametrize("scale", [float("inf"), float("nan"), 3e38, 1e6, -1e6])
-def test_a_slot_that_was_spoilt_meanwhile_is_near_to_nothing(scale: float, sheaf: Sheaf, settings: Settings) -> None:
-    fill(sheaf)
-    before = sheaf.matches("word2 other2")
-    path = vectors(settings)
-    with open(path, "r+b") as file:
-        file.seek(64 + (path.stat().st_size - 64) // 5 + 16)
-        file.write(struct.pack("<f", scale))
-
-    after = sheaf.matches("word2 other2 ")  # another question, so that nothing is remembered
-
-    assert after[0].row == before[0].row
-    assert after[0].near == before[0].near
 
 
 # an embedder that is none
@@ -336,41 +273,6 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(sheaf: Sheaf) -> No
     assert found(sheaf, "word3") == ["user_note-3.md"]
 
 
-# others that move vectors while somebody looks
-
-
-def test_numbers_of_slots_that_may_have_moved_are_not_used(sheaf: Sheaf, settings: Settings) -> None:
-    fill(sheaf)
-    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
-        near = sheaf.index._vectors().near(db, "word1")
-        assert near is not None
-        assert near.of(db, near.nearest)
-
-        sheaf.remember("Zebra", "Stripes", "user", "black and white")
-
-        assert near.of(db, near.nearest) is None
-    db.close()
-
-
-def test_slots_that_another_database_took_over_meanwhile_are_not_looked_at(
-    sheaf: Sheaf, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(sheaf)
-    assert sheaf.index.search("word1", 1)[0].near > 0.1
-    look = Mapped.cosines
-
-    def take_over(mapped: Mapped, question: NDArray[float32]) -> NDArray[float32]:
-        with SlotFile(str(vectors(settings))) as file:
-            file.own(0)
-        return look(mapped, question)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Mapped, "cosines", take_over)
-        (match,) = sheaf.index.search("word1 word1", 1)
-    assert (match.row.path, match.near) == ("user_note-1.md", 0.0)
-    assert sheaf.index.search("word1", 1)[0].near > 0.1
-
-
 # what cannot be removed
 
 
@@ -387,7 +289,6 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
     proof = sheaf.erase("user_note-1.md")
 
     assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)"]
-    assert kept(settings) == 4
     with pytest.raises(StoreFailed, match="cannot be removed"):
         sheaf.index.delete()
     assert found(sheaf, "word2") == ["user_note-2.md"]

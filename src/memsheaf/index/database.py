@@ -20,7 +20,7 @@ from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.text import similarity
 from memsheaf.values import NamedTuple
 
-SCHEMA = 8
+SCHEMA = 9
 BEGINNING = 4_096  # characters of a text in which its first line is looked for
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
@@ -51,8 +51,10 @@ INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}
 CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
 {lexical.TABLES}
-CREATE TABLE place (embedder INTEGER, slot INTEGER, entry INTEGER, PRIMARY KEY (embedder, slot)) WITHOUT ROWID;
-CREATE INDEX by_entry ON place (entry);
+CREATE TABLE vector (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, embedder INTEGER NOT NULL, entry INTEGER, key BLOB NOT NULL,
+  scale REAL NOT NULL, data BLOB NOT NULL);
+CREATE INDEX vector_by_entry ON vector (entry, embedder);
 {_ADDED}
 CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> new.listed BEGIN
   UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed;
@@ -60,7 +62,7 @@ CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> ne
 CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
   UPDATE note SET a = a - 1 WHERE name = '{_TALLY}' || old.listed;
   DELETE FROM words WHERE rowid = old.id;
-  UPDATE place SET entry = -old.id WHERE entry = old.id; END;
+  UPDATE vector SET entry = NULL WHERE entry = old.id; END;
 PRAGMA user_version = {SCHEMA};
 """
 
@@ -88,10 +90,6 @@ _USED = "SELECT day FROM used WHERE path = ?"
 AT_ONCE = 1_000  # rows of a new index
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
-
-
-class Stale(Exception):
-    """The database was deleted while it was open, and another has taken its place."""
 
 
 class Notes:
@@ -375,9 +373,9 @@ def shrink(db: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError("somebody reads the log of the database, and it cannot be emptied")
 
 
-def keep_vectors(db: sqlite3.Connection, entry: int, path: str) -> None:
-    """Let the row of a path that was only touched have the vectors of the row it replaced."""
-    db.execute("UPDATE place SET entry = (SELECT id FROM entry WHERE path = ?) WHERE entry = ?", (path, -entry))
+def keep_vectors(db: sqlite3.Connection, entry: int) -> None:
+    """Give the vectors of a row whose file was only touched to the row that `put` is about to write in its place."""
+    db.execute("UPDATE vector SET entry = (SELECT a + 1 FROM note WHERE name = 'last') WHERE entry = ?", (entry,))
 
 
 def mark_gone(db: sqlite3.Connection, path: str) -> None:

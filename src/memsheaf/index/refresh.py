@@ -306,8 +306,8 @@ class Refresher:
         if same and row is not None:
             if row[:4] != entry.stamp:
                 pending = bool(row[6])
+                keep_vectors(db, row[4])
                 put(db, memory, entry.stamp, pending=pending, usable=usable, worded=worded, by_text=self._by_text)
-                keep_vectors(db, row[4], entry.path)
             return False
         put(db, memory, entry.stamp, pending=usable, usable=usable, worded=worded, by_text=self._by_text)
         return True

@@ -21,9 +21,7 @@ from memsheaf.index.database import (
     UNUSABLE,
     WAITING,
     Row,
-    Stale,
     alike,
-    base_of,
     connect,
     connect_alone,
     delete,
@@ -33,8 +31,8 @@ from memsheaf.index.database import (
     shrink,
     wipe_rows,
 )
-from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Hit, Lexicon, enough
-from memsheaf.index.refresh import Rebuild, Refresher, as_number
+from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
+from memsheaf.index.refresh import Rebuild, Refresher
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
@@ -46,15 +44,14 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from memsheaf.embed import Embedder
-    from memsheaf.index.embedding import Embedding, Near, Vectors
+    from memsheaf.index.embedding import Embedding, Near, SemanticSearch
 
     T = TypeVar("T")
 
 RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
-TRIES = 3  # to look at vectors while nobody moves one
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
 
-GONE = "SELECT 1 FROM place WHERE entry < 0 LIMIT 1"  # vectors that the next search wipes
+ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the next search deletes
 
 _OF_PARENTS: list[sqlite3.Connection | None] = []
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -115,7 +112,7 @@ class Index:
         self._database = database
         self._embedder = embedder
         self._clock = clock
-        self._made: Vectors | None = None
+        self._semantic: SemanticSearch | None = None
         self._guard = threading.RLock()
         self._refresher = Refresher(store, read_only=read_only, clock=clock)
         self._looked_at = 0.0
@@ -280,14 +277,9 @@ class Index:
                 vectors = self._vectors()
             vectors.prepare(query)
         with self._guard:
-            wanted = self._embedder or self._healing(lambda db: db.execute(GONE).fetchone())
+            wanted = self._embedder or self._healing(lambda db: db.execute(ORPHANS).fetchone())
             near = self._vectors().near if wanted else None
-            for _ in range(2):
-                with suppress(Stale):
-                    return self._healing(lambda db: self._search(db, query, limit, near, among))
-                self.close()
-                self.look()
-            return self._healing(lambda db: self._search(db, query, limit, None, among))
+            return self._healing(lambda db: self._search(db, query, limit, near, among))
 
     def embedding(self) -> Embedding:
         """How far the vectors are."""
@@ -308,20 +300,17 @@ class Index:
         """Let the database go."""
         with self._guard:
             self._leave_parent()
-            if self._made:
-                self._made.stop()
+            if self._semantic:
+                self._semantic.stop()
             if self._db:
                 self._db.close()
             self._forget_all()
 
     def delete(self) -> None:
         """Throw everything away, vectors included; the next question builds it again. Raises StoreFailed, Busy."""
-        from memsheaf.index import vector_rows
-
         with self._guard:
             try:
                 self._discard()
-                vector_rows.remove_all(base_of(self._database))
             except OSError as error:
                 raise StoreFailed(f"the index cannot be removed: {error}") from error
 
@@ -336,49 +325,45 @@ class Index:
         `before` are the stamps of the folders from just before they were erased: if the index knows these, nothing
         else has changed. A database in which it cannot be done is thrown away.
         """
-        from memsheaf.index import caches, vector_rows
-        from memsheaf.index.vectors import key_of, passages
+        from memsheaf.index import caches
+        from memsheaf.index.vectors import delete_texts, key_of, passages
 
-        base = base_of(self._database)
-        told = [parse(name, text) for name in names for text in texts] if vector_rows.files(base) else []
-        keys = {key_of(one) for memory in told for one in passages(memory)}
         with self._guard:
             caches.remove(caches.of_other_versions(self._database))
             try:
                 db = self._connection()
                 wipe_rows(db, names)
                 self._refresher.purge(db, before)
-                vector_rows.wipe(db, base)
-                vector_rows.forget(db, base, keys)
+                if db.execute("SELECT 1 FROM vector LIMIT 1").fetchone():
+                    memories = [parse(name, text) for name in names for text in texts]
+                    delete_texts(db, {key_of(one) for memory in memories for one in passages(memory)})
                 shrink(db)
             except (sqlite3.DatabaseError, OSError, Busy):
                 with suppress(OSError, Busy):
                     self._discard()
-                    vector_rows.forget(None, base, keys)
             self._refresher.invalidate()
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
-        from memsheaf.index import caches, vector_rows
+        from memsheaf.index import caches
 
         database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
         others = [path for one in caches.of_other_versions(self._database) for path in one.files]
-        return [*database, *vector_rows.files(base_of(self._database)).values(), *others]
+        return [*database, *others]
 
     def _discard(self) -> None:
-        """Throw the database away. The vectors stay: their texts need not be embedded again."""
+        """Throw the database away."""
         self.close()
         with suppress(FileNotFoundError):
             delete(self._database)
 
-    def _vectors(self) -> Vectors:
+    def _vectors(self) -> SemanticSearch:
         self._leave_parent()
-        if self._made is None:
-            from memsheaf.index.embedding import Vectors
+        if self._semantic is None:
+            from memsheaf.index.embedding import SemanticSearch
 
-            boot = as_number(self._store.boot)
-            self._made = Vectors(self._store, self._database, self._embedder, boot=boot, clock=self._clock)
-        return self._made
+            self._semantic = SemanticSearch(self._store, self._database, self._embedder, clock=self._clock)
+        return self._semantic
 
     def _forget_all(self) -> None:
         self._db = None
@@ -391,7 +376,7 @@ class Index:
         if self._process != os.getpid():
             self._process = os.getpid()
             _OF_PARENTS.append(self._db)
-            self._made = None
+            self._semantic = None
             self._forget_all()
 
     def _connection(self) -> sqlite3.Connection:
@@ -406,7 +391,7 @@ class Index:
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it; with a database that is damaged start over, and where none can be had do without."""
-        with self._guard, self._made.hushed() if self._made else nullcontext():
+        with self._guard, self._semantic.thread_paused() if self._semantic else nullcontext():
             looked = self._refresher.has_looked
             try:
                 return work(self._connection())
@@ -462,18 +447,7 @@ class Index:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         self._refresher.take_in_words(db)
-        for _ in range(TRIES):
-            near = look(db, query) if look else None
-            if near is None:
-                break
-            if (found := self._matches(db, query, limit, near, among)) is not None:
-                return found
-        return self._matches(db, query, limit, None, among) or []
-
-    def _matches(
-        self, db: sqlite3.Connection, query: str, limit: int, near: Near | None, among: Collection[str] | None
-    ) -> list[Match] | None:
-        """The best by words, and by what they are near to; None when vectors moved meanwhile."""
+        near = look(db, query) if look else None
         known = notes(db)
         most, also = (WEIGHED, near.nearest) if near else (limit, ())
         chosen = _ids(db, among) if among is not None else None
@@ -488,41 +462,15 @@ class Index:
         rows = {found[0]: (_row(found[2:]), found[1]) for found in db.execute(sql, [hit.row for hit in hits])}
         hits = [hit for hit in hits if hit.row in rows]
         least = enough(known.rows)
-        scores = _by_words(hits, least)
         if near:
-            cosines = near.of(db, list(rows))
-            if cosines is None:
-                return None
-            scores = _by_both(hits, near, cosines, least)
+            from memsheaf.index.scoring import score_both
+
+            cosines = near.cosines_of(list(rows))
+            scores = score_both(hits, cosines, near.usual, enough=near.enough, least=least)
+        else:
+            scores = {hit.row: (TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / least) for hit in hits}
         found = [Match(rows[row][0], *numbers, rows[row][1]) for row, numbers in scores.items()]
         return sorted(found, key=lambda match: (-match.score, match.row.path))[:limit]
-
-
-class _Numbers(NamedTuple):
-    score: float
-    common: float
-    near: float
-    fit: float
-
-
-def _by_words(hits: Iterable[Hit], least: float) -> dict[int, _Numbers]:
-    return {hit.row: _Numbers(TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / least) for hit in hits}
-
-
-def _by_both(hits: Iterable[Hit], near: Near, cosines: Mapping[int, float], least: float) -> dict[int, _Numbers]:
-    """The numbers of the rows that share words with the question or stand out as near to it."""
-    from memsheaf.index.vectors import NEAR_ENOUGH, fit, fused
-
-    found, usual = {}, near.usual
-    for hit in hits:
-        cosine = cosines.get(hit.row)
-        if cosine is not None and (hit.common or cosine >= usual.mean + NEAR_ENOUGH * usual.spread):
-            score = fused(hit.share, cosine, usual)
-            found[hit.row] = _Numbers(score, hit.common, cosine, fit(hit.common, cosine, near.enough))
-        elif cosine is None and hit.common:  # one that has no vector yet is neither near nor far
-            score = fused(hit.share, usual.mean, usual)
-            found[hit.row] = _Numbers(score, hit.common, 0.0, hit.common / least)
-    return found
 
 
 def _ids(db: sqlite3.Connection, paths: Iterable[str]) -> set[int]:

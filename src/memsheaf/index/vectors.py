@@ -1,38 +1,46 @@
-"""What of a memory is embedded, and how meaning and words come to one number.
+"""The vectors of an index: which passages of a memory are embedded, and where their vectors are stored.
 
-All that is tuned stands here, at the top.
+Each passage has a row in the table `vector` of the index's database: whole numbers from -127 to 127 with a scale,
+under the hash of its text. A row whose memory is gone or changed has no `entry`; the next search gives it to a memory
+that has the same passage, or deletes it.
 """
 
 from __future__ import annotations
 
-from math import log
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from memsheaf.embed import Usual
-from memsheaf.index.lexical import TEXT_WEIGHT
-from memsheaf.index.vector_file import KEY
+from memsheaf.index.database import UNUSABLE, notes, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
-from memsheaf.values import sha256
+from memsheaf.values import NamedTuple, sha256
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from numpy import float32, int8, int64
+    from numpy.typing import NDArray
 
 FIRST, NEXT, MOST = 600, 800, 16
 """Characters of the text in the first passage and in each of the next, and how many passages there are at most."""
 
-NEAR_WEIGHT = 0.25
-USUAL = Usual(mean=0.1, spread=0.1)
-"""For an embedder that does not say."""
-
-ENOUGH, ENOUGH_MORE = 1.4, 0.78
-"""How many spreads above the mean a memory is worth showing: if it is the only one, and how much more the more there
-are, by the logarithm, since of many unrelated ones the nearest is nearer. Set so that 1 unrelated in 20 passes."""
-
-MANY = 1_000  # from so many on, it does not grow
-WORDS_BESIDE = 3.0
-"""How many telling words in common make a memory worth showing whose cosine is 0; `lexical.enough` without one."""
-
-DRAWN = 50  # so many vectors count as much as what is usual
-NEAR_ENOUGH = 2.0  # spreads above the mean, for a memory that shares no word with the question
+KEY = 16  # bytes
 NEAREST = 50
-DIGITS = 5  # what follows depends on where in the file a vector stands
+MANY = 100  # rows that have their vectors already, from which on the cursor passes over them
+AT_ONCE = 1_000  # keys in one statement
+CHUNK = 512  # vectors that are made into floats at a time: they stay in the processor's cache
+UNUSED = 30  # days that the vectors of another embedder stay
+
+_FIT = f"state IN ('ok', 'free') AND version NOT IN ('', '{UNUSABLE}')"
+_WAITING = f"id > ? AND {_FIT} AND NOT EXISTS (SELECT 1 FROM vector WHERE entry = entry.id AND embedder = ?)"
+_REMOVED = "vectors removed"
+
+
+class StoredVector(NamedTuple):
+    """A vector as it is stored."""
+
+    scale: float
+    data: bytes
 
 
 def passages(memory: Memory) -> list[str]:
@@ -58,55 +66,249 @@ def passages(memory: Memory) -> list[str]:
 
 
 def key_of(text: str) -> bytes:
-    """What a text is found again by."""
+    """What the vector of a text is stored under."""
     return sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY]
 
 
-def drawn(count: int, mean: float, spread: float, usual: Usual = USUAL) -> Usual:
-    """What so many cosines of a question say, nearer to what is usual the fewer they are.
+def quantize(vectors: NDArray[float32]) -> list[StoredVector]:
+    """Vectors as they are stored: the largest number of each becomes 127."""
+    import numpy
 
-    >>> drawn(0, 0.0, 0.0), drawn(50, 0.3, 0.2)
-    (Usual(mean=0.1, spread=0.1), Usual(mean=0.2, spread=0.15))
-    """
-    share = count / (count + DRAWN)
-    mean, spread = (share * own + (1 - share) * theirs for own, theirs in zip((mean, spread), usual, strict=True))
-    return Usual(round(mean, DIGITS), max(round(spread, DIGITS), 1e-6))
-
-
-def fused(text: float, near: float, usual: Usual) -> float:
-    """One number for the order: how much the words say, and how far the cosine stands out among all.
-
-    >>> fused(0.5, 0.5, Usual(mean=0.1, spread=0.1)), fused(0.0, 0.1, Usual(mean=0.1, spread=0.1))
-    (2.0, 0.0)
-    """
-    return NEAR_WEIGHT * (near - usual.mean) / usual.spread + TEXT_WEIGHT * text
+    largest = numpy.abs(vectors).max(axis=1, keepdims=True)
+    scales = numpy.maximum(largest, numpy.float32(1e-30)) / numpy.float32(127)
+    rows = numpy.rint(vectors / scales).astype(numpy.int8)
+    return [StoredVector(float(scale), row.tobytes()) for scale, row in zip(scales[:, 0], rows, strict=True)]
 
 
-def enough(count: int, usual: Usual) -> float:
-    """The cosine from which on one of so many is worth showing even if it shares no word with the question.
-
-    >>> [round(enough(count, Usual(mean=0.07, spread=0.065)), 2) for count in (1, 10, 100, 1_000, 10_000)]
-    [0.16, 0.28, 0.39, 0.51, 0.51]
-    """
-    least = usual.mean + usual.spread * (ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY))))
-    return max(least, 1e-6)  # an embedder may say anything
+def count_memories(db: sqlite3.Connection) -> int:
+    """How many memories can have vectors."""
+    return int(db.execute(f"SELECT count(*) FROM entry WHERE {_FIT}").fetchone()[0])
 
 
-def fit(common: float, near: float, enough: float) -> float:
-    """Whether a memory has to do with a question at all: 1 and more is worth showing.
+def delete_orphans(db: sqlite3.Connection) -> None:
+    """Delete the vectors, of all embedders, whose memory is gone or changed."""
+    if has_orphans(db):
+        with writing(db):
+            db.execute("DELETE FROM vector WHERE entry IS NULL")
+            _count_removal(db)
 
-    >>> fit(0.0, 0.4, enough=0.4), fit(1.5, 0.2, enough=0.4), fit(3.0, -0.1, enough=0.4)
-    (1.0, 1.0, 1.0)
-    """
-    return max(near, 0.0) / enough + common / WORDS_BESIDE
+
+def has_orphans(db: sqlite3.Connection) -> bool:
+    """Whether there are vectors whose memory is gone or changed."""
+    return db.execute("SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1").fetchone() is not None
+
+
+def delete_texts(db: sqlite3.Connection, keys: Collection[bytes]) -> None:
+    """Delete the vectors of some texts, whichever memory has them; one that still does is embedded again."""
+    every = list(keys)
+    with writing(db):
+        for start in range(0, len(every), AT_ONCE):
+            part = every[start : start + AT_ONCE]
+            same = f"SELECT entry FROM vector WHERE key IN ({', '.join('?' * len(part))})"
+            db.execute(f"UPDATE vector SET entry = NULL WHERE entry IN ({same})", part)
+        db.execute("DELETE FROM vector WHERE entry IS NULL")
+        db.execute("DELETE FROM note WHERE name LIKE 'vectors:%'")
+        _count_removal(db)
+
+
+class VectorTable:
+    """The vectors of one embedder. A note has the last row that was seen to, and the day of its last use."""
+
+    def __init__(self, identity: str, dimensions: int, clock: Callable[[], float]) -> None:
+        digest = sha256(f"{dimensions} {identity}".encode()).digest()
+        self._embedder = int.from_bytes(digest[:6], "big")
+        self._dimensions = dimensions
+        self._clock = clock
+        self._name = f"vectors:{self._embedder:012x}"
+        self._matrix: _Matrix | None = None
+
+    def waiting(self, db: sqlite3.Connection, limit: int) -> list[tuple[int, str]]:
+        """Memories that have no vectors yet, oldest first: row and path."""
+        sql = f"SELECT id, path FROM entry WHERE {_WAITING} ORDER BY id LIMIT ?"
+        return db.execute(sql, (self._cursor(db), self._embedder, limit)).fetchall()
+
+    def count_waiting(self, db: sqlite3.Connection, limit: int = -1) -> int:
+        """How many memories wait, counted up to `limit`."""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM entry WHERE {_WAITING} LIMIT ?)"
+        return int(db.execute(sql, (self._cursor(db), self._embedder, limit)).fetchone()[0])
+
+    def has_half(self, db: sqlite3.Connection) -> bool:
+        """Whether at least half of the files have vectors."""
+        half = notes(db).rows / 2
+        sql = "SELECT count({}) FROM vector WHERE embedder = ? AND entry IS NOT NULL"
+        counts = ("*", "DISTINCT entry")  # the first is never less, and quicker
+        return all(db.execute(sql.format(what), (self._embedder,)).fetchone()[0] >= half for what in counts)
+
+    def orphans(self, db: sqlite3.Connection) -> dict[bytes, StoredVector]:
+        """The vectors whose memory is gone or changed, for another that has the same passage."""
+        sql = "SELECT key, scale, data FROM vector WHERE entry IS NULL AND embedder = ?"
+        return {key: StoredVector(scale, data) for key, scale, data in db.execute(sql, (self._embedder,))}
+
+    def add(
+        self,
+        db: sqlite3.Connection,
+        done: Mapping[int, Sequence[bytes]],
+        vectors: Mapping[bytes, StoredVector],
+    ) -> None:
+        """Store the vectors of some rows, given by the keys of their passages, and pass over these rows from now on.
+
+        A row that is gone meanwhile, or has got its vectors from another process, gets none.
+        """
+        if not done:
+            return
+        with writing(db):
+            marks = ", ".join("?" * len(done))
+            sql = f"SELECT id FROM entry WHERE id IN ({marks}) AND {_WAITING}"
+            alive = {row for (row,) in db.execute(sql, (*done, 0, self._embedder))}
+            rows = [
+                (self._embedder, entry, key, vectors[key].scale, vectors[key].data)
+                for entry, keys in done.items()
+                if entry in alive
+                for key in keys
+            ]
+            db.executemany("INSERT INTO vector (embedder, entry, key, scale, data) VALUES (?, ?, ?, ?, ?)", rows)
+            self._set_cursor(db, max(done))
+
+    def finish(self, db: sqlite3.Connection) -> None:
+        """Once nothing waits: pass over rows that have their vectors, and delete what nobody used for a month."""
+        today = self._today()
+        last, used = db.execute("SELECT a, b FROM note WHERE name = ?", (self._name,)).fetchone() or (0, 0)
+        newest = db.execute("SELECT max(id) FROM entry").fetchone()[0] or 0
+        if newest - last <= MANY and used == today:
+            return
+        with writing(db):
+            self._set_cursor(db, newest)
+            sql = "SELECT name FROM note WHERE name LIKE 'vectors:%' AND b < ?"
+            for (name,) in db.execute(sql, (today - UNUSED,)).fetchall():
+                db.execute("DELETE FROM vector WHERE embedder = ?", (int(name.partition(":")[2], 16),))
+                db.execute("DELETE FROM note WHERE name = ?", (name,))
+                _count_removal(db)
+
+    def cosines(self, db: sqlite3.Connection, question: NDArray[float32]) -> NDArray[float32]:
+        """The cosine of each stored vector with a question of length 1, in the order of `ids`."""
+        self._matrix = self._refreshed(db, self._matrix)
+        return self._matrix.cosines(question)
+
+    def nearest(self, db: sqlite3.Connection, cosines: NDArray[float32]) -> list[int]:
+        """The rows with the nearest passages, nearest first. `cosines` were just given."""
+        import numpy
+
+        ids = self._ids()
+        found: list[int] = []
+        for take in (4 * NEAREST, MOST * NEAREST):  # the second is enough even if all are as long as can be
+            places = numpy.arange(len(cosines))
+            if take < len(cosines):
+                places = numpy.argpartition(cosines, len(cosines) - take)[len(cosines) - take :]
+            best = ids[places[numpy.argsort(-cosines[places], kind="stable")]].tolist()
+            marks = ", ".join("?" * len(best))
+            sql = f"SELECT id, entry FROM vector WHERE id IN ({marks}) AND entry IS NOT NULL"
+            entries = dict(db.execute(sql, best))
+            found = list(dict.fromkeys(entries[one] for one in best if one in entries))[:NEAREST]
+            if len(found) == NEAREST or take >= len(cosines):
+                break
+        return found
+
+    def best_of(
+        self, db: sqlite3.Connection, entries: Collection[int], cosines: NDArray[float32], digits: int
+    ) -> dict[int, float]:
+        """The cosine of the best passage of each of these rows that has any."""
+        import numpy
+
+        ids = self._ids()
+        marks = ", ".join("?" * len(entries))
+        sql = f"SELECT entry, id FROM vector WHERE embedder = ? AND entry IN ({marks})"
+        found: dict[int, float] = {}
+        rows = db.execute(sql, (self._embedder, *entries)).fetchall()
+        places = numpy.searchsorted(ids, [number for _, number in rows])
+        for (entry, number), place in zip(rows, places.tolist(), strict=True):
+            if place < len(ids) and ids[place] == number:  # otherwise it came after the cosines were taken
+                found[entry] = max(found.get(entry, -2.0), round(float(cosines[place]), digits))
+        return found
+
+    def _ids(self) -> NDArray[int64]:
+        assert self._matrix is not None
+        return self._matrix.ids
+
+    def _today(self) -> int:
+        return int(self._clock() // 86_400)
+
+    def _cursor(self, db: sqlite3.Connection) -> int:
+        return _number(db, self._name)
+
+    def _set_cursor(self, db: sqlite3.Connection, last: int) -> None:
+        update = "ON CONFLICT (name) DO UPDATE SET a = max(a, excluded.a), b = excluded.b"
+        sql = f"INSERT INTO note VALUES (?, ?, ?, 0, 0) {update}"
+        db.execute(sql, (self._name, last, self._today()))
+
+    def _refreshed(self, db: sqlite3.Connection, old: _Matrix | None) -> _Matrix:
+        """The vectors in the database now: what is cached, without what was deleted, and with what came."""
+        import numpy
+
+        removed = _number(db, _REMOVED)
+        last = int(old.ids[-1]) if old is not None and len(old.ids) else 0
+        if old is not None and old.removed != removed:
+            sql = "SELECT id FROM vector WHERE embedder = ? AND id <= ?"
+            present = [number for (number,) in db.execute(sql, (self._embedder, last))]
+            kept = numpy.isin(old.ids, present)
+            old = _Matrix(old.ids[kept], old.scales[kept], old.rows[kept], removed)
+        sql = "SELECT id, scale, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
+        found = db.execute(sql, (self._embedder, last)).fetchall()
+        if old is not None and not found:
+            return old
+        data = b"".join([row[2] for row in found])
+        if len(data) != len(found) * self._dimensions:
+            raise sqlite3.DatabaseError("a vector has not the length that it should have")
+        ids = numpy.array([row[0] for row in found], numpy.int64)
+        scales = numpy.array([row[1] for row in found], numpy.float32)
+        rows: NDArray[int8] = numpy.frombuffer(data, numpy.int8).reshape(len(found), self._dimensions)
+        if old is not None:
+            ids = numpy.concatenate((old.ids, ids))
+            scales = numpy.concatenate((old.scales, scales))
+            rows = numpy.concatenate((old.rows, rows))
+        return _Matrix(ids, scales, rows, removed)
+
+
+class _Matrix(NamedTuple):
+    """All vectors of an embedder, by their ids, and how often any was removed until then."""
+
+    ids: NDArray[int64]
+    scales: NDArray[float32]
+    rows: NDArray[int8]
+    removed: int
+
+    def cosines(self, question: NDArray[float32]) -> NDArray[float32]:
+        import numpy
+
+        from memsheaf.embed.threads import one_thread
+
+        count = len(self.ids)
+        made = numpy.empty(count, numpy.float32)
+        floats = numpy.empty((min(CHUNK, count), self.rows.shape[1]), numpy.float32)
+        with one_thread():
+            for start in range(0, count, CHUNK):
+                part = self.rows[start : start + CHUNK]
+                numpy.copyto(floats[: len(part)], part)
+                numpy.dot(floats[: len(part)], question, out=made[start : start + CHUNK])
+        made *= self.scales
+        return made
+
+
+def _number(db: sqlite3.Connection, name: str) -> int:
+    found = db.execute("SELECT a FROM note WHERE name = ?", (name,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _count_removal(db: sqlite3.Connection) -> None:
+    sql = "INSERT INTO note VALUES (?, 1, 0, 0, 0) ON CONFLICT (name) DO UPDATE SET a = a + 1"
+    db.execute(sql, (_REMOVED,))
 
 
 def _cut(text: str, size: int) -> tuple[str, str]:
-    """The beginning of a text, up to a paragraph or a blank, and the rest."""
+    """The beginning of a text, up to a paragraph or a space, and the rest."""
     if len(text) <= size:
         return text, ""
     end = text.rfind("\n\n", size // 2, size)
     if end < 0:
-        end = max(text.rfind(blank, size // 2, size) for blank in " \n\t")
+        end = max(text.rfind(space, size // 2, size) for space in " \n\t")
     end = end if end > 0 else size
     return text[:end].rstrip(), text[end:].lstrip()
