@@ -252,15 +252,18 @@ class VectorTable:
             kept = numpy.isin(old.ids, present)
             old = _Matrix(old.ids[kept], old.scales[kept], old.rows[kept], removed)
         sql = "SELECT id, scale, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
-        found = db.execute(sql, (self._embedder, last)).fetchall()
-        if old is not None and not found:
+        new, sizes, data = [], [], bytearray()  # one by one: many small objects at once cost more
+        for number, scale, row in db.execute(sql, (self._embedder, last)):
+            new.append(number)
+            sizes.append(scale)
+            data += row
+        if old is not None and not new:
             return old
-        data = b"".join([row[2] for row in found])
-        if len(data) != len(found) * self._dimensions:
+        if len(data) != len(new) * self._dimensions:
             raise sqlite3.DatabaseError("a vector has not the length that it should have")
-        ids = numpy.array([row[0] for row in found], numpy.int64)
-        scales = numpy.array([row[1] for row in found], numpy.float32)
-        rows: NDArray[int8] = numpy.frombuffer(data, numpy.int8).reshape(len(found), self._dimensions)
+        ids = numpy.array(new, numpy.int64)
+        scales = numpy.array(sizes, numpy.float32)
+        rows: NDArray[int8] = numpy.frombuffer(data, numpy.int8).reshape(len(new), self._dimensions)
         if old is not None:
             ids = numpy.concatenate((old.ids, ids))
             scales = numpy.concatenate((old.scales, scales))
