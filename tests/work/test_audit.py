@@ -13,7 +13,7 @@ import pytest
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from memsheaf.store import Change, version_of
-from memsheaf.work.audit import Audit, Finding, audit
+from memsheaf.work.audit import Audit, AuditFinding, audit
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.sessions import start
@@ -73,7 +73,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def kinds(found: Iterator[Finding] | tuple[Finding, ...]) -> list[tuple[str, str]]:
+def kinds(found: Iterator[AuditFinding] | tuple[AuditFinding, ...]) -> list[tuple[str, str]]:
     return [(one.kind, one.path) for one in found]
 
 

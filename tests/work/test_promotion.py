@@ -17,7 +17,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
 from memsheaf.memory import Allow, Memory
 from memsheaf.work import sessions, tasks
-from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, examine
+from memsheaf.work.checklist import UNDECIDED, Examination, PromotionChoice, PromotionItem, examine
 from memsheaf.work.classify import is_procedure, kind_of, of_one_task, without_places
 from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items, promote, sources, task_names, usual_target
@@ -51,7 +51,7 @@ def tree(work: Path) -> Iterator[WorkingTree]:
         yield tree
 
 
-def noted(layers: Layers, text: str, section: str = "Key Results") -> Item:
+def noted(layers: Layers, text: str, section: str = "Key Results") -> PromotionItem:
     """The item that a note in the session makes."""
     sessions.of(layers, "s1").note(text, section=section)
     return items(layers.sheaf("session/s1"))[-1 if section == "Key Results" else 0]
@@ -69,7 +69,7 @@ def help_of(found: Examination, name: str) -> str:
     return next(step.help for step in found.steps if step.name == name)
 
 
-def up(layers: Layers, item: Item, to: str = "project", choice: Choice = UNDECIDED) -> Memory:
+def up(layers: Layers, item: PromotionItem, to: str = "project", choice: PromotionChoice = UNDECIDED) -> Memory:
     return promote(item, layers.sheaf(item.scope), layers.sheaf(to), choice=choice, names=task_names(layers))
 
 
@@ -241,7 +241,7 @@ def test_what_can_be_looked_up_or_is_of_the_moment_is_excluded_even_with_a_citat
     item = noted(layers, text)._replace(citations=("src/parse.py:1",))
 
     assert verdicts(examine(item, layers.project))["exclude"] == "stop"
-    insisted = examine(item, layers.project, choice=Choice(anyway="it is the only hint"))
+    insisted = examine(item, layers.project, choice=PromotionChoice(anyway="it is the only hint"))
     assert verdicts(insisted)["exclude"] == "pass"
     assert "it is the only hint" in said(insisted, "exclude")
 
@@ -339,7 +339,7 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: L
     assert "-`make check` runs before each push" in found.diff
     with pytest.raises(Blocked):
         up(layers, item)
-    new = up(layers, item, choice=Choice(supersedes=found.supersedes))
+    new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
     assert new.supersedes == ("facts/reference_test-command.md",)
     assert [row.path for row in layers.project.list()] == [new.path]
 
@@ -349,9 +349,9 @@ def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: La
     item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
     item = item._replace(reason="asked")
 
-    assert verdicts(examine(item, layers.project, choice=Choice(anyway="two readers")))["duplicate"] == "ask"
+    assert verdicts(examine(item, layers.project, choice=PromotionChoice(anyway="two readers")))["duplicate"] == "ask"
     other = item._replace(subject="How releases are tested")
-    memory = up(layers, other, choice=Choice(anyway="two readers"))
+    memory = up(layers, other, choice=PromotionChoice(anyway="two readers"))
 
     assert memory.reason == "asked (two readers)"
     assert len(layers.project.list()) == 2
@@ -367,7 +367,7 @@ def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layer
     assert "no fact" in said(found, "duplicate")
     assert help_of(found, "duplicate") == "--anyway RATIONALE --subject TEXT"
     for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
-        assert verdicts(examine(item, layers.project, choice=Choice(supersedes=path)))["duplicate"] == "stop"
+        assert verdicts(examine(item, layers.project, choice=PromotionChoice(supersedes=path)))["duplicate"] == "stop"
 
 
 def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tree: WorkingTree) -> None:
@@ -389,7 +389,7 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
     assert found.lacking == ("subject", "citations", "reason")
     assert help_of(found, "five fields") == "--subject TEXT --cite PLACE --reason TEXT"
     with pytest.raises(Blocked, match="five fields"):
-        up(layers, bare, choice=Choice(anyway="I insist"))
+        up(layers, bare, choice=PromotionChoice(anyway="I insist"))
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(l
     item = noted(layers, "Answers: I prefer short answers")
     assert examine(item, layers.user).supersedes == old.path
 
-    new = up(layers, item, "user", Choice(supersedes=old.path))
+    new = up(layers, item, "user", PromotionChoice(supersedes=old.path))
 
     assert (new.path, new.body) == (old.path, "I prefer short answers\n")
     assert len(layers.user.list()) == 1
@@ -683,7 +683,7 @@ def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers:
     task.remember("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
 
     for item in items(task):
-        found = examine(item, layers.user, choice=Choice(anyway="I insist"))
+        found = examine(item, layers.user, choice=PromotionChoice(anyway="I insist"))
         assert verdicts(found)["exclude"] == "stop", item
     task.confirm("project_page.md")
     assert examine(items(task)[1], layers.user).recommend == "yes"
@@ -691,7 +691,7 @@ def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers:
 
 def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Layers, settings: Settings, work: Path) -> None:
     item = noted(layers, FRIDAY)
-    said_yes = Choice(confirmed=True)
+    said_yes = PromotionChoice(confirmed=True)
 
     with pytest.raises(Refused, match="a person has to say yes"):
         up(layers, item, "team/core")
@@ -707,7 +707,7 @@ def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Layers, set
 
 
 def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Layers) -> None:
-    yes = Choice(confirmed=True)
+    yes = PromotionChoice(confirmed=True)
 
     with pytest.raises(Refused, match="stays private"):
         up(layers, noted(layers, "I prefer short answers"), "team/core", yes)
@@ -722,7 +722,7 @@ def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(la
 
 
 def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Layers) -> None:
-    task, yes = layers.sheaf("task/feature-x"), Choice(confirmed=True)
+    task, yes = layers.sheaf("task/feature-x"), PromotionChoice(confirmed=True)
     task.remember(
         "Gateway",
         "password: Corr3ct-H0rse-Fake",
@@ -755,7 +755,7 @@ def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers, text: st
     for to in ("project", "user", "task/feature-x", "team/core"):
         assert secret not in str(examine(item, layers.sheaf(to)).steps)
         with pytest.raises(Refused) as refused:
-            up(layers, item, to, Choice(anyway="I insist", confirmed=True, convention=True))
+            up(layers, item, to, PromotionChoice(anyway="I insist", confirmed=True, convention=True))
         assert secret not in str(refused.value)
     assert secret not in on_disk(layers)
 
@@ -767,11 +767,11 @@ def test_a_secret_is_stopped_in_every_field(layers: Layers) -> None:
         stopped_everywhere(layers, one)
 
 
-def stopped_everywhere(layers: Layers, item: Item) -> None:
-    assert verdicts(examine(item, layers.user, choice=Choice(anyway="I insist")))["exclude"] == "stop"
+def stopped_everywhere(layers: Layers, item: PromotionItem) -> None:
+    assert verdicts(examine(item, layers.user, choice=PromotionChoice(anyway="I insist")))["exclude"] == "stop"
     for to in ("project", "user", "task/feature-x"):
         with pytest.raises(Refused):
-            up(layers, item, to, Choice(anyway="I insist"))
+            up(layers, item, to, PromotionChoice(anyway="I insist"))
         assert "Corr3ct" not in on_disk(layers)
 
 
@@ -820,7 +820,7 @@ def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: La
     assert sessions.of(layers, "s1").text.count("(promoted: facts/project_releases.md)") == 2
 
 
-def names_of(found: Sequence[Item]) -> list[str]:
+def names_of(found: Sequence[PromotionItem]) -> list[str]:
     return [item.title for item in found]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memsheaf.doctor import Finding as HealthFinding
     from memsheaf.guard.evidence import Evidence
     from memsheaf.memory import Memory
-    from memsheaf.work.audit import Audit, Finding
+    from memsheaf.work.audit import Audit, AuditFinding
     from memsheaf.work.layers import Layers
 
 SHOWN = 20  # findings of one kind, for people
@@ -121,7 +121,7 @@ def _nothing_there(report: Audit, root: str) -> str:
     return f"there is nothing there: the scope {report.scope} has no folder {root}"
 
 
-def _section_lines(found: Sequence[Finding]) -> Iterator[str]:
+def _section_lines(found: Sequence[AuditFinding]) -> Iterator[str]:
     """The findings of a section as people read them; of one kind the first ones, and how many more there are."""
     counts: dict[str, int] = {}
     for one in found:
@@ -133,7 +133,7 @@ def _section_lines(found: Sequence[Finding]) -> Iterator[str]:
             yield f"and {count - SHOWN:,} more of the kind {kind}; `memsheaf lint` shows all"
 
 
-def _finding_lines(one: Finding) -> Iterator[str]:
+def _finding_lines(one: AuditFinding) -> Iterator[str]:
     if one.kind == "duplicate":
         yield one.said
         yield f"  {one.path}: keeper, the most specific and recent"

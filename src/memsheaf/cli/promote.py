@@ -16,7 +16,7 @@ from memsheaf.scope import Scope
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 from memsheaf.work import promotion, tasks
-from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, Step, examine, require_target
+from memsheaf.work.checklist import UNDECIDED, PromotionChoice, Examination, PromotionItem, ChecklistStep, examine, require_target
 from memsheaf.work.layers import Layers
 from memsheaf.worktree import WorkingTree
 
@@ -104,7 +104,7 @@ def _sources(call: Call, layers: Layers) -> list[str]:
         raise hinted(error, "`memsheaf session list --all` and `memsheaf task list` show what there is.") from None
 
 
-def _meant(found: list[Item], wanted: str) -> Item:
+def _meant(found: list[PromotionItem], wanted: str) -> PromotionItem:
     fitting = [item for item in found if item.id.startswith(wanted.lower())]
     if len(fitting) == 1:
         return fitting[0]
@@ -116,7 +116,7 @@ def _meant(found: list[Item], wanted: str) -> Item:
     )
 
 
-def _examined(around: _Around, item: Item, choice: Choice | None = None) -> Examination:
+def _examined(around: _Around, item: PromotionItem, choice: PromotionChoice | None = None) -> Examination:
     target = around.layers.sheaf(around.call.options.to or promotion.usual_target(item))
     return examine(item, target, choice=choice or UNDECIDED, names=around.names, tree=around.tree)
 
@@ -124,7 +124,7 @@ def _examined(around: _Around, item: Item, choice: Choice | None = None) -> Exam
 # all that wait
 
 
-def _promote_several(around: _Around, found: list[Item]) -> int:
+def _promote_several(around: _Around, found: list[PromotionItem]) -> int:
     console = around.call.console
     with console.waiting("examining"):
         examined = [_examined(around, item) for item in found]
@@ -152,7 +152,7 @@ def _list_parts(around: _Around, found: Sequence[Examination]) -> Iterator[Part]
     yield f"{plural(len(found), 'item')}: {', '.join(counts)}. Nothing was written."
 
 
-def _walk(around: _Around, waiting: Sequence[Item]) -> None:
+def _walk(around: _Around, waiting: Sequence[PromotionItem]) -> None:
     """Go through the items with a person, who promotes, skips or quits."""
     console, promoted = around.call.console, 0
     for item in waiting:
@@ -190,7 +190,7 @@ def _examination_parts(one: Examination) -> Iterator[Part]:
         yield from (f"    {line}" for line in one.diff.splitlines())
 
 
-def _step_lines(steps: Sequence[Step]) -> Iterator[Part]:
+def _step_lines(steps: Sequence[ChecklistStep]) -> Iterator[Part]:
     width = max((len(step.name) for step in steps), default=0)
     for step in steps:
         yield Styled(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", _STYLES[step.verdict])
@@ -227,7 +227,7 @@ def _slug_filled(around: _Around, word: str) -> str:
     return f"task/{active[0]}" if len(active) == 1 else word
 
 
-def _step(one: Examination, name: str) -> Step:
+def _step(one: Examination, name: str) -> ChecklistStep:
     return next(step for step in one.steps if step.name == name)
 
 
@@ -253,7 +253,7 @@ def _json(around: _Around, one: Examination) -> dict[str, object]:
 # one of them
 
 
-def _promote_one(around: _Around, item: Item) -> int:
+def _promote_one(around: _Around, item: PromotionItem) -> int:
     console, options = around.call.console, around.call.options
     item = item._replace(
         subject=options.subject or item.subject,
@@ -262,7 +262,7 @@ def _promote_one(around: _Around, item: Item) -> int:
         reason=options.reason or item.reason,
         kind=options.category or item.kind,
     )
-    choice = Choice(options.supersede or "", options.anyway or "", options.convention, options.yes)
+    choice = PromotionChoice(options.supersede or "", options.anyway or "", options.convention, options.yes)
     one = _examined(around, item, choice)
     if not console.json:
         around.call.answer(None, _examination_parts(one))
@@ -280,7 +280,7 @@ def _promote_one(around: _Around, item: Item) -> int:
     return around.call.answer(*_written(around, one, choice))
 
 
-def _written(around: _Around, one: Examination, choice: Choice) -> tuple[dict[str, object], list[str]]:
+def _written(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[dict[str, object], list[str]]:
     """Promote an item; gives the answer for programs, and for people."""
     with around.call.layers() as changing:
         source, target = changing.sheaf(one.item.scope), changing.sheaf(one.target)
@@ -313,7 +313,7 @@ def _tell_why_not(around: _Around, one: Examination) -> None:
 # asking
 
 
-def _settled(around: _Around, one: Examination, choice: Choice) -> tuple[Examination, Choice] | None:
+def _settled(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[Examination, PromotionChoice] | None:
     """Ask a person until no step waits for their word. None: they leave it."""
     while one.recommend == "defer":
         answered = _asked(around, one, choice)
@@ -325,7 +325,7 @@ def _settled(around: _Around, one: Examination, choice: Choice) -> tuple[Examina
     return one, choice
 
 
-def _asked(around: _Around, one: Examination, choice: Choice) -> tuple[Item, Choice] | None:
+def _asked(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[PromotionItem, PromotionChoice] | None:
     """Ask a person for what the steps wait for: what gives way, fields, their word. None: they say none."""
     console, item = around.call.console, one.item
     if _step(one, "duplicate").verdict == "ask":
@@ -350,7 +350,7 @@ def _asked(around: _Around, one: Examination, choice: Choice) -> tuple[Item, Cho
     return item, choice
 
 
-def _decided(around: _Around, one: Examination, choice: Choice) -> tuple[Item, Choice] | None:
+def _decided(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[PromotionItem, PromotionChoice] | None:
     """What becomes of a memory there that says nearly the same."""
     console, item = around.call.console, one.item
     if choice.anyway:
@@ -366,7 +366,7 @@ def _decided(around: _Around, one: Examination, choice: Choice) -> tuple[Item, C
     return (item, choice._replace(anyway=why)) if why else None
 
 
-def _filled(around: _Around, item: Item, field: str, answer: str) -> Item:
+def _filled(around: _Around, item: PromotionItem, field: str, answer: str) -> PromotionItem:
     if field == "citations":
         return item._replace(citations=_places(answer, around.tree))
     if field == "subject":

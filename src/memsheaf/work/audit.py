@@ -43,7 +43,7 @@ ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 Progress = Callable[[int, int], None]
 
 
-class Finding(NamedTuple):
+class AuditFinding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
     `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
@@ -67,17 +67,17 @@ class Audit(NamedTuple):
 
     scope: str
     files: int
-    duplicates: tuple[Finding, ...]
-    citations: tuple[Finding, ...]
-    pollution: tuple[Finding, ...]
-    waiting: tuple[Finding, ...]
+    duplicates: tuple[AuditFinding, ...]
+    citations: tuple[AuditFinding, ...]
+    pollution: tuple[AuditFinding, ...]
+    waiting: tuple[AuditFinding, ...]
 
     @property
     def clean(self) -> bool:
         """Whether there is nothing to say."""
         return not any(self.findings())
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[AuditFinding]:
         """All of it, one finding a file: each candidate of a group of duplicates by itself."""
         for found in self.duplicates:
             if found.kind != "duplicate":
@@ -146,9 +146,9 @@ class _Judge:
 
     def __init__(self, sheaf: Sheaf, past: _Past, tree: Tree | None, today: date) -> None:
         self.entries: list[ComparedMemory] = []
-        self.stale: list[Finding] = []
-        self.pollution: list[Finding] = []
-        self.waiting: list[Finding] = []
+        self.stale: list[AuditFinding] = []
+        self.pollution: list[AuditFinding] = []
+        self.waiting: list[AuditFinding] = []
         self._sheaf = sheaf
         self._is_scratch = sheaf.scope.layer in ("task", "session")
         self._past = past
@@ -173,7 +173,7 @@ class _Judge:
             if named.paths or named.symbols:
                 self._named.append((memory.path, named))
 
-    def named_in_vain(self) -> Iterator[Finding]:
+    def named_in_vain(self) -> Iterator[AuditFinding]:
         """What texts name and the tree does not have, looked up for all at once."""
         if self._tree is None:
             return
@@ -183,7 +183,7 @@ class _Judge:
                 said = f"`{name}` is named in the text, and is not in the working tree"
                 yield _finding("gone", NOTE, path, said, _correct(self._sheaf, path))
 
-    def _citations(self, memory: Memory, tree: Tree) -> Iterator[Finding]:
+    def _citations(self, memory: Memory, tree: Tree) -> Iterator[AuditFinding]:
         for text in memory.citations:
             citation = citations.parse(text)
             verdict = self._verdict(citation, tree) if citation else None
@@ -198,7 +198,7 @@ class _Judge:
             return citations.check(citation, tree)
         return verdict
 
-    def _pollution(self, memory: Memory) -> Iterator[Finding]:
+    def _pollution(self, memory: Memory) -> Iterator[AuditFinding]:
         path, changes = memory.path, self._past.changes[memory.path]
         if memory.state != "ok" or self._is_scratch:
             return
@@ -212,7 +212,7 @@ class _Judge:
                 said = f"neither recalled nor read in {days} days"
                 yield _finding("unused", NOTE, path, said, f"{_line(self._sheaf, 'forget', path)} if nobody needs it")
 
-    def _waiting(self, memory: Memory) -> Iterator[Finding]:
+    def _waiting(self, memory: Memory) -> Iterator[AuditFinding]:
         path, ends = memory.path, _day(memory.expires)
         if memory.trust == "unconfirmed":
             said = f"unconfirmed for {_plural(self._days_since(memory.updated or memory.created), 'day')}"
@@ -254,7 +254,7 @@ def _past(sheaf: Sheaf, today: str) -> _Past:
     return _Past(changes, first, *sheaf.reader.uses())
 
 
-def _alike(entries: Sequence[ComparedMemory]) -> Iterator[Finding]:
+def _alike(entries: Sequence[ComparedMemory]) -> Iterator[AuditFinding]:
     found = compare(entries)
     for group in found.groups:
         said = f"{len(group.others) + 1} entries say the same about {group.about}"
@@ -269,20 +269,23 @@ def _alike(entries: Sequence[ComparedMemory]) -> Iterator[Finding]:
         yield _finding("crowded", NOTE, first, said, "see which of them are still needed", tuple(others))
 
 
-def _notes(sheaf: Sheaf, today: str) -> Iterator[Finding]:
-    memory = parse(NOTES, sheaf.reader.published(NOTES) or b" ")
+def _notes(sheaf: Sheaf, today: str) -> Iterator[AuditFinding]:
+    try:
+        memory = sheaf.read(NOTES)
+    except MemsheafError:  # there are none, or they are told of as unreadable
+        return
     for problem in problems(memory.text, today) if memory.state in ("ok", "free") else ():
         said = f"line {problem.line}: {problem.what}" if problem.line else problem.what
         yield _finding("notes", WARNING, NOTES, said, problem.advice)
 
 
-def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
+def _tracked(sheaf: Sheaf) -> Iterator[AuditFinding]:
     for path in tracked_private(sheaf.checkout, sheaf.root):
         said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
         yield _finding("tracked", ERROR, path, said, f"git rm --cached {quote(path)}")
 
 
-def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
+def _catalog(sheaf: Sheaf) -> Iterator[AuditFinding]:
     page, merge = sheaf.catalog(), _line(sheaf, "consolidate")
     lines, size = page.text.count("\n"), len(page.text.encode())
     if page.shown < page.total:
@@ -293,7 +296,7 @@ def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
         yield _finding("catalog", NOTE, CATALOG, said, f"{merge} merges what says the same")
 
 
-def _sessions(layers: Layers | None, today: str) -> Iterator[Finding]:
+def _sessions(layers: Layers | None, today: str) -> Iterator[AuditFinding]:
     if layers is None:
         return
     from memsheaf.work.sessions import of, open_sessions
@@ -314,7 +317,7 @@ def _sessions(layers: Layers | None, today: str) -> Iterator[Finding]:
             yield _finding("session", NOTE, f"sessions/{name}", said, advice)
 
 
-def _unreadable(sheaf: Sheaf, path: str, problem: str, *, is_copy: bool = False) -> Finding:
+def _unreadable(sheaf: Sheaf, path: str, problem: str, *, is_copy: bool = False) -> AuditFinding:
     advice = "compare the two and remove one" if is_copy else f"{_line(sheaf, 'edit', path)}, or look at the file"
     return _finding("unreadable", WARNING if is_copy else ERROR, path, problem, advice)
 
@@ -337,12 +340,12 @@ def _line(sheaf: Sheaf, *words: str) -> str:
     return f"`{join(['memsheaf', *words, *scope])}`"
 
 
-def _finding(kind: str, level: str, path: str, said: str, advice: str, others: tuple[str, ...] = ()) -> Finding:
+def _finding(kind: str, level: str, path: str, said: str, advice: str, others: tuple[str, ...] = ()) -> AuditFinding:
     """A finding in one line, which repeats no secret that a memory holds."""
-    return Finding(kind, level, path, one_line(without_secrets(said), SAID), advice, others)
+    return AuditFinding(kind, level, path, one_line(without_secrets(said), SAID), advice, others)
 
 
-def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
+def _sorted(found: Sequence[AuditFinding]) -> tuple[AuditFinding, ...]:
     return tuple(sorted(found, key=lambda one: (LEVELS.index(one.level), one.kind, one.path, one.said)))
 
 

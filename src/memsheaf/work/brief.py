@@ -8,7 +8,7 @@ from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, loaded
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.sections import sections
+from memsheaf.text.sections import shown_text
 from memsheaf.work import sessions, tasks
 from memsheaf.work.compaction.levels import Standing
 from memsheaf.work.layers import Layers
@@ -59,7 +59,7 @@ def surviving(layers: Layers) -> tuple[Standing, str]:
         pointers.append(f"{task.sheaf.scope} (`memsheaf task status --task {task.sheaf.scope.name}`)")
     notes = ""
     if isinstance(session, sessions.SessionNotes):
-        notes = "" if session.is_blank or _is_shared(session.sheaf) else _said(session.body)
+        notes = "" if session.is_blank or _is_shared(session.sheaf) else shown_text(session.memory)
         pointers.append(f"session/{session.id} (`memsheaf session show --session {session.id}`)")
     if text.strip():
         pointers.append(f"{NOTES} (`memsheaf notes`)")
@@ -107,7 +107,7 @@ def _session(layers: Layers) -> Iterator[str]:
     found = _chosen(layers, "session", sessions.of)
     if isinstance(found, sessions.SessionNotes):
         if not found.is_blank:
-            text = "\n\n".join([*_marks(found.sheaf), _said(found.body)])
+            text = "\n\n".join([*_marks(found.sheaf), shown_text(found.memory)])
             shown = loaded(f"the notes of session/{found.id}", text, SESSION_BYTES)
             yield f"# session/{found.id}: {one_line(for_prompt(found.memory.name), 100)}\n\n{shown}\n"
     elif is_open := sessions.open_sessions(layers):
@@ -144,11 +144,3 @@ def _listed(layer: str, names: Iterable[str], title: Callable[[str], str]) -> st
             said = f"cannot be read: {error}"
         lines.append(f"- {layer}/{name}: {one_line(for_prompt(said), 100)}")
     return "\n".join(lines)
-
-
-def _said(body: str) -> str:
-    """Notes without the sections in which nothing was noted."""
-    noted = [(one, one.content) for one in sections(body)]
-    return "\n\n".join(
-        "\n".join([*["#" * one.level + f" {one.title}"] * bool(one.level), *said]) for one, said in noted if said
-    )

@@ -17,7 +17,7 @@ from shlex import quote
 from typing import Literal
 
 from memsheaf.errors import MemsheafError, ScopeRefused
-from memsheaf.guard.citations import Tree, parse
+from memsheaf.guard.citations import Tree
 from memsheaf.guard.paths import is_fact
 from memsheaf.history import diff
 from memsheaf.memory import KINDS, NAME_LIMIT, Memory
@@ -46,11 +46,11 @@ _OPTIONS = {
     "category": "--category TYPE",
 }
 
-Verdict = Literal["pass", "stop", "ask"]
+StepVerdict = Literal["pass", "stop", "ask"]
 Recommended = Literal["yes", "no", "defer"]
 
 
-class Item(NamedTuple):
+class PromotionItem(NamedTuple):
     """Something that was noted in a session or a task: a bullet below a heading, or a memory, which has no `section`.
 
     `kind` is "" when nobody gave a type, and `own` is the one that the memory has, whatever is given later. `doubt`
@@ -80,7 +80,7 @@ class Item(NamedTuple):
         return " ".join(filter(None, (self.scope, self.path, self.section)))
 
 
-class Choice(NamedTuple):
+class PromotionChoice(NamedTuple):
     """What the caller decided where the checklist asks.
 
     `supersedes` names the memory that gives way; `anyway` is the rationale for keeping it all the same; `convention`
@@ -93,17 +93,17 @@ class Choice(NamedTuple):
     confirmed: bool = False
 
 
-UNDECIDED = Choice()
+UNDECIDED = PromotionChoice()
 
 
-class Step(NamedTuple):
+class ChecklistStep(NamedTuple):
     """One step of the checklist, and what came of it. `ask` waits for a person's word.
 
     `help` are the options of `memsheaf promote` that would let it pass, "" when none does.
     """
 
     name: str
-    verdict: Verdict
+    verdict: StepVerdict
     said: str
     help: str = ""
 
@@ -116,9 +116,9 @@ class Examination(NamedTuple):
     `is_there` says that it was promoted word for word, and only its mark is missing.
     """
 
-    item: Item
+    item: PromotionItem
     target: str
-    steps: tuple[Step, ...]
+    steps: tuple[ChecklistStep, ...]
     supersedes: str = ""
     diff: str = ""
     lacking: tuple[str, ...] = ()
@@ -132,7 +132,12 @@ class Examination(NamedTuple):
 
 
 def examine(
-    item: Item, target: Sheaf, *, choice: Choice = UNDECIDED, names: Sequence[str] = (), tree: Tree | None = None
+    item: PromotionItem,
+    target: Sheaf,
+    *,
+    choice: PromotionChoice = UNDECIDED,
+    names: Sequence[str] = (),
+    tree: Tree | None = None,
 ) -> Examination:
     """Walk the checklist for an item and the scope it shall go to. Nothing is written.
 
@@ -147,7 +152,7 @@ def examine(
     kind, why = classified(item)
     if target.scope.layer == "user" and not item.kind:
         kind, why = "user", "it goes to the user"
-    item = item._replace(kind=kind, citations=tuple(_as_it_is(place, tree) for place in item.citations))
+    item = item._replace(kind=kind)
     lacking: tuple[str, ...] = ()
     if target.scope.layer == "project":
         item = item._replace(text=classify.without_places(item.text, item.citations))
@@ -178,56 +183,56 @@ def require_target(scope: Scope) -> None:
         raise ScopeRefused(f"nothing is promoted to {scope}: it goes to project, user, task/SLUG or team/NAME")
 
 
-def classified(item: Item) -> tuple[str, str]:
+def classified(item: PromotionItem) -> tuple[str, str]:
     """The type of an item, and why it is that: given, the memory's own, or by where it stands and what it says."""
     if item.kind:
         return item.kind, "given"
     return classify.kind_of(f"{item.subject}\n{item.text}", item.section)
 
 
-def _typed(item: Item, target: Sheaf, why: str) -> Step:
+def _typed(item: PromotionItem, target: Sheaf, why: str) -> ChecklistStep:
     if item.kind not in KINDS:
-        return Step("classify", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
+        return ChecklistStep("classify", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
     if item.kind == "user" and target.scope.layer == "project":
-        return Step("classify", "stop", f"user ({why}): what is about the person goes to user", "--to user")
-    return Step("classify", "pass", f"{item.kind}: {why}")
+        return ChecklistStep("classify", "stop", f"user ({why}): what is about the person goes to user", "--to user")
+    return ChecklistStep("classify", "pass", f"{item.kind}: {why}")
 
 
-def _excluded(item: Item, choice: Choice) -> Step:
+def _excluded(item: PromotionItem, choice: PromotionChoice) -> ChecklistStep:
     """Stop a secret, what nobody confirmed, what code and its history say, and what is of the moment."""
     from memsheaf.guard.secrets import new_secrets
     from memsheaf.guard.worth import derivable, ephemeral
 
     told = f"{item.subject}\n{item.text}"
     for secret in new_secrets("\n".join((told, item.reason, *item.citations)), ""):
-        return Step("exclude", "stop", f"it holds {secret.kind}")
+        return ChecklistStep("exclude", "stop", f"it holds {secret.kind}")
     if item.doubt:
-        return Step("exclude", "stop", item.doubt)
+        return ChecklistStep("exclude", "stop", item.doubt)
     if why := derivable(told) or ephemeral(told):
         return _insisted("exclude", why, choice)
-    return Step("exclude", "pass", "neither derivable, nor history, nor of the moment")
+    return ChecklistStep("exclude", "pass", "neither derivable, nor history, nor of the moment")
 
 
-def _specific(item: Item, target: Sheaf, names: Sequence[str], choice: Choice) -> Step:
+def _specific(item: PromotionItem, target: Sheaf, names: Sequence[str], choice: PromotionChoice) -> ChecklistStep:
     if target.scope.layer == "task":
-        return Step("task-specific", "pass", "it goes to a task")
+        return ChecklistStep("task-specific", "pass", "it goes to a task")
     if found := classify.of_one_task(f"{item.subject}\n{item.text}", names):
         elsewhere = "--to task/SLUG" if item.scope.startswith("session/") else INSIST
         return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice, elsewhere)
-    return Step("task-specific", "pass", "nothing in it is tied to one task")
+    return ChecklistStep("task-specific", "pass", "nothing in it is tied to one task")
 
 
-def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) -> Step:
+def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice) -> ChecklistStep:
     """Ask what becomes of a memory that says nearly the same; which of the two is right, nobody decides by rules."""
     if choice.supersedes:
         return _superseding(target, choice)
     if near is None:
-        return Step("duplicate", "pass", "nothing there says the same")
+        return ChecklistStep("duplicate", "pass", "nothing there says the same")
     is_twin = compared_subject(near.name) == compared_subject(item.title)
     beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
     if is_twin and choice.anyway:
         said = f"{near.path} has the same subject: give another, or supersede it"
-        return Step("duplicate", "ask", said, "--subject TEXT")
+        return ChecklistStep("duplicate", "ask", said, "--subject TEXT")
     if is_twin and words(near.body) == words(item.text):
         return _insisted(
             "duplicate", f"{near.path} says the same, word for word: to promote it only marks it", choice, beside
@@ -238,25 +243,27 @@ def _compared(item: Item, target: Sheaf, near: Memory | None, choice: Choice) ->
         return _insisted("duplicate", f"{near.path} is near", choice)
     if target.scope.layer == "project" and not is_fact(near.path):
         said = f"{near.path} says otherwise, or less, and is no fact: correct it there"
-        return Step("duplicate", "ask", said, beside)
+        return ChecklistStep("duplicate", "ask", said, beside)
     said = f"{near.path} says otherwise, or less: supersede it?"
-    return Step("duplicate", "ask", said, f"--supersede {quote(near.path)}")
+    return ChecklistStep("duplicate", "ask", said, f"--supersede {quote(near.path)}")
 
 
-def _superseding(target: Sheaf, choice: Choice) -> Step:
+def _superseding(target: Sheaf, choice: PromotionChoice) -> ChecklistStep:
     read = Facts(target).find if target.scope.layer == "project" else target.read
     try:
-        return Step("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
+        return ChecklistStep("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
     except MemsheafError as error:
-        return Step("duplicate", "stop", str(error), "--supersede FILE")
+        return ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
 
 
-def _complete(item: Item, target: Sheaf, lacking: Sequence[str], tree: Tree | None) -> Step:
+def _complete(item: PromotionItem, target: Sheaf, lacking: Sequence[str], tree: Tree | None) -> ChecklistStep:
     if target.scope.layer != "project":
-        return Step("five fields", "pass", "an ordinary memory: a name and a text are enough")
+        return ChecklistStep("five fields", "pass", "an ordinary memory: a name and a text are enough")
     if problems := missing(fact_of(item), tree):
-        return Step("five fields", "ask", "; ".join(problems), " ".join(_OPTIONS[field] for field in lacking))
-    return Step("five fields", "pass", "subject, fact, citation, reason and category are there")
+        return ChecklistStep(
+            "five fields", "ask", "; ".join(problems), " ".join(_OPTIONS[field] for field in lacking)
+        )
+    return ChecklistStep("five fields", "pass", "subject, fact, citation, reason and category are there")
 
 
 def _lacking(fact: Fact, tree: Tree | None) -> tuple[str, ...]:
@@ -268,50 +275,44 @@ def _lacking(fact: Fact, tree: Tree | None) -> tuple[str, ...]:
     )
 
 
-def _as_it_is(place: str, tree: Tree | None) -> str:
-    """A place as the tree has it: `less src/app.py:1` is a command, and its last word the place."""
-    whole, last = parse(place, typed=True), parse(place.rpartition(" ")[2])
-    if tree and whole and last and not tree.has(whole.path) and tree.has(last.path):
-        return str(last)
-    return place
-
-
-def fact_of(item: Item) -> Fact:
+def fact_of(item: PromotionItem) -> Fact:
     """The fact that an item would be in the project."""
     return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
 
 
-def _advised(item: Item) -> Step:
+def _advised(item: PromotionItem) -> ChecklistStep:
     if classify.is_procedure(item.text):
-        return Step("skill", "pass", "advice: steps in order are rather a skill; write one once it was needed twice")
-    return Step("skill", "pass", "a fact, not a procedure")
+        return ChecklistStep(
+            "skill", "pass", "advice: steps in order are rather a skill; write one once it was needed twice"
+        )
+    return ChecklistStep("skill", "pass", "a fact, not a procedure")
 
 
-def _shared(item: Item, target: Sheaf, choice: Choice) -> Step:
+def _shared(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> ChecklistStep:
     """Let a person alone decide what a team gets to read."""
     if target.by != "user":
-        return Step("team", "stop", "only a person gives something to a team")
+        return ChecklistStep("team", "stop", "only a person gives something to a team")
     kinds = (item.kind, item.own)
     if "user" in kinds:
-        return Step("team", "stop", "what is about a person stays private", "--to user")
+        return ChecklistStep("team", "stop", "what is about a person stays private", "--to user")
     if len(item.text.encode("utf-8", "replace")) > TEAM_LIMIT:
-        return Step("team", "stop", f"it is longer than {TEAM_LIMIT // 1000} KB")
+        return ChecklistStep("team", "stop", f"it is longer than {TEAM_LIMIT // 1000} KB")
     if "feedback" in kinds and not choice.convention:
         said = "feedback stays private, unless it is a convention of the team: is it?"
-        return Step("team", "ask", said, "--convention")
+        return ChecklistStep("team", "ask", said, "--convention")
     if not choice.confirmed:
         said = f"everybody in {target.scope} will read it: a person has to say yes, on a terminal or with --yes"
-        return Step("team", "ask", said)
-    return Step("team", "pass", "a person said yes")
+        return ChecklistStep("team", "ask", said)
+    return ChecklistStep("team", "pass", "a person said yes")
 
 
-def _insisted(name: str, why: str, choice: Choice, help: str = INSIST) -> Step:
+def _insisted(name: str, why: str, choice: PromotionChoice, help: str = INSIST) -> ChecklistStep:
     if choice.anyway:
-        return Step(name, "pass", f"{why}; kept all the same: {choice.anyway}")
-    return Step(name, "stop", why, help)
+        return ChecklistStep(name, "pass", f"{why}; kept all the same: {choice.anyway}")
+    return ChecklistStep(name, "stop", why, help)
 
 
-def _nearest(item: Item, target: Sheaf) -> Memory | None:
+def _nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
     """The memory there that shares most words with an item, if they are nearly all; or that has its subject."""
     text, told = words(item.text), words(f"{item.title}\n{item.text}")
     mine = text if len(set(text)) >= TELLING else told  # as the gate before every save compares it
@@ -329,7 +330,7 @@ def _nearest(item: Item, target: Sheaf) -> Memory | None:
     return best[1] if best else None
 
 
-def _is_said(item: Item, memory: Memory) -> bool:
+def _is_said(item: PromotionItem, memory: Memory) -> bool:
     """Whether a memory says all that an item says: its words, in its order, and nothing denied that it does not."""
     mine, theirs = words(item.text), words(memory.body)
     # without its name: "run make test" is not said by "Test command: run make check"

@@ -18,7 +18,7 @@ from itertools import pairwise
 from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
+from memsheaf.guard.citations import Tree, parse
 from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
@@ -26,7 +26,15 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import Section, fold_title, sections
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work import commits, sessions, tasks
-from memsheaf.work.checklist import UNDECIDED, Choice, Examination, Item, classified, examine, fact_of
+from memsheaf.work.checklist import (
+    UNDECIDED,
+    Examination,
+    PromotionChoice,
+    PromotionItem,
+    classified,
+    examine,
+    fact_of,
+)
 from memsheaf.work.classify import LONGEST, PLACE
 from memsheaf.work.facts import Facts
 from memsheaf.work.layers import Layers
@@ -66,10 +74,10 @@ def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
     return [*(f"session/{name}" for name in still_open), *(f"task/{name}" for name in active)]
 
 
-def items(sheaf: Sheaf) -> list[Item]:
+def items(sheaf: Sheaf) -> list[PromotionItem]:
     """What was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
-    found: dict[str, Item] = {}
-    memories: dict[str, Item] = {}
+    found: dict[str, PromotionItem] = {}
+    memories: dict[str, PromotionItem] = {}
     for row in sheaf.list():
         name = row.path.removeprefix(sessions.ARCHIVE)
         if row.state not in ("ok", "free") or name.startswith((PHASES, DELIVERABLES)):
@@ -89,7 +97,7 @@ def items(sheaf: Sheaf) -> list[Item]:
     return [*found.values(), *memories.values()]
 
 
-def promising(layers: Layers, source: Sheaf) -> list[Item]:
+def promising(layers: Layers, source: Sheaf) -> list[PromotionItem]:
     """What a session or a task has to offer: the items that no step of the checklist stops."""
     with layers.looking() as seen:
         names = task_names(seen)
@@ -104,7 +112,7 @@ def task_names(layers: Layers) -> list[str]:
     ]
 
 
-def usual_target(item: Item) -> str:
+def usual_target(item: PromotionItem) -> str:
     """Where an item goes when nobody says: what is about the person to `user`, all else to `project`."""
     return "user" if classified(item)[0] == "user" else "project"
 
@@ -133,14 +141,14 @@ def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
             yield _Entry(section.title, first + begin, prose)
 
 
-def _from_entry(scope: str, path: str, entry: _Entry) -> Item:
+def _from_entry(scope: str, path: str, entry: _Entry) -> PromotionItem:
     """The item that an entry makes: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
     dated = _DATE.match(entry.text)
     text = entry.text[dated.end() :] if dated else entry.text
     why = _WHY.search(text)
     text = _WHY.sub("", text).strip() or text
     lead = _LEAD.match(text)
-    return Item(
+    return PromotionItem(
         _id(entry.text),
         scope,
         path,
@@ -152,14 +160,14 @@ def _from_entry(scope: str, path: str, entry: _Entry) -> Item:
     )
 
 
-def _from_memory(scope: str, memory: Memory) -> Item:
+def _from_memory(scope: str, memory: Memory) -> PromotionItem:
     doubt = ""
     if memory.trust != "confirmed":
         doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
     elif memory.expires:
         doubt = f"it holds until {memory.expires} only"
     why = _WHY.search(memory.body)
-    return Item(
+    return PromotionItem(
         _id(f"{memory.path}\n{memory.name}\n{memory.body}"),
         scope,
         memory.path,
@@ -175,23 +183,15 @@ def _from_memory(scope: str, memory: Memory) -> Item:
 
 
 def _places(text: str) -> tuple[str, ...]:
-    """The places that a text names with a line or a symbol, each once."""
+    """The places that a text names with a line or a symbol, each once; `db.internal:5432` is an address."""
     found = []
     for word in _NAMED.findall(text[:LONGEST]):
-        whole = _exact(parse(code := word.strip("`"), typed=" " in code))
-        if whole and (" " not in code or has_suffix(whole.path)):
-            found.append(str(whole))
-        elif " " in code:
-            found += [str(place) for place in map(_exact, map(parse, _NAMED.findall(code))) if place]
+        for place in map(parse, word.strip("`").split()):
+            if place and (place.first or place.symbol):
+                suffix = place.path.rpartition(".")[2]
+                if "/" in place.path or len(suffix) <= 4 or "." not in place.path:
+                    found.append(str(place))
     return tuple(dict.fromkeys(found))
-
-
-def _exact(place: Citation | None) -> Citation | None:
-    """A place, if it has a line or a symbol; `db.internal:5432` is an address."""
-    if place is None or not (place.first or place.symbol):
-        return None
-    is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
-    return place if is_code else None
 
 
 def _id(content: str) -> str:
@@ -202,11 +202,11 @@ def _id(content: str) -> str:
 
 
 def promote(
-    item: Item,
+    item: PromotionItem,
     source: Sheaf,
     target: Sheaf,
     *,
-    choice: Choice = UNDECIDED,
+    choice: PromotionChoice = UNDECIDED,
     names: Sequence[str] = (),
     tree: Tree | None = None,
 ) -> Memory:
@@ -233,7 +233,7 @@ def promote(
     return memory
 
 
-def _mark(item: Item, source: Sheaf, target: Sheaf, memory: Memory) -> None:
+def _mark(item: PromotionItem, source: Sheaf, target: Sheaf, memory: Memory) -> None:
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
         commits.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
@@ -271,7 +271,7 @@ def _blocked(found: Examination) -> Blocked:
     return error
 
 
-def _written(item: Item, target: Sheaf, choice: Choice, tree: Tree | None) -> Memory:
+def _written(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tree | None) -> Memory:
     if choice.anyway:
         item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())
     insists = bool(choice.anyway)
@@ -290,7 +290,7 @@ def _written(item: Item, target: Sheaf, choice: Choice, tree: Tree | None) -> Me
     )
 
 
-def _marked(item: Item, text: str | None, where: str) -> dict[str, str | None]:
+def _marked(item: PromotionItem, text: str | None, where: str) -> dict[str, str | None]:
     """The source with the note of where an item went, not a byte of the rest changed; nothing when it is gone."""
     if text is None:
         return {}

@@ -68,14 +68,14 @@ class SessionState(NamedTuple):
     is_open: bool
 
 
-class Noted(NamedTuple):
+class SessionNote(NamedTuple):
     """Under which heading something was noted, and by which commit; "" when it stood there already."""
 
     section: str
     commit: str
 
 
-class Ended(NamedTuple):
+class EndedSession(NamedTuple):
     """What the end of a session did: its commit, the files that it archived, and those it could not move."""
 
     commit: str
@@ -133,7 +133,7 @@ class SessionNotes:
             is_open=memory.path == FILE,
         )
 
-    def note(self, text: str, *, section: str = "", replace: bool = False) -> Noted:
+    def note(self, text: str, *, section: str = "", replace: bool = False) -> SessionNote:
         """Add a bullet below a heading, or `replace` what stands there.
 
         The heading is named by its words, or by how it begins. Without a name it is the worklog, where a bullet
@@ -167,9 +167,9 @@ class SessionNotes:
             done = commit(self.sheaf, plan, "replace a section" if replace else "note")
         except SecretFound as error:  # the rest of the file was there before
             raise SecretFound(error.kind, "the note") from None
-        return Noted(heading, done.id if done else "")
+        return SessionNote(heading, done.id if done else "")
 
-    def end(self) -> Ended:
+    def end(self) -> EndedSession:
         """Move all files to `archive/`, as one commit that `undo` takes back.
 
         Notes that are still blank are dropped. A fact, and a file that cannot be read or would be too deep there,
@@ -184,7 +184,7 @@ class SessionNotes:
                 return self._ended()
         raise Busy(f"the files of {self.sheaf.scope} change faster than they can be read")
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> EndedSession:
         notes = self._moved(FILE)
         others = [row.path for row in self.sheaf.list() if row.path != FILE and not row.path.startswith(ARCHIVE)]
         moves = {path: self._moved_if_possible(path) for path in others}
@@ -193,7 +193,7 @@ class SessionNotes:
         done = self.sheaf.change_many(
             changes, "end the session", by=self.sheaf.by, allow=Allow(secrets=True, anyway=True)
         )
-        return Ended(
+        return EndedSession(
             done.id,
             tuple(change.path for change in changes if change.data is not None),
             tuple(path for path, moved in moves.items() if not moved),
