@@ -3,22 +3,29 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from memsheaf import Settings, Sheaf
+from memsheaf import Layers, Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
+from memsheaf.work import sessions, tasks
 from memsheaf.work.commits import Look, commit
+from memsheaf.work.notes import Notes, blockers_of
 
 NOTER = """
 import sys
-from memsheaf import Settings, Sheaf
-from memsheaf.work.commits import commit
+from memsheaf import Layers, Settings
+from memsheaf.work import sessions, tasks
+from memsheaf.work.notes import Notes
 home, cache, who = sys.argv[1:]
-with Sheaf.open("session/one", settings=Settings(home, cache, embedder="none"), cwd=home, by=who) as sheaf:
-    for number in range(25):
-        commit(sheaf, lambda look: {"log.md": (look("log.md") or "") + f"- {who} {number}\\n"}, "note")
+with Layers(Settings(home, cache, embedder="none"), home, by=who) as layers:
+    Notes(layers.project).block(f"2026-11-01: {who}")
+    for number in range(10):
+        tasks.of(layers).note(f"{who} {number}")
+        tasks.of(layers).verify(f"{who}-{number}", "holds")
+        sessions.of(layers).note(f"{who} {number}", section="key")
 """
 
 
@@ -102,27 +109,35 @@ def test_a_file_that_nobody_looked_at_is_not_overwritten(sheaf: Sheaf) -> None:
     assert sheaf.read("a.md").text == "one\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "error"),
-    [
+def mixed(path: str, text: str, look: Look) -> Mapping[str, str | None]:
+    return {"fine.md": "fine\n", path: text}
+
+
+def test_what_may_not_be_stored_is_refused_whole(sheaf: Sheaf) -> None:
+    for path, text, error in (
         ("../a.md", "x", PathRefused),
         ("observability/x.ndjson", "x", PathRefused),
         ("a.md", "the key is sk-ant-api03-" + "Zk3" * 30, SecretFound),
         ("a.md", "x" * 300_000, TextRefused),
         ("a.md", "---\nname: broken\n", TextRefused),
-    ],
-)
-def test_what_may_not_be_stored_is_refused_whole(sheaf: Sheaf, path: str, text: str, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        commit(sheaf, lambda look: {"fine.md": "fine\n", path: text}, "mixed")
-    assert not Path(sheaf.root, "fine.md").exists()
+    ):
+        with pytest.raises(error):
+            commit(sheaf, partial(mixed, path, text), "mixed")
+        assert not Path(sheaf.root, "fine.md").exists()
 
 
-def test_two_processes_that_note_at_once_lose_nothing(sheaf: Sheaf, settings: Settings) -> None:
-    command = [sys.executable, "-c", NOTER, settings.home, settings.cache]
-    running = [subprocess.Popen([*command, who]) for who in ("ann", "bob")]
+def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> None:
+    with Layers(settings, settings.home, by="user") as layers:
+        tasks.start(layers, "Feature X")
+        sessions.start(layers, id="one")
+        command = [sys.executable, "-c", NOTER, settings.home, settings.cache]
+        running = [subprocess.Popen([*command, who]) for who in ("ann", "bob")]
 
-    assert [process.wait() for process in running] == [0, 0]
+        assert [process.wait() for process in running] == [0, 0]
 
-    lines = sheaf.read("log.md").text.splitlines()
-    assert sorted(lines) == sorted(f"- {who} {number}" for who in ("ann", "bob") for number in range(25))
+        wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(10)]
+        task, body = tasks.of(layers), sessions.of(layers).body
+        assert sorted(note.text for note in task.notes) == sorted(wanted)
+        assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
+        assert [body.count(f"- {one}\n") for one in wanted] == [1] * 20
+        assert sorted(blockers_of(Notes(layers.project).text)) == ["2026-11-01: ann", "2026-11-01: bob"]

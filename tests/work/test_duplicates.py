@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from itertools import count
 
-import pytest
-
 from memsheaf.editing import placed
 from memsheaf.guard.evidence import named_in
 from memsheaf.memory import Memory, compose
@@ -58,15 +56,11 @@ def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_sta
     assert result.crowds == ()  # the group tells of all of them
 
 
-@pytest.mark.parametrize(
-    "subject", ["npm tests", "npm commands", "npm test suite", "Tests here", "pytest or npm test"]
-)
-def test_what_a_memory_is_called_does_not_keep_it_from_those_that_say_the_same(subject: str) -> None:
-    sixth = memory(subject, "Tests are run with cd evals && npm test in this repository.")
-
-    (group,) = found(*(memory(f"a{n}", text) for n, text in enumerate(SIX[:5])), sixth).groups
-
-    assert (group.keeper, len(group.others)) == ("a3.md", 5)
+def test_what_a_memory_is_called_does_not_keep_it_from_those_that_say_the_same() -> None:
+    for subject in ("npm tests", "npm commands", "npm test suite", "Tests here", "pytest or npm test"):
+        sixth = memory(subject, "Tests are run with cd evals && npm test in this repository.")
+        (group,) = found(*(memory(f"a{n}", text) for n, text in enumerate(SIX[:5])), sixth).groups
+        assert (group.keeper, len(group.others)) == ("a3.md", 5), subject
 
 
 def test_a_crowd_that_is_more_than_one_group_is_told() -> None:
@@ -98,22 +92,18 @@ def test_what_is_confirmed_stays_before_what_is_not() -> None:
     assert found(older, newer).groups[0].keeper == "b.md"
 
 
-@pytest.mark.parametrize(
-    ("one", "two"),
-    [
+def test_the_same_in_slightly_other_words_is_a_group() -> None:
+    for one, two in (
         ("The release goes out on Fridays at noon.", "The release goes out on Fridays, at noon!"),
         ("The latency board is https://ci.example/a", "Latency: see the dashboard https://ci.example/a."),
         ("运行 `cd evals && npm test` 来跑测试。", "用 `cd evals && npm test` 执行测试。"),
         ("提交之前必须运行全部单元测试和格式检查", "提交之前必须运行全部单元测试和格式检查。"),
-    ],
-)
-def test_the_same_in_slightly_other_words_is_a_group(one: str, two: str) -> None:
-    assert len(groups(one, two)) == 1
+    ):
+        assert len(groups(one, two)) == 1, one
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_however_one_describes_a_command_it_is_one_description() -> None:
+    for text in (
         "Use {} to verify changes.",
         "Canonical test command: {}.",
         "Tests live in evals/; run them using {}.",
@@ -123,15 +113,12 @@ def test_the_same_in_slightly_other_words_is_a_group(one: str, two: str) -> None
         "npm tests are run from the evals directory with {}.",
         "You can test everything by running {}.",
         "The eval harness is tested via {}, which runs vitest on every prompt.",
-    ],
-)
-def test_however_one_describes_a_command_it_is_one_description(text: str) -> None:
-    assert len(groups(SIX[0], text.format(TEST))) == 1
+    ):
+        assert len(groups(SIX[0], text.format(TEST))) == 1, text
 
 
-@pytest.mark.parametrize(
-    ("one", "two"),
-    [
+def test_what_says_something_else_is_none() -> None:
+    for one, two in (
         (SIX[0], f"The tests ({TEST}) fail on Windows."),
         (SIX[0], f"{TEST} is flaky."),
         (SIX[0], f"Kim wrote {TEST}."),
@@ -150,11 +137,9 @@ def test_however_one_describes_a_command_it_is_one_description(text: str) -> Non
             "Before you push anything to the main branch run all of the unit tests with `make check`.",
         ),
         ("Alice reviews the parser.", "Releases go out on Fridays."),
-    ],
-)
-def test_what_says_something_else_is_none(one: str, two: str) -> None:
-    assert groups(one, two) == []
-    assert said(one, two).opposed == ()
+    ):
+        assert groups(one, two) == [], two
+        assert said(one, two).opposed == (), two
 
 
 def test_who_is_like_a_member_and_not_like_the_keeper_is_not_in_the_group() -> None:
@@ -165,20 +150,16 @@ def test_who_is_like_a_member_and_not_like_the_keeper_is_not_in_the_group() -> N
     assert groups(SIX[3], member, like_the_member) == [["a0.md", "a1.md"]]
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "why"),
-    [
+def test_another_number_or_a_denial_is_a_contradiction_and_no_duplicate() -> None:
+    for one, two, why in (
         ("The service listens on port 8080.", "The service listens on port 8081.", "8080 against 8081"),
         (f"{TEST} takes 4 minutes.", f"{TEST} takes 7 minutes.", "4 against 7"),
         (f"Run {TEST} on a laptop.", f"Never run {TEST} on a laptop.", "one denies what the other says"),
         ("Use tabs for indentation.", "Do not use tabs for indentation.", "one denies what the other says"),
-    ],
-)
-def test_another_number_or_a_denial_is_a_contradiction_and_no_duplicate(one: str, two: str, why: str) -> None:
-    result = said(one, two)
-
-    assert result.groups == ()
-    assert result.opposed == (("a0.md", "a1.md", why),)
+    ):
+        result = said(one, two)
+        assert result.groups == ()
+        assert result.opposed == (("a0.md", "a1.md", why),)
 
 
 def test_a_group_is_contradicted_once() -> None:

@@ -94,9 +94,9 @@ def test_a_blocker_that_is_over_blocks_no_more() -> None:
     assert blockers_of(text) == ["two\n  in two lines"]
 
 
-@pytest.mark.parametrize("heading", ["Blockers", "Risks", "BLOCKERS AND RISKS", "Blockers & Risks"])
-def test_a_heading_may_be_spelt_as_people_do(heading: str) -> None:
-    assert blockers_of(f"### {heading}\r\n- a key\r\n") == ["a key"]
+def test_a_heading_may_be_spelt_as_people_do() -> None:
+    for heading in ("Blockers", "Risks", "BLOCKERS AND RISKS", "Blockers & Risks"):
+        assert blockers_of(f"### {heading}\r\n- a key\r\n") == ["a key"]
 
 
 # judging
@@ -107,9 +107,8 @@ def test_good_notes_have_no_problem() -> None:
     assert problems("", TODAY) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_each_rule_tells_its_line() -> None:
+    cases: list[tuple[str, list[tuple[int, str]]]] = [
         ("# Notes\n" + "word\n" * 19, []),
         ("# Notes\n" + "word\n" * 20, [(0, "length")]),
         ("# Notes\n" + "word\n" * 19 + "\n\n\n", []),
@@ -133,11 +132,10 @@ def test_good_notes_have_no_problem() -> None:
         ("## A\n- DONE on 2026-13-45\n", [(2, "ambiguous")]),
         ("## A\n- 完成DONE了\n", [(2, "ambiguous")]),
         ("## A\n- it is done, abandoned and UNDONE\n", []),
-    ],
-)
-def test_each_rule_tells_its_line(text: str, expected: list[tuple[int, str]]) -> None:
-    assert rules(text) == expected
-    assert rules(text.replace("\n", "\r\n")) == expected
+    ]
+    for text, expected in cases:
+        assert rules(text) == expected, text
+        assert rules(text.replace("\n", "\r\n")) == expected, text
 
 
 def test_how_long_something_is_over_is_a_choice() -> None:
@@ -372,45 +370,34 @@ def test_to_say_the_same_again_changes_nothing(sheaf: Sheaf, notes: Notes) -> No
     assert len(list(sheaf.log())) == before
 
 
-@pytest.mark.parametrize(
-    "which", [1, "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"]
-)
-def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: Notes, which: str | int) -> None:
+def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: Notes) -> None:
     write(sheaf, GOOD)
     list(sheaf.log())
 
-    assert notes.unblock(which) == "2026-11-01: The vendor has not sent the key"
-
-    assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
-    assert sheaf.read(ARCHIVE).text.endswith(
-        "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
-    )
-    sheaf.undo()
-    assert notes.text == GOOD
-    assert ARCHIVE not in [row.path for row in sheaf.list()]
-
-
-def test_numbers_count_blockers_and_then_what_is_pending(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, GOOD)
-
+    for which in (1, "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"):
+        assert notes.unblock(which) == "2026-11-01: The vendor has not sent the key"
+        assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
+        assert sheaf.read(ARCHIVE).text.endswith(
+            "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
+        )
+        sheaf.undo()
+        assert notes.text == GOOD
+        assert ARCHIVE not in [row.path for row in sheaf.list()]
     assert notes.unblock(2) == "2026-11-10: Which queue do we take?"
 
 
-@pytest.mark.parametrize("which", [0, 3, -1, "zebra", "", "?!", "e"])
-def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(
-    sheaf: Sheaf, notes: Notes, which: str | int
-) -> None:
+def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(sheaf: Sheaf, notes: Notes) -> None:
     write(sheaf, GOOD)
 
-    with pytest.raises(Refused) as caught:
-        notes.unblock(which)
-    assert "1 2026-11-01: The vendor" in caught.value.hint
+    for which in (0, 3, -1, "zebra", "", "?!", "e"):
+        with pytest.raises(Refused) as caught:
+            notes.unblock(which)
+        assert "1 2026-11-01: The vendor" in caught.value.hint
     assert notes.text == GOOD
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
+def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
+    for text, word in (
         ("iteration 3 passed", "history"),
         ("the verdict is in", "history"),
         ("see phase-3-report", "history"),
@@ -422,33 +409,23 @@ def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(
         ("hid\u202eden", "invisible"),
         ("\x1b[31m", "control"),
         ("half \ud800", "invisible"),
-    ],
-)
-def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes, text: str, word: str) -> None:
-    for change in (notes.block, notes.pend):
-        with pytest.raises(TextRefused, match=word) as caught:
-            change(text)
-        assert caught.value.hint
-        assert "header" not in caught.value.hint
+    ):
+        for change in (notes.block, notes.pend):
+            with pytest.raises(TextRefused, match=word) as caught:
+                change(text)
+            assert caught.value.hint
+            assert "header" not in caught.value.hint
     assert sheaf.list() == []
 
 
-@pytest.mark.parametrize(
-    "objective", ["# Title", "## Phase", "- a bullet", "```", "1. first", "iteration 2", "\u200b"]
-)
-def test_an_objective_cannot_break_the_layout(sheaf: Sheaf, notes: Notes, objective: str) -> None:
-    with pytest.raises(TextRefused):
+def test_an_objective_is_any_line_that_does_not_break_the_layout(sheaf: Sheaf, notes: Notes) -> None:
+    for objective in ("# Title", "## Phase", "- a bullet", "```", "1. first", "iteration 2", "\u200b"):
+        with pytest.raises(TextRefused):
+            notes.set(objective=objective)
+    assert sheaf.list() == []
+    for objective in ("中文目标", "הדגמה", "🚀 ship", "<!-- x -->", "*emphasis*", "a | b", "---", "> q"):
         notes.set(objective=objective)
-    assert sheaf.list() == []
-
-
-@pytest.mark.parametrize(
-    "objective", ["中文目标", "הדגמה", "🚀 ship", "<!-- x -->", "*emphasis*", "a | b", "---", "> q"]
-)
-def test_any_other_line_can_be_an_objective(notes: Notes, objective: str) -> None:
-    notes.set(objective=objective)
-
-    assert objective_of(notes.text) == objective
+        assert objective_of(notes.text) == objective
 
 
 def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> None:
@@ -573,28 +550,15 @@ def test_a_sheaf_for_reading_shows_notes_and_changes_none(settings: Settings, sh
     assert (Path(sheaf.root) / "NOTES.md").read_text() == FULL
 
 
-def test_two_who_note_something_at_once_both_find_it_there(settings: Settings, tmp_path: Path) -> None:
-    def opened() -> Sheaf:
-        return Sheaf.open("project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK)
-
-    with opened() as first, opened() as second:
-        Notes(first).block("one")
-        Notes(second).block("two")
-        Notes(first).pend("three")
-
-        assert blockers_of(Notes(second).text) == ["2026-11-15: one", "2026-11-15: two"]
-        assert pending_of(Notes(second).text) == ["2026-11-15: three"]
-
-
-@pytest.mark.parametrize(("text", "value"), SECRETS)
-def test_no_secret_gets_into_the_notes(sheaf: Sheaf, notes: Notes, tmp_path: Path, text: str, value: str) -> None:
-    changes = [partial(notes.block, text), partial(notes.pend, text), partial(notes.set, objective=text)]
-    for change in [*changes, partial(notes.set, phase=text)]:
-        with pytest.raises(MemsheafError) as caught:
-            change()
-        assert value not in f"{caught.value} {caught.value.hint}"
-    for path in tmp_path.rglob("*"):
-        assert not path.is_file() or value.encode() not in path.read_bytes()
+def test_no_secret_gets_into_the_notes(notes: Notes, tmp_path: Path) -> None:
+    for text, value in SECRETS:
+        changes = [partial(notes.block, text), partial(notes.pend, text), partial(notes.set, objective=text)]
+        for change in [*changes, partial(notes.set, phase=text)]:
+            with pytest.raises(MemsheafError) as caught:
+                change()
+            assert value not in f"{caught.value} {caught.value.hint}"
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert [value for _, value in SECRETS if value.encode() in stored] == []
 
 
 def test_a_secret_that_a_person_wrote_is_not_copied_to_the_archive(sheaf: Sheaf, notes: Notes) -> None:

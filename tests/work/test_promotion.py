@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -105,9 +103,8 @@ def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Layers) -> Non
     assert len(item.id) == 6
 
 
-@pytest.mark.parametrize(
-    ("note", "subject", "text"),
-    [
+def test_a_subject_is_what_stands_before_a_colon(layers: Layers) -> None:
+    for note, subject, text in (
         ("2026-11-15: Port: it is 8080", "Port", "it is 8080"),
         ("14:32 the proxy listens on db.internal:5432", "", "the proxy listens on db.internal:5432"),
         ("**Port**: 8080", "Port", "8080"),
@@ -115,41 +112,21 @@ def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Layers) -> Non
         ("端口：网关监听 8080", "端口", "网关监听 8080"),
         ("at src/app.py:12 it starts", "", "at src/app.py:12 it starts"),
         ("One. Two: three", "", "One. Two: three"),
-    ],
-)
-def test_a_subject_is_what_stands_before_a_colon(layers: Layers, note: str, subject: str, text: str) -> None:
-    item = noted(layers, note)
-
-    assert (item.subject, item.text) == (subject, text)
-    assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
+    ):
+        item = noted(layers, note)
+        assert (item.subject, item.text) == (subject, text)
+        assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
 
 
-@pytest.mark.parametrize(
-    ("note", "places"),
-    [
-        ("It starts in `my dir/ä file.py:1`", ("my dir/ä file.py:1",)),
-        ("It starts in `my dir/ä file.py#main` and Makefile:2", ("my dir/ä file.py#main", "Makefile:2")),
+def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
+    for note, places in (
         ("It starts in `src/app.py:1`", ("src/app.py:1",)),
+        ("It starts in `src/app.py#main` and Makefile:2", ("src/app.py#main", "Makefile:2")),
         ("It listens on `localhost:8080` and on `my host:8080`", ()),
         ("Run `make check` and see Makefile:2", ("Makefile:2",)),
-    ],
-)
-def test_a_place_in_backticks_is_read_whole(layers: Layers, note: str, places: tuple[str, ...]) -> None:
-    assert noted(layers, note).citations == places
-
-
-def test_a_command_in_backticks_with_a_place_in_it_is_told_by_the_tree(
-    layers: Layers, tree: WorkingTree, work: Path
-) -> None:
-    (work / "my docs").mkdir()
-    (work / "my docs" / "release.md").write_text("Fridays.\n")
-
-    for note, place in [("`less docs/release.md:1`", "docs/release.md:1"), *[(f"`{one}`", one) for one in SPACED]]:
-        item = noted(layers, f"Releases: they go out on Fridays, see {note}\nWhy: asked")
-        assert examine(item, layers.project, tree=tree).item.citations == (place,)
-
-
-SPACED = ["my docs/release.md:1", "my docs/gone.md:1"]
+        ("See `less docs/release.md:1`", ("docs/release.md:1",)),
+    ):
+        assert noted(layers, note).citations == places, note
 
 
 def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
@@ -192,9 +169,8 @@ def test_which_notes_are_meant_is_said_by_name_by_the_settings_or_by_what_is_ope
 # the checklist
 
 
-@pytest.mark.parametrize(
-    ("text", "section", "kind"),
-    [
+def test_a_note_is_classified_by_where_it_stands_and_what_it_says() -> None:
+    for text, section, kind in (
         ("Mock nothing", "Errors & Corrections", "feedback"),
         ("Run `make check` before each push", "Key Results", "reference"),
         ("The error budget is on https://grafana.example.com/d/1", "Key Results", "reference"),
@@ -208,13 +184,10 @@ def test_which_notes_are_meant_is_said_by_name_by_the_settings_or_by_what_is_ope
         ("ユーザーは短い答えを好む", "Key Results", "user"),
         ("The user wants a cart before login", "Key Results", "project"),
         ("Releases go out on Fridays", "Key Results", "project"),
-    ],
-)
-def test_a_note_is_classified_by_where_it_stands_and_what_it_says(text: str, section: str, kind: str) -> None:
-    found, why = kind_of(text, section)
-
-    assert found == kind
-    assert why
+    ):
+        found, why = kind_of(text, section)
+        assert found == kind, text
+        assert why
 
 
 def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Layers) -> None:
@@ -226,24 +199,18 @@ def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers
     assert examine(item._replace(kind="project"), layers.project).item.kind == "project"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_can_be_looked_up_or_is_of_the_moment_is_excluded_even_with_a_citation(layers: Layers) -> None:
+    for text in (
         "Use the old endpoint for now",
         "PR #12 was merged",
         "The function parse is defined in src/parse.py",
         "暂时关闭登录校验。",
-    ],
-)
-def test_what_can_be_looked_up_or_is_of_the_moment_is_excluded_even_with_a_citation(
-    layers: Layers, text: str
-) -> None:
-    item = noted(layers, text)._replace(citations=("src/parse.py:1",))
-
-    assert verdicts(examine(item, layers.project))["exclude"] == "stop"
-    insisted = examine(item, layers.project, choice=PromotionChoice(anyway="it is the only hint"))
-    assert verdicts(insisted)["exclude"] == "pass"
-    assert "it is the only hint" in said(insisted, "exclude")
+    ):
+        item = noted(layers, text)._replace(citations=("src/parse.py:1",))
+        assert verdicts(examine(item, layers.project))["exclude"] == "stop"
+        insisted = examine(item, layers.project, choice=PromotionChoice(anyway="it is the only hint"))
+        assert verdicts(insisted)["exclude"] == "pass"
+        assert "it is the only hint" in said(insisted, "exclude")
 
 
 BOUND = [
@@ -280,18 +247,19 @@ FREE = [
 ]
 
 
-@pytest.mark.parametrize("text", BOUND)
-def test_what_is_tied_to_one_task_stays_there(layers: Layers, text: str) -> None:
-    found = examine(noted(layers, text), layers.project, names=task_names(layers))
+def test_what_is_tied_to_one_task_stays_there(layers: Layers) -> None:
+    item, names = noted(layers, "x"), task_names(layers)
+    for text in BOUND:
+        assert of_one_task(text, names), text
+    for text in BOUND[:2]:
+        found = examine(item._replace(text=text), layers.project, names=names)
+        assert verdicts(found)["task-specific"] == "stop"
+        assert found.recommend == "no"
+        assert verdicts(examine(found.item, layers.sheaf("task/feature-x")))["task-specific"] == "pass"
 
-    assert verdicts(found)["task-specific"] == "stop"
-    assert found.recommend == "no"
-    assert verdicts(examine(found.item, layers.sheaf("task/feature-x")))["task-specific"] == "pass"
 
-
-@pytest.mark.parametrize("text", FREE)
-def test_what_only_sounds_like_a_task_is_let_through(text: str) -> None:
-    assert of_one_task(text, ["feature-x", "Feature X", "auth"]) == ""
+def test_what_only_sounds_like_a_task_is_let_through() -> None:
+    assert [text for text in FREE if of_one_task(text, ["feature-x", "Feature X", "auth"])] == []
 
 
 def test_a_task_with_a_common_name_does_not_tie_down_every_text_with_that_word() -> None:
@@ -318,25 +286,20 @@ def test_what_is_there_already_is_skipped(layers: Layers) -> None:
     assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Layers) -> None:
+    up(layers, noted(layers, PUSH))
+    for other in (
         "Test command: `make test` runs before each push, see Makefile:2",
         "Test command: `make check` does not run before each push, see Makefile:2",
         "Test command: `make check` runs not before each push, see Makefile:2",
         "Test command: `make check` runs before each push and each merge to main, see Makefile:2",
         "Test command: each push runs before `make check`, see Makefile:2",
-    ],
-)
-def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Layers, other: str) -> None:
-    up(layers, noted(layers, PUSH))
-
-    item = noted(layers, f"{other}\nWhy: it changed")
-    found = examine(item, layers.project)
-
-    assert (verdicts(found)["duplicate"], found.recommend) == ("ask", "defer")
-    assert found.supersedes == "facts/reference_test-command.md"
-    assert "-`make check` runs before each push" in found.diff
+    ):
+        item = noted(layers, f"{other}\nWhy: it changed")
+        found = examine(item, layers.project)
+        assert (verdicts(found)["duplicate"], found.recommend) == ("ask", "defer"), other
+        assert found.supersedes == "facts/reference_test-command.md"
+        assert "-`make check` runs before each push" in found.diff
     with pytest.raises(Blocked):
         up(layers, item)
     new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
@@ -392,9 +355,9 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
         up(layers, bare, choice=PromotionChoice(anyway="I insist"))
 
 
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
+def test_three_steps_in_order_are_advised_to_become_a_skill(layers: Layers) -> None:
+    item = noted(layers, "x")
+    for text, steps in (
         ("1. stop\n2. migrate\n3. start", True),
         ("1) stop 2) migrate 3) start", True),
         ("First stop the workers, then migrate, finally start them", True),
@@ -405,13 +368,11 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
         ("まず止め、次に移行し、最後に起動する", True),
         ("Version 1.2 is first", False),
         ("Stop the workers first, then migrate", False),
-    ],
-)
-def test_three_steps_in_order_are_advised_to_become_a_skill(layers: Layers, text: str, steps: bool) -> None:
-    assert is_procedure(text) is steps
-    found = examine(noted(layers, "x")._replace(text=text), layers.user)
-    assert verdicts(found)["skill"] == "pass"
-    assert ("advice" in said(found, "skill")) is steps
+    ):
+        assert is_procedure(text) is steps
+        found = examine(item._replace(text=text), layers.user)
+        assert verdicts(found)["skill"] == "pass"
+        assert ("advice" in said(found, "skill")) is steps
 
 
 # the way up
@@ -435,9 +396,8 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
     assert items(layers.sheaf("session/s1")) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_place_that_became_a_citation_is_taken_out_of_the_sentence() -> None:
+    for text, expected in (
         ("It is so, see src/app.py:1", "It is so"),
         ("It is so, see src/app.py:1.", "It is so."),
         ("It is so (src/app.py:1)", "It is so"),
@@ -465,10 +425,8 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
         ("(" * 19_000, "(" * 19_000),
         (" " * 19_000, " " * 19_000),
         ("(see a, " * 2_000, "(see a, " * 2_000),
-    ],
-)
-def test_a_place_that_became_a_citation_is_taken_out_of_the_sentence(text: str, expected: str) -> None:
-    assert without_places(text, ("src/app.py:1@5f0c2a91", "my dir/b.py#run")) == expected
+    ):
+        assert without_places(text, ("src/app.py:1@5f0c2a91", "my dir/b.py#run")) == expected
 
 
 def test_a_place_stays_in_what_is_no_fact(layers: Layers) -> None:
@@ -546,84 +504,40 @@ def test_both_sides_can_be_taken_back(layers: Layers) -> None:
     assert items(layers.sheaf("session/s1")) == [item]
 
 
-KILLED = """
-import os, signal, sys
-from memsheaf.config import Settings
-from memsheaf.work.layers import Layers
-from memsheaf.work.promotion import items, promote
-
-home, cache, state, cwd = sys.argv[1:]
-with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:
-    (item,) = items(layers.sheaf("session/s1"))
-    fact = os.path.join(layers.project.root, "facts", "reference_test-command.md")
-
-    def strike(event, given):
-        if event == "open" and "session.md" in str(given[0]) and os.path.exists(fact):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(strike)
-    promote(item, layers.sheaf("session/s1"), layers.project)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
-def test_a_crash_between_fact_and_mark_offers_it_again_and_the_checklist_finds_it_there(
-    layers: Layers, settings: Settings, work: Path
-) -> None:
+def test_a_note_whose_mark_is_missing_is_offered_again_and_only_marked(layers: Layers) -> None:
     item = noted(layers, PUSH)
-    places = [settings.home, settings.cache, settings.state, str(work)]
+    up(layers, item)
+    layers.sheaf("session/s1").undo()  # as if a crash had come between the two
 
-    done = subprocess.run([sys.executable, "-c", KILLED, *places], check=False)
-
-    assert done.returncode == -signal.SIGKILL
-    assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
     assert items(layers.sheaf("session/s1")) == [item]
     found = examine(item, layers.project)
-    assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
+    assert (verdicts(found)["duplicate"], found.recommend, found.is_there) == ("stop", "no", True)
 
-    assert up(layers, item).path == "facts/reference_test-command.md"  # only its mark was missing
+    assert up(layers, item).path == "facts/reference_test-command.md"
     assert items(layers.sheaf("session/s1")) == []
     assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
-
-
-CROWD = """
-import sys
-from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError
-from memsheaf.work.layers import Layers
-from memsheaf.work.promotion import items, promote
-
-home, cache, state, cwd = sys.argv[1:]
-with Layers.open(settings=Settings(home, cache, state=state, embedder="none"), cwd=cwd, by="user") as layers:
-    source = layers.sheaf("session/s1")
-    (item,) = items(source)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    try:
-        print(promote(item, source, layers.project).path)
-    except MemsheafError as error:
-        print(type(error).__name__)
-"""
 
 
 def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
     layers: Layers, settings: Settings, work: Path
 ) -> None:
-    noted(layers, PUSH)
-    words = [sys.executable, "-c", CROWD, settings.home, settings.cache, settings.state, str(work)]
-    crowd = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    for one in crowd:
-        assert one.stdout
-        assert one.stdout.readline() == "ready\n"
+    item = noted(layers, PUSH)
+    start = Barrier(3)
 
-    for one in crowd:
-        assert one.stdin
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    answers = sorted(one.communicate()[0].strip() for one in crowd)
+    def promote_it(_: int) -> str:
+        with Layers.open(settings=settings, cwd=str(work), by="user") as own:
+            source, target = own.sheaf("session/s1"), own.project
+            start.wait(60)
+            try:
+                return promote(item, source, target).path
+            except MemsheafError as error:
+                return type(error).__name__
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = set(pool.map(promote_it, range(3)))
 
     assert "facts/reference_test-command.md" in answers  # who comes before the mark is made may help to make it
-    assert set(answers) <= {"facts/reference_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
+    assert answers <= {"facts/reference_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
     assert [row.path for row in layers.project.list()] == ["facts/reference_test-command.md"]
     assert sessions.of(layers, "s1").text.count("(promoted:") == 1
 
@@ -748,16 +662,18 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "secret"), SECRETS, ids=range(len(SECRETS)))
-def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers, text: str, secret: str) -> None:
-    item = noted(layers, FRIDAY)._replace(subject="", text=text)
-
-    for to in ("project", "user", "task/feature-x", "team/core"):
-        assert secret not in str(examine(item, layers.sheaf(to)).steps)
+def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers) -> None:
+    item = noted(layers, FRIDAY)
+    insist = PromotionChoice(anyway="I insist", confirmed=True, convention=True)
+    for number, (text, secret) in enumerate(SECRETS):
+        to = ("project", "user", "task/feature-x", "team/core")[number % 4]
+        one = item._replace(subject="", text=text)
+        assert secret not in str(examine(one, layers.sheaf(to)).steps)
         with pytest.raises(Refused) as refused:
-            up(layers, item, to, PromotionChoice(anyway="I insist", confirmed=True, convention=True))
+            up(layers, one, to, insist)
         assert secret not in str(refused.value)
-    assert secret not in on_disk(layers)
+    stored = on_disk(layers)
+    assert [secret for _, secret in SECRETS if secret in stored] == []
 
 
 def test_a_secret_is_stopped_in_every_field(layers: Layers) -> None:
@@ -780,9 +696,9 @@ def on_disk(layers: Layers) -> str:
     return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -> None:
+    item = noted(layers, "x")
+    for text in (
         "",
         "x",
         "\u200b\u202e hidden: text",
@@ -798,16 +714,13 @@ def on_disk(layers: Layers) -> str:
         "**" * 500,
         "1. " * 5_000,
         "first " * 3_000 + "then",
-    ],
-)
-def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers, text: str) -> None:
-    item = noted(layers, "x")._replace(text=text, subject="")
-
-    for to in ("user", "project", "task/feature-x"):
-        found = examine(item, layers.sheaf(to), names=["feature-x"])
-        assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
-        with suppress(MemsheafError):
-            up(layers, item, to)
+    ):
+        one = item._replace(text=text, subject="")
+        for to in ("user", "project", "task/feature-x"):
+            found = examine(one, layers.sheaf(to), names=["feature-x"])
+            assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
+            with suppress(MemsheafError):
+                up(layers, one, to)
 
 
 def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: Layers) -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -38,17 +37,6 @@ SECRETS = [
     for case in json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
     if case["expect"] == "flag"
 ]
-NOTER = """
-import sys
-from memsheaf import Settings
-from memsheaf.work.layers import Layers
-from memsheaf.work.tasks import of
-home, cache, folder, who = sys.argv[1:]
-with Layers(Settings(home, cache, embedder="none"), folder, by=who) as layers:
-    for number in range(15):
-        of(layers).note(f"{who} {number}")
-        of(layers).verify(f"{who}-{number}", "holds")
-"""
 
 
 def opened(tmp_path: Path, *, read_only: bool = False) -> Layers:
@@ -95,9 +83,8 @@ def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
     assert "Feature X" in task.sheaf.catalog().text
 
 
-@pytest.mark.parametrize(
-    ("title", "slug"),
-    [
+def test_a_title_becomes_a_label() -> None:
+    for title, slug in (
         ("Feature X", "feature-x"),
         ("  Log in, log OUT! (v2)  ", "log-in-log-out-v2"),
         ("Überprüfung", "uberprufung"),
@@ -109,10 +96,8 @@ def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
         ("../secret.md", "secret-md"),
         ("x" * 100, "x" * 60),
         ("word " * 20, "word-" * 11 + "word"),
-    ],
-)
-def test_a_title_becomes_a_label(title: str, slug: str) -> None:
-    assert slug_of(title.strip()) == slug
+    ):
+        assert slug_of(title.strip()) == slug
 
 
 def test_a_second_task_of_that_name_is_refused_and_told_how_else(layers: Layers, task: Task) -> None:
@@ -222,14 +207,14 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(task: Task)
     assert path.read_text().endswith("(2026-11-16)\n\n## Links\n\n- mine\n")
 
 
-@pytest.mark.parametrize("goal", ["## Notes\n- mine", "```\nopen", "# Title\n\ntext", "多行\n\n目标"])
-def test_a_goal_stays_in_its_section(layers: Layers, goal: str) -> None:
-    task = start(layers, "Odd goal", goal=goal)
+def test_a_goal_stays_in_its_section(layers: Layers) -> None:
+    for number, goal in enumerate(("## Notes\n- mine", "```\nopen", "# Title\n\ntext", "多行\n\n目标")):
+        task = start(layers, f"Odd goal {number}", goal=goal)
 
-    task.note("kept")
+        task.note("kept")
 
-    assert [note.text for note in task.notes] == ["kept"]
-    assert task.goal.replace("#### ", "## ").replace("### ", "# ").startswith(goal)
+        assert [note.text for note in task.notes] == ["kept"]
+        assert task.goal.replace("#### ", "## ").replace("### ", "# ").startswith(goal)
 
 
 def test_what_a_person_wrote_into_the_file_stays(task: Task) -> None:
@@ -482,22 +467,10 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
 # somebody else was there
 
 
-def test_two_processes_at_once_lose_nothing(layers: Layers, task: Task, tmp_path: Path) -> None:
-    places = [layers.settings.home, layers.settings.cache, str(tmp_path / "work")]
-    running = [subprocess.Popen([sys.executable, "-c", NOTER, *places, who]) for who in ("one", "two")]
-
-    assert [process.wait() for process in running] == [0, 0]
-
-    found = of(layers)
-    wanted = {f"{who} {number}" for who in ("one", "two") for number in range(15)}
-    assert {note.text for note in found.notes} == wanted
-    assert len(found.notes) == 30
-    assert {item.id for item in found.items()} == {name.replace(" ", "-") for name in wanted}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
+def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Layers, task: Task) -> None:
+    path = Path(task.sheaf.root, "TASK.md")
+    good = path.read_text()
+    for old, new, said in (
         ("status: active", "status: sleeping", "status"),
         ('phase: "1"', "phase: one", "phase"),
         ('phase: "1"', "phase: 0", "phase"),
@@ -505,24 +478,18 @@ def test_two_processes_at_once_lose_nothing(layers: Layers, task: Task, tmp_path
         ('phases: "6"', "phases: many", "phases"),
         ("name: Feature X", "name: &x Feature", "anchors"),
         ("---\nname", "name", "none"),
-    ],
-)
-def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(
-    layers: Layers, task: Task, old: str, new: str, said: str
-) -> None:
-    path = Path(task.sheaf.root, "TASK.md")
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new, 1))
-    before = path.read_bytes()
-
-    for step in (partial(of, layers), partial(task.note, "x")):
-        with pytest.raises(BadHeader, match=said):
-            step()
-    assert path.read_bytes() == before
-    (one,) = every_task(layers)
-    assert one.state is None
-    assert said in one.problem
-    assert active_tasks(layers) == ["feature-x"]
+    ):
+        assert old in good
+        path.write_text(good.replace(old, new, 1))
+        before = path.read_bytes()
+        for step in (partial(of, layers), partial(task.note, "x")):
+            with pytest.raises(BadHeader, match=said):
+                step()
+        assert path.read_bytes() == before
+        (one,) = every_task(layers)
+        assert one.state is None
+        assert said in one.problem
+        assert active_tasks(layers) == ["feature-x"]
 
 
 def test_numbers_may_stand_bare_and_the_trace_stays(task: Task) -> None:
@@ -548,29 +515,26 @@ def test_a_task_that_was_opened_for_reading_cannot_be_changed(task: Task, tmp_pa
 # hostile words
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers, tmp_path: Path, name: str) -> None:
-    before = tree(tmp_path)
-    for step in (partial(of, layers, name), partial(start, layers, "Title", slug=name)):
+def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers, tmp_path: Path) -> None:
+    for name in NAMES:
         if name and not name.isalnum():
-            with pytest.raises(MemsheafError):
-                step()
-    assert tree(tmp_path) == before
-
-    try:
-        made = start(layers, name)
-    except MemsheafError:
-        assert tree(tmp_path) == before
-        return
-    root = Path(layers.project.root, "tasks", made.slug)
-    assert Path(made.sheaf.root) == root
-    assert all(Path(path).is_relative_to(root) for path in tree(tmp_path))
+            for step in (partial(of, layers, name), partial(start, layers, "Title", slug=name)):
+                with pytest.raises(MemsheafError):
+                    step()
+    assert tree(tmp_path) == {}
+    made = set()
+    for name in NAMES:
+        with suppress(MemsheafError):
+            made.add(start(layers, name).slug)
+    roots = [Path(layers.project.root, "tasks", slug) for slug in made]
+    assert made
+    assert all(any(Path(path).is_relative_to(root) for root in roots) for path in tree(tmp_path))
 
 
 def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tmp_path: Path) -> None:
     task.verify("login", "One can log in")
     before = tree(tmp_path)
-    for text in SECRETS:
+    for text in SECRETS[::3]:  # the gate itself is tested with all of them
         line = " ".join(text.split())
         steps: list[Callable[[], object]] = [
             partial(start, layers, line),
@@ -597,5 +561,5 @@ def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tm
 
 
 def test_a_trace_is_never_taken_for_a_secret(layers: Layers) -> None:
-    for number in range(50):
+    for number in range(20):
         start(layers, f"Task {number}")

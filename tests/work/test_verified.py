@@ -23,15 +23,12 @@ def test_a_table_is_what_its_items_say() -> None:
     assert with_item(TABLE, LOGIN) == TABLE
 
 
-@pytest.mark.parametrize(
-    "description", ["a | b", "|", "\\", "\\|", "a \\\\| b|", "C:\\", "`x|y`", "登录 🎉", "a  b", "---", "| - |"]
-)
-def test_a_description_comes_back_as_it_was(description: str) -> None:
-    item = Item("x", description, 1, 1, "REGRESSED")
+def test_a_description_comes_back_as_it_was() -> None:
+    last = Item("last", "d", 2, 2, "VERIFIED")
+    for description in ("a | b", "|", "\\", "\\|", "a \\\\| b|", "C:\\", "`x|y`", "登录 🎉", "a  b", "---", "| - |"):
+        item = Item("x", description, 1, 1, "REGRESSED")
 
-    text = with_item(with_item(TABLE, item), Item("last", "d", 2, 2, "VERIFIED"))
-
-    assert items(text) == [LOGIN, item, Item("last", "d", 2, 2, "VERIFIED")]
+        assert items(with_item(with_item(TABLE, item), last)) == [LOGIN, item, last]
 
 
 def test_only_the_row_of_an_item_changes() -> None:
@@ -55,9 +52,8 @@ def test_a_table_is_put_below_what_somebody_wrote() -> None:
     assert items(text) == [LOGIN]
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
+def test_a_row_that_cannot_be_read_is_an_error_that_names_its_line() -> None:
+    for row, said in (
         ("| x | d | 1 | 1 |", "4 cells"),
         ("| x | a | b | 1 | 1 | VERIFIED |", "6 cells"),
         ("| x | d | 1 | 1 | VERIFIED", "begins and ends"),
@@ -75,29 +71,24 @@ def test_a_table_is_put_below_what_somebody_wrote() -> None:
         ("| x | d | one | 1 | VERIFIED |", "first and last"),
         ("| x | d | 1 | ² | VERIFIED |", "first and last"),
         ("| login | again | 1 | 1 | VERIFIED |", "twice"),
-    ],
-)
-def test_a_row_that_cannot_be_read_is_an_error_that_names_its_line(row: str, said: str) -> None:
-    for text in (TABLE + row, TABLE + row + "\n| z | d | 1 | 1 | VERIFIED |\n"):
-        with pytest.raises(TextRefused, match=said) as caught:
-            items(text)
-        assert "verified.md, line 6: " in str(caught.value)
-        with pytest.raises(TextRefused):
-            with_item(text, LOGIN)
+    ):
+        for text in (TABLE + row, TABLE + row + "\n| z | d | 1 | 1 | VERIFIED |\n"):
+            with pytest.raises(TextRefused, match=said) as caught:
+                items(text)
+            assert "verified.md, line 6: " in str(caught.value)
+            with pytest.raises(TextRefused):
+                with_item(text, LOGIN)
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
+def test_a_table_without_its_head_is_refused() -> None:
+    for head in (
         "| login | One can log in | 1 | 3 | VERIFIED |",
         "| id | description | first | last |\n|---|---|---|---|",
         "| id | description | first | last | status |",
         "| id | description | first | last | status |\n| login | d | 1 | 1 | VERIFIED |",
-    ],
-)
-def test_a_table_without_its_head_is_refused(head: str) -> None:
-    with pytest.raises(TextRefused):
-        items(head)
+    ):
+        with pytest.raises(TextRefused):
+            items(head)
 
 
 def test_an_id_is_a_word_in_any_script() -> None:
