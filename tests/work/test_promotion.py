@@ -124,7 +124,7 @@ def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
         ("It starts in `src/app.py#main` and Makefile:2", ("src/app.py#main", "Makefile:2")),
         ("It listens on `localhost:8080` and on `my host:8080`", ()),
         ("Run `make check` and see Makefile:2", ("Makefile:2",)),
-        ("See `less docs/release.md:1`", ("docs/release.md:1",)),
+        ("It starts in `my dir/ä file.py#main` and Makefile:2", ("my dir/ä file.py#main", "Makefile:2")),
     ):
         assert noted(layers, note).citations == places, note
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.citations import Tree, parse
+from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
@@ -183,15 +183,24 @@ def _from_memory(scope: str, memory: Memory) -> PromotionItem:
 
 
 def _places(text: str) -> tuple[str, ...]:
-    """The places that a text names with a line or a symbol, each once; `db.internal:5432` is an address."""
+    """The places that a text names with a line or a symbol, each once; in backticks, a path may have spaces."""
     found = []
     for word in _NAMED.findall(text[:LONGEST]):
-        for place in map(parse, word.strip("`").split()):
-            if place and (place.first or place.symbol):
-                suffix = place.path.rpartition(".")[2]
-                if "/" in place.path or len(suffix) <= 4 or "." not in place.path:
-                    found.append(str(place))
+        code = word.strip("`")
+        whole = _exact(parse(code, typed=" " in code))
+        if whole and (" " not in code or has_suffix(whole.path)):
+            found.append(str(whole))
+        elif " " in code:
+            found += [str(place) for place in map(_exact, map(parse, _NAMED.findall(code))) if place]
     return tuple(dict.fromkeys(found))
+
+
+def _exact(place: Citation | None) -> Citation | None:
+    """A place, if it has a line or a symbol; `db.internal:5432` is an address."""
+    if place is None or not (place.first or place.symbol):
+        return None
+    is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
+    return place if is_code else None
 
 
 def _id(content: str) -> str:
