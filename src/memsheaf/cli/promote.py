@@ -16,7 +16,15 @@ from memsheaf.scope import Scope
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 from memsheaf.work import promotion, tasks
-from memsheaf.work.checklist import UNDECIDED, PromotionChoice, Examination, PromotionItem, ChecklistStep, examine, require_target
+from memsheaf.work.checklist import (
+    UNDECIDED,
+    ChecklistStep,
+    Examination,
+    PromotionChoice,
+    PromotionItem,
+    examine,
+    require_target,
+)
 from memsheaf.work.layers import Layers
 from memsheaf.worktree import WorkingTree
 
@@ -313,7 +321,9 @@ def _tell_why_not(around: _Around, one: Examination) -> None:
 # asking
 
 
-def _settled(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[Examination, PromotionChoice] | None:
+def _settled(
+    around: _Around, one: Examination, choice: PromotionChoice
+) -> tuple[Examination, PromotionChoice] | None:
     """Ask a person until no step waits for their word. None: they leave it."""
     while one.recommend == "defer":
         answered = _asked(around, one, choice)
@@ -325,7 +335,9 @@ def _settled(around: _Around, one: Examination, choice: PromotionChoice) -> tupl
     return one, choice
 
 
-def _asked(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[PromotionItem, PromotionChoice] | None:
+def _asked(
+    around: _Around, one: Examination, choice: PromotionChoice
+) -> tuple[PromotionItem, PromotionChoice] | None:
     """Ask a person for what the steps wait for: what gives way, fields, their word. None: they say none."""
     console, item = around.call.console, one.item
     if _step(one, "duplicate").verdict == "ask":
@@ -350,7 +362,9 @@ def _asked(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[
     return item, choice
 
 
-def _decided(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[PromotionItem, PromotionChoice] | None:
+def _decided(
+    around: _Around, one: Examination, choice: PromotionChoice
+) -> tuple[PromotionItem, PromotionChoice] | None:
     """What becomes of a memory there that says nearly the same."""
     console, item = around.call.console, one.item
     if choice.anyway:
