@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
 from memsheaf.adapters.memory_texts import LISTED, shown, stored
 from memsheaf.config import Settings
@@ -256,9 +257,9 @@ REFUSED = [case["input"] for case in TRAVERSALS if case["expect"] == "reject" an
 ACCEPTED = [case["input"] for case in TRAVERSALS if case["expect"] == "accept"]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_case("name", REFUSED)
 def test_a_path_of_the_corpus_leads_nowhere(tool: MemoryTool, tmp_path: Path, name: str) -> None:
-    create(tool, "/memories/kept.md")
+    answer(create, tool, "/memories/kept.md")
     before = outside_the_cache(tmp_path)
 
     for path in (name, f"/memories/{name}"):
@@ -285,7 +286,7 @@ def test_a_harmless_name_of_the_corpus_is_taken(tool: MemoryTool, name: str) -> 
     assert all(path.endswith(".md") for path in files(tool))
 
 
-@pytest.mark.parametrize("path", ["/memoriesx/a.txt", "/memories_private/x.md", "memories/a.txt", "/etc/passwd", ""])
+@each_case("path", ["/memoriesx/a.txt", "/memories_private/x.md", "memories/a.txt", "/etc/passwd", ""])
 def test_a_path_that_is_not_below_memories_is_refused(tool: MemoryTool, path: str) -> None:
     assert refusal(create, tool, path).startswith("Path must start with /memories, got: ")
 
@@ -382,12 +383,10 @@ def test_a_malformed_file_is_viewed_and_never_rewritten_or_removed(tool: MemoryT
         assert place.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in cases("secrets") if case["expect"] == "flag"], ids=lambda c: c["id"]
-)
+@each_case("case", [case for case in cases("secrets") if case["expect"] == "flag"])
 def test_a_secret_is_refused_and_not_repeated(tool: MemoryTool, case: dict[str, Any]) -> None:
     text, secret = "".join(case["parts"]), "".join(case["parts"][index] for index in case["secret"])
-    create(tool, "/memories/notes.txt", "Empty.\n")
+    answer(create, tool, "/memories/notes.txt", "Empty.\n")
 
     for call in (
         lambda: create(tool, "/memories/keys.txt", text),

@@ -33,6 +33,7 @@ from pydantic_ai_harness.memory import (
     SqliteMemoryStore,
 )
 
+from cases import each_case
 from memsheaf import MemsheafError, Settings, Sheaf
 from memsheaf.adapters import pydantic_ai_harness as adapter
 from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore, path_of, place_of
@@ -232,7 +233,7 @@ def test_paths_are_listed_in_order_below_a_prefix(store: MemoryStore) -> None:
     run(work())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     ["", "/a.md", "a//b.md", "../a.md", "a/../b.md", "a/./b.md", "a\\b.md", "a b.md", "茶.md", "a\x00.md", "a/"],
 )
@@ -480,7 +481,7 @@ def test_every_path_has_a_place_of_its_own(path: str) -> None:
     assert path_of(place) == path
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     ["memory.md", "MEMORY.md", "Memory.md", "AGENTS.md", "claude.md", "CONTEXT.md", "NOTES.md", "TASK.md", "con.md",
      "facts/a.md", "tasks/a.md", "sessions/a/b.md", "logs/2026.md", "aux/nul.txt/com1.md", ".md", "a.md.md", "-a.md",

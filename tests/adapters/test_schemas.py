@@ -20,6 +20,7 @@ from openai.types.chat import ChatCompletionFunctionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
+from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
 from memsheaf.tool_schema import SHAPES
@@ -100,15 +101,14 @@ def test_arguments_may_be_the_text_that_openai_gives(tools: Tools) -> None:
     assert tools.call("memory_view", "") == tools.call("memory_view", {})
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "no JSON", "[]", "null", "3", '"memory"', "{", "{}{}", '{"filename": NaN}', '{"filename": Infinity}', "\x00",
         '{"filename": "\\ud800"}', "[" * 100_000, '{"a":' * 100_000, '{"a": ' + "9" * 10_000 + "}", " " * 5_000_000,
         '{"filename": "' + "x" * 5_000_000 + '"}', '{"filename": {"a": {"b": []}}}', '{"filename": ["x.md"]}',
         '{"filename": 1e999}', '{"filename": true}', '{"filename": null}', '{"filename": "x.md", "desk": 1}',
-    ],
-    ids=lambda text: text[:20],
+    ]
 )  # fmt: skip
 def test_arguments_that_make_no_sense_are_answered_with_an_error(text: str, tools: Tools) -> None:
     answer = tools.call("memory_read", text)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
+from cases import each_case
 from memsheaf.mcp.work_queue import LIMIT
 from memsheaf.store import ABSENT
 
@@ -104,7 +105,7 @@ def harmless(request: pytest.FixtureRequest) -> Iterator[None]:
 NAMES = [case for case in cases("traversal") if isinstance(case.get("input"), str)]
 
 
-@pytest.mark.parametrize("case", NAMES, ids=[case["id"] for case in NAMES])
+@each_case("case", NAMES)
 def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
     name = case["input"].replace("{ROOT}", str(room.place.root)).replace("{ROOTNAME}", room.place.root.name)
     before = room.files()
@@ -238,9 +239,7 @@ def test_no_secret_reaches_the_disk_or_comes_back(room: Room) -> None:
         assert not [value for value in values if value in held], path
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in cases("secrets") if case["expect"] == "pass"], ids=lambda c: c["id"]
-)
+@each_case("case", [case for case in cases("secrets") if case["expect"] == "pass"])
 def test_what_only_looks_like_a_secret_is_stored_as_it_is(room: Room, case: Any) -> None:
     text = "".join(case["parts"])
     said = room.text("memory_write", filename=f"{case['id']}.md", content=f"{HEADER}{text}\n")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.mcp.http_bind import Endpoint as Listening
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
@@ -56,7 +57,7 @@ def refused(heard: Heard) -> int:
 # host
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         "evil.example", "127.0.0.1", "localhost", "127.0.0.1:1", "localhost.evil.example:{port}", "[::1]",
@@ -64,7 +65,7 @@ def refused(heard: Heard) -> int:
         "user@127.0.0.1:{port}", "127.0.0.1:{port}/", "127.0.0.1 :{port}", "",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("path", ["/mcp", "/health"])
+@each_case("path", ["/mcp", "/health"])
 def test_another_host_is_misdirected_even_with_the_token(server: Site, host: str, path: str) -> None:
     named = host.format(port=server.netloc.rpartition(":")[2])
     heard = server.ask("GET", path, [server.bearer], host=[named])
@@ -89,7 +90,7 @@ def test_loopback_is_known_under_its_names(server: Site, name: str) -> None:
 # pages in a browser
 
 
-@pytest.mark.parametrize(
+@each_case(
     "origin",
     [
         "http://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:1", "http://localhost", "{netloc}",
@@ -102,7 +103,7 @@ def test_a_page_of_another_site_is_refused_even_with_the_token(server: Site, ori
     assert refused(server.ask("GET", "/health", headers)) == 403
 
 
-@pytest.mark.parametrize("where", ["cross-site", "same-site", "anything", ""])
+@each_case("where", ["cross-site", "same-site", "anything", ""])
 def test_a_browser_that_tells_of_another_site_is_refused(server: Site, where: str) -> None:
     headers = [server.bearer, ACCEPTED, JSON, ("Sec-Fetch-Site", where)]
     assert refused(server.ask(headers=headers, body=PING)) == 403
@@ -131,7 +132,7 @@ def test_no_answer_is_shared_with_pages(server: Site) -> None:
 # token
 
 
-@pytest.mark.parametrize(
+@each_case(
     "given",
     [
         [], ["Bearer"], ["Bearer "], ["Bearer wrong"], ["Bearer {token}x"], ["Bearer {short}"], ["Basic {token}"],
@@ -139,9 +140,7 @@ def test_no_answer_is_shared_with_pages(server: Site) -> None:
         ["Bearer {token} {token}"], ["Bearer null"], ["bearer{token}"],
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/nothing")]
-)
+@each_case("method, path", [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/nothing")])
 def test_without_the_token_there_is_nothing(server: Site, given: list[str], method: str, path: str) -> None:
     token = server.token
     shown = [("Authorization", one.format(token=token, short=token[:-1])) for one in given]
@@ -151,7 +150,7 @@ def test_without_the_token_there_is_nothing(server: Site, given: list[str], meth
     assert token.encode() not in heard.body
 
 
-@pytest.mark.parametrize("query", ["token={token}", "access_token={token}", "authorization=Bearer%20{token}"])
+@each_case("query", ["token={token}", "access_token={token}", "authorization=Bearer%20{token}"])
 def test_a_token_in_the_address_counts_for_nothing(server: Site, query: str) -> None:
     path = f"/mcp?{query.format(token=server.token)}"
     assert refused(server.ask(path=path, headers=[ACCEPTED, JSON], body=PING)) == 401
@@ -185,7 +184,7 @@ def test_health_says_that_it_runs_and_which_version_and_no_more(server: Site) ->
 # what is sent
 
 
-@pytest.mark.parametrize(
+@each_case(
     "kind",
     [
         None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "json",
@@ -227,7 +226,7 @@ def test_a_body_that_grows_too_large_is_cut_off(server: Site) -> None:
             assert raw.recv(100).split()[1] == b"413"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b"", b"{", b"null", b"[]", b"7", b'"text"', b"\xff\xfe", b'{"jsonrpc":"2.0"}',
@@ -238,7 +237,7 @@ def test_a_body_that_grows_too_large_is_cut_off(server: Site) -> None:
         b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]',
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("version", ["", "2025-11-25", "2026-07-28", "1999-01-01", "\xff"])
+@each_case("version", ["", "2025-11-25", "2026-07-28", "1999-01-01", "\xff"])
 def test_what_is_no_request_is_refused_and_the_server_goes_on(server: Site, body: bytes, version: str) -> None:
     headers = [server.bearer, ACCEPTED, JSON, *([("MCP-Protocol-Version", version)] if version else [])]
     heard = server.ask(headers=headers, body=body)

@@ -1,0 +1,42 @@
+"""A corpus as one test: run it for each case, and report every case that fails."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like `pytest.mark.parametrize`, but in one test. All cases share the fixtures: each must tolerate the others.
+
+    >>> @each_case("one, other", [(1, 1), (2, 3)])
+    ... def check(one, other): assert one == other
+    >>> check()
+    Traceback (most recent call last):
+    AssertionError: 1 of 2 cases failed:
+    {'one': 2, 'other': 3}: AssertionError()
+    """
+    keys = [name.strip() for name in names.split(",")]
+    given = [case if len(keys) > 1 else (case,) for case in cases]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            failed = []
+            for values in given:
+                case = dict(zip(keys, values, strict=True))
+                try:
+                    test(**fixtures, **case)
+                except Exception as error:  # noqa: BLE001 - reported below, with the case
+                    failed.append(f"{repr(case)[:300]}: {repr(error)[:1000]}")
+            if failed:
+                raise AssertionError("\n".join([f"{len(failed)} of {len(given)} cases failed:", *failed[:20]]))
+
+        signature = inspect.signature(test)
+        kept = [each for each in signature.parameters.values() if each.name not in keys]
+        run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
