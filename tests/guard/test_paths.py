@@ -45,34 +45,34 @@ def free(path: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("case", NAMES, ids=names)
-def test_a_hostile_path_is_refused_and_a_plain_one_accepted(case: dict[str, Any]) -> None:
-    path = case["input"].replace("{ROOT}", "/srv/memories").replace("{ROOTNAME}", "memories")
-    if case["expect"] == "accept":
-        assert check_path(path) == path
-    elif case["expect"] == "reject":
+def test_a_hostile_path_is_refused_and_a_plain_one_accepted() -> None:
+    for case in NAMES:
+        path = case["input"].replace("{ROOT}", "/srv/memories").replace("{ROOTNAME}", "memories")
+        if case["expect"] == "accept":
+            assert check_path(path) == path
+        elif case["expect"] == "reject":
+            with pytest.raises(PathRefused):
+                check_path(path)
+        else:
+            assert case["expect"] == "accept_or_reject"
+
+
+def test_two_names_that_some_file_system_takes_for_one_are_known_as_one() -> None:
+    for case in PAIRS:
+        first, second = case["input"]
+        assert fold(check_path(first)) == fold(check_path(second))
+
+
+def test_an_archive_member_that_leaves_its_root_is_refused() -> None:
+    for case in MEMBERS:
         with pytest.raises(PathRefused):
-            check_path(path)
-    else:
-        assert case["expect"] == "accept_or_reject"
+            check_path(case["member"])
 
 
-@pytest.mark.parametrize("case", PAIRS, ids=names)
-def test_two_names_that_some_file_system_takes_for_one_are_known_as_one(case: dict[str, Any]) -> None:
-    first, second = case["input"]
-    assert fold(check_path(first)) == fold(check_path(second))
-
-
-@pytest.mark.parametrize("case", MEMBERS, ids=names)
-def test_an_archive_member_that_leaves_its_root_is_refused(case: dict[str, Any]) -> None:
-    with pytest.raises(PathRefused):
-        check_path(case["member"])
-
-
-@pytest.mark.parametrize("case", PROJECTS, ids=names)
-def test_a_hostile_project_name_is_refused(case: dict[str, Any]) -> None:
-    with pytest.raises(ScopeRefused):
-        check_label(case["input"], "project")
+def test_a_hostile_project_name_is_refused() -> None:
+    for case in PROJECTS:
+        with pytest.raises(ScopeRefused):
+            check_label(case["input"], "project")
 
 
 @given(
@@ -89,21 +89,17 @@ def test_an_accepted_path_stays_inside_and_is_its_own_form(path: str) -> None:
     assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in stored)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_names_that_people_and_other_tools_give_are_accepted() -> None:
+    for path in [
         "CONTEXT.md", "NOTES.md", "a/b/c/d/e.md", "Meeting notes (old).md", "R&D, it's @home.md", "c++.md",
         "日本語.md", "会议（旧）.md", "हिन्दी.md", "🎉 party.md", "❤\ufe0f.md", "notes/tasks.md",
         "my/logs/x.md", "x.md/y.md", "s" * STEM_LIMIT + ".md", "—.md", "task/x.md",
-    ],
-)  # fmt: skip
-def test_names_that_people_and_other_tools_give_are_accepted(path: str) -> None:
-    assert check_path(path) == path
+    ]:  # fmt: skip
+        assert check_path(path) == path
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_names_that_could_collide_hide_or_act_are_refused() -> None:
+    for path in [
         "a/b/c/d/e/f.md", "é" * 51 + ".md", "s" * (STEM_LIMIT + 1) + ".md",
         "/".join(["s" * 99] * 4) + "/x.md", "s" * 101 + "/x.md", "MEMORY.md", "a/Memory.MD", "a/memory.md",
         "Claude.md", "a/GEMINI.md", "skill.md", "ſkill.md", "copilot-instructions.md", "ＭＥＭＯＲＹ.md",
@@ -114,13 +110,11 @@ def test_names_that_people_and_other_tools_give_are_accepted(path: str) -> None:
         "a／b.md", "a∕b.md", "a⁄b.md", "℀.md", "a….md", "．．/x.md", "a：b.md", "a？.md", "\ud800.md",
         "a\udcff.md", "a\u202eb.md", "a\u200db.md", "a\u00adb.md", "\ufeffa.md", "a\u3164.md",
         "a\u034fb.md", "a\U000e0101.md", "a\ue000.md", "a\x85b.md", "a\u2028b.md", "€.md", "a\nb.md", "x.md/",
-    ],
-)  # fmt: skip
-def test_names_that_could_collide_hide_or_act_are_refused(path: str) -> None:
-    with pytest.raises(PathRefused) as refusal:
-        check_path(path)
-    assert refusal.value.path == path
-    str(refusal.value).encode()
+    ]:  # fmt: skip
+        with pytest.raises(PathRefused) as refusal:
+            check_path(path)
+        assert refusal.value.path == path
+        str(refusal.value).encode()
 
 
 def test_a_path_is_stored_composed() -> None:
@@ -138,24 +132,20 @@ def test_folding_twice_is_folding_once_and_case_and_composition_do_not_count(pat
     assert fold(unicodedata.normalize("NFD", path)) == fold(path)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_paths_that_differ_in_case_or_composition_fold_alike() -> None:
+    for first, second in [
         ("A/B.md", "a/b.md"),
         ("Cafe\u0301.md", "caf\u00e9.md"),
         ("\u01f0.md", "J\u030c.md"),
         ("Ω.md", "\u2126.md"),
         ("α\u0345\u0301.md", "α\u0301\u0345.md"),
-    ],
-)
-def test_paths_that_differ_in_case_or_composition_fold_alike(first: str, second: str) -> None:
-    assert fold(first) == fold(second)
-    assert unicodedata.is_normalized("NFC", fold(first))
+    ]:
+        assert fold(first) == fold(second)
+        assert unicodedata.is_normalized("NFC", fold(first))
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
+def test_a_slug_keeps_what_can_be_read() -> None:
+    for name, expected in [
         ("Prefers tabs", "prefers-tabs"),
         ("  C++ / C#  ", "c-c"),
         ("日本語のメモ", "日本語のメモ"),
@@ -169,15 +159,13 @@ def test_paths_that_differ_in_case_or_composition_fold_alike(first: str, second:
         ("a\nb\x00c", "a-b-c"),
         ("a\u200bb", "a-b"),
         ("J\u030c e\u034f\u0301", "\u01f0-é"),
-    ],
-)
-def test_a_slug_keeps_what_can_be_read(name: str, expected: str) -> None:
-    assert slug(name) == expected
+    ]:
+        assert slug(name) == expected
 
 
-@pytest.mark.parametrize("name", ["", "   ", "!!!", "🎉🎉", "\u3164", "\u0301", "\ud800"])
-def test_a_name_without_letters_still_has_a_slug(name: str) -> None:
-    assert slug(name).startswith("memory-")
+def test_a_name_without_letters_still_has_a_slug() -> None:
+    for name in ["", "   ", "!!!", "🎉🎉", "\u3164", "\u0301", "\ud800"]:
+        assert slug(name).startswith("memory-")
 
 
 def test_names_without_letters_have_different_slugs() -> None:
@@ -222,23 +210,20 @@ def test_taken_names_are_numbered() -> None:
     assert file_name("user", "Tabs", taken.__contains__) == "user_tabs-3.md"
 
 
-@pytest.mark.parametrize("label", ["a", "7", "code-reviewer", "A1-", "x" * 64, "1f3a", "concord"])
-def test_labels_of_letters_digits_and_hyphens_are_accepted(label: str) -> None:
-    assert check_label(label, "agent") == label.lower()
+def test_labels_of_letters_digits_and_hyphens_are_accepted() -> None:
+    for label in ["a", "7", "code-reviewer", "A1-", "x" * 64, "1f3a", "concord"]:
+        assert check_label(label, "agent") == label.lower()
 
 
-@pytest.mark.parametrize(
-    "label", ["", "-a", "x" * 65, "a b", "a_b", "a.b", "é", "a\n", "NUL", "com1", "..", "\ud800"]
-)
-def test_other_labels_are_refused_and_the_message_says_what_they_would_name(label: str) -> None:
-    with pytest.raises(ScopeRefused, match="the agent name") as refusal:
-        check_label(label, "agent")
-    str(refusal.value).encode()
+def test_other_labels_are_refused_and_the_message_says_what_they_would_name() -> None:
+    for label in ["", "-a", "x" * 65, "a b", "a_b", "a.b", "é", "a\n", "NUL", "com1", "..", "\ud800"]:
+        with pytest.raises(ScopeRefused, match="the agent name") as refusal:
+            check_label(label, "agent")
+        str(refusal.value).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "folder", "seen"),
-    [
+def test_only_visible_markdown_and_folders_are_looked_at() -> None:
+    for name, folder, seen in [
         ("a.md", False, True),
         ("MEMORY.md", False, True),
         ("a.txt", False, False),
@@ -248,23 +233,18 @@ def test_other_labels_are_refused_and_the_message_says_what_they_would_name(labe
         ("tasks", False, False),
         ("tasks", True, True),
         (".history", True, False),
-    ],
-)
-def test_only_visible_markdown_and_folders_are_looked_at(name: str, folder: bool, seen: bool) -> None:
-    assert listable(name, folder=folder) is seen
+    ]:
+        assert listable(name, folder=folder) is seen
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
+def test_any_name_found_on_disk_can_be_shown() -> None:
+    for path, text in [
         ("日本語/a b.md", "日本語/a b.md"),
         ("\udcff\udcfe.md", "\\xff\\xfe.md"),
         ("a\nb\x1b.md", "a\\x0ab\\x1b.md"),
         ("a\u202e\U000e0041\ud800", "a\\u202e\\U000e0041\\ud800"),
-    ],
-)
-def test_any_name_found_on_disk_can_be_shown(path: str, text: str) -> None:
-    assert shown(path) == text
+    ]:
+        assert shown(path) == text
 
 
 @given(st.text(alphabet=st.characters()))

@@ -31,15 +31,15 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["text"])[:40])
-def test_each_relative_date_gets_its_day_and_nothing_else_does(case: dict[str, Any]) -> None:
-    dated = absolute(case["text"], WEDNESDAY)
+def test_each_relative_date_gets_its_day_and_nothing_else_does() -> None:
+    for case in CASES:
+        dated = absolute(case["text"], WEDNESDAY)
 
-    for day in case["days"]:
-        assert day in dated
-    brackets = dated.count("(") + dated.count("（") - case["text"].count("(") - case["text"].count("（")
-    assert brackets == len(case["days"]), dated
-    assert has_relative(case["text"]) is bool(case["days"])
+        for day in case["days"]:
+            assert day in dated
+        brackets = dated.count("(") + dated.count("（") - case["text"].count("(") - case["text"].count("（")
+        assert brackets == len(case["days"]), dated
+        assert has_relative(case["text"]) is bool(case["days"])
 
 
 @example(["demain", "(2026-11-19)", "in two weeks", "来週金曜", "will"], "", WEDNESDAY)
@@ -58,9 +58,8 @@ def test_no_word_is_lost_in_any_text(text: str, today: date) -> None:
     assert all(letter in rest for letter in text)
 
 
-@pytest.mark.parametrize(
-    ("today", "day"),
-    [
+def test_days_are_counted_across_weeks_months_and_years() -> None:
+    for today, day in [
         (date(2026, 11, 19), "by Friday (2026-11-20)"),
         (date(2026, 11, 20), "by Friday (2026-11-20)"),
         (date(2026, 11, 21), "by Friday (2026-11-27)"),
@@ -76,12 +75,10 @@ def test_no_word_is_lost_in_any_text(text: str, today: date) -> None:
         (date(2028, 2, 1), "the end of the month (2028-02-29)"),
         (date(2026, 12, 5), "the end of next month (2027-01-31)"),
         (date.max, "tomorrow (9999-12-31)"),
-    ],
-)
-def test_days_are_counted_across_weeks_months_and_years(today: date, day: str) -> None:
-    words = day.partition(" (")[0]
+    ]:
+        words = day.partition(" (")[0]
 
-    assert absolute(f"we meet {words}", today) == f"we meet {day}"
+        assert absolute(f"we meet {words}", today) == f"we meet {day}"
 
 
 def test_a_long_hostile_text_is_read_in_time_that_grows_with_its_length() -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from memsheaf.recall.inject import stable
 from memsheaf.text.host_wrappers import unwrapped
 
 NONCE = "0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_only_what_was_said_is_left() -> None:
+    for text, said in [
         ("Plain words, 中文, < 5 and <b>.", "Plain words, 中文, < 5 and <b>."),
         (f"<memories-{NONCE}>\nold\n<memory-{NONCE} file=x>y</memory-{NONCE}></memories-{NONCE}>\nNew.", "New."),
         (f'A <memory-{NONCE} file="a.md" type="user">old</memory-{NONCE}> B', "A  B"),
@@ -25,26 +22,21 @@ NONCE = "0123456789abcdef"
         ("[Request interrupted by user for tool use]", ""),
         ("half \ud800 a character", "half ? a character"),
         ("# Memory\n\nis what this page is about", "# Memory\n\nis what this page is about"),
-    ],
-)
-def test_only_what_was_said_is_left(text: str, said: str) -> None:
-    assert unwrapped(text) == said
+    ]:
+        assert unwrapped(text) == said
 
 
-@pytest.mark.parametrize("offer", ["all", "reading", "none"])
-def test_our_section_of_a_system_prompt_is_known_in_every_form(offer: str) -> None:
-    section = stable(scope="user", catalog="# Memory\n- [X](x.md) tabs", context="A rule.", offer=offer)
+def test_our_section_of_a_system_prompt_is_known_in_every_form() -> None:
+    for offer in ["all", "reading", "none"]:
+        section = stable(scope="user", catalog="# Memory\n- [X](x.md) tabs", context="A rule.", offer=offer)
 
-    assert unwrapped(section) == ""
-    assert unwrapped(f"Before.\n{section}\n# Rest\nBehind.") == "Before.\n# Rest\nBehind."
+        assert unwrapped(section) == ""
+        assert unwrapped(f"Before.\n{section}\n# Rest\nBehind.") == "Before.\n# Rest\nBehind."
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
+def test_hostile_text_takes_time_in_proportion() -> None:
+    for piece in [
         "<system-reminder>", f"<memories-{NONCE}>", "# Memory\n", "# Memory\n\nYou have a memory that outlives", "<",
         "<system-reminder ", "<command-args>", "</system-reminder>", "<system-reminder>x</system-reminder>",
-    ],
-)  # fmt: skip
-def test_hostile_text_takes_time_in_proportion(piece: str) -> None:
-    unwrapped(piece * 50_000)
+    ]:  # fmt: skip
+        unwrapped(piece * 50_000)

@@ -59,35 +59,35 @@ def acts_on_a_terminal(character: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
-def test_no_payload_reaches_a_terminal_with_power(case: dict[str, Any]) -> None:
-    assert not any(map(acts_on_a_terminal, for_terminal(payload(case))))
+def test_no_payload_reaches_a_terminal_with_power() -> None:
+    for case in CASES:
+        assert not any(map(acts_on_a_terminal, for_terminal(payload(case))))
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
-def test_no_payload_opens_or_closes_anything_in_a_prompt(case: dict[str, Any]) -> None:
-    text = for_prompt(payload(case))
-    assert not re.search(r"[<＜﹤]\s*[/|!?<]?\s*\w*[a-z|>]", text, re.IGNORECASE)
-    assert not re.search(r"\[\s*/?\s*(INST|SYS)", text)
-    if case["id"] != "N14":
-        assert not any(map(acts_on_a_terminal, text))
+def test_no_payload_opens_or_closes_anything_in_a_prompt() -> None:
+    for case in CASES:
+        text = for_prompt(payload(case))
+        assert not re.search(r"[<＜﹤]\s*[/|!?<]?\s*\w*[a-z|>]", text, re.IGNORECASE)
+        assert not re.search(r"\[\s*/?\s*(INST|SYS)", text)
+        if case["id"] != "N14":
+            assert not any(map(acts_on_a_terminal, text))
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
-def test_every_payload_is_one_catalog_line(case: dict[str, Any]) -> None:
-    line = f"- [{link_text(payload(case), 60)}](file.md) — {one_line(payload(case), 120)}"
-    assert len(line) <= 200
-    assert not any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in line)
-    assert re.match(r"- \[[^\[\]<>`\\]*\]\(file\.md\) — ", line)
+def test_every_payload_is_one_catalog_line() -> None:
+    for case in CASES:
+        line = f"- [{link_text(payload(case), 60)}](file.md) — {one_line(payload(case), 120)}"
+        assert len(line) <= 200
+        assert not any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in line)
+        assert re.match(r"- \[[^\[\]<>`\\]*\]\(file\.md\) — ", line)
 
 
-@pytest.mark.parametrize("identifier", ["I40", "I41"])
-def test_hidden_words_are_shown_to_a_reviewer_and_kept_from_a_model(identifier: str) -> None:
-    text = next(payload(case) for case in CASES if case["id"] == identifier)
-    visible = "".join(c for c in text if not ("\u200b" <= c <= "\u200d" or c >= "\U000e0000"))
-    assert for_prompt(text) == visible == one_line(text, 200)
-    hidden = len(text) - len(visible)
-    assert for_terminal(text).count("<U+") == hidden > 0
+def test_hidden_words_are_shown_to_a_reviewer_and_kept_from_a_model() -> None:
+    for identifier in ["I40", "I41"]:
+        text = next(payload(case) for case in CASES if case["id"] == identifier)
+        visible = "".join(c for c in text if not ("\u200b" <= c <= "\u200d" or c >= "\U000e0000"))
+        assert for_prompt(text) == visible == one_line(text, 200)
+        hidden = len(text) - len(visible)
+        assert for_terminal(text).count("<U+") == hidden > 0
 
 
 @pytest.mark.parametrize(
@@ -106,25 +106,21 @@ def test_emoji_and_flags_reach_a_prompt_whole() -> None:
     assert one_line(text, 1000) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී", "👩\u200d💻", "👨🏽\u200d🚀", "❤\ufe0f\u200d🔥",
-     "🏳\ufe0f\u200d🌈", "1\ufe0f\u20e3", "©\ufe0f", "葛\U000e0100", "ᠠ", "naïve", "日本語"],
-)  # fmt: skip
-def test_spelling_survives(text: str) -> None:
-    assert for_terminal(text) == for_prompt(text) == one_line(text, 100) == text
+def test_spelling_survives() -> None:
+    for text in ["می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී", "👩\u200d💻", "👨🏽\u200d🚀", "❤\ufe0f\u200d🔥",
+     "🏳\ufe0f\u200d🌈", "1\ufe0f\u20e3", "©\ufe0f", "葛\U000e0100", "ᠠ", "naïve", "日本語"]:  # fmt: skip
+        assert for_terminal(text) == for_prompt(text) == one_line(text, 100) == text
 
 
-@pytest.mark.parametrize("hidden", [*BIDI, *HIDDEN, "\x00", "\x1b", "\x7f", "\x9b", "\ud800"])
-def test_what_draws_nothing_is_spelt_out_or_removed(hidden: str) -> None:
-    assert for_terminal(f"a{hidden}b") == f"a<U+{ord(hidden):04X}>b"
-    assert for_prompt(f"a{hidden}b") == "ab"
-    assert one_line(f"a{hidden}b", 100) in ("ab", "a b")
+def test_what_draws_nothing_is_spelt_out_or_removed() -> None:
+    for hidden in [*BIDI, *HIDDEN, "\x00", "\x1b", "\x7f", "\x9b", "\ud800"]:
+        assert for_terminal(f"a{hidden}b") == f"a<U+{ord(hidden):04X}>b"
+        assert for_prompt(f"a{hidden}b") == "ab"
+        assert one_line(f"a{hidden}b", 100) in ("ab", "a b")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_joiners_and_selectors_stay_only_where_they_spell_something() -> None:
+    for text, expected in [
         ("ig\u200dnore", "ignore"),
         ("\u200cа\u200cб", "аб"),
         ("م\u200c\u200d\u200c\u200dم", "م\u200cم"),
@@ -133,19 +129,16 @@ def test_what_draws_nothing_is_spelt_out_or_removed(hidden: str) -> None:
         ("a\u2060\ufe0f", "a"),
         ("\U0001f3f4\U000e0068\U000e0069\U000e007f", "\U0001f3f4"),
         (FLAG[:-1], "\U0001f3f4"),
-    ],
-)
-def test_joiners_and_selectors_stay_only_where_they_spell_something(text: str, expected: str) -> None:
-    assert for_prompt(text) == expected
+    ]:
+        assert for_prompt(text) == expected
 
 
 def test_a_terminal_gets_line_breaks_and_tabs_but_no_carriage_return() -> None:
     assert for_terminal("a\r\nb\tc\rd") == "a\nb\tc<U+000D>d"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_in_a_prompt_a_tag_is_only_text() -> None:
+    for text, expected in [
         ("</memory>", "&lt;/memory>"),
         ("< / SyStem-Reminder >", "&lt; / SyStem-Reminder >"),
         ("＜/system-reminder＞", "&lt;/system-reminder＞"),
@@ -163,10 +156,8 @@ def test_a_terminal_gets_line_breaks_and_tabs_but_no_carriage_return() -> None:
         ("a\r\nb\rc", "a\nb\nc"),
         ("a\x0bb\x0cc", "a\nb\nc"),
         ("﹤/memory>", "&lt;/memory>"),
-    ],
-)
-def test_in_a_prompt_a_tag_is_only_text(text: str, expected: str) -> None:
-    assert for_prompt(text) == expected
+    ]:
+        assert for_prompt(text) == expected
 
 
 @given(TEXTS)
@@ -191,9 +182,8 @@ def test_one_line_is_one_line_within_its_limit(text: str, limit: int) -> None:
     assert not set("[]\\`<>\n\r") & set(name)
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "line"),
-    [
+def test_a_line_is_cut_where_a_reader_sees_it() -> None:
+    for text, limit, line in [
         ("a\r\n\r\n# b", 20, "a # b"),
         ("a\x00b\x1b[31m", 20, "a b [31m"),
         ("  a \u00a0\u3000 b  ", 20, "a b"),
@@ -204,10 +194,8 @@ def test_one_line_is_one_line_within_its_limit(text: str, limit: int) -> None:
         ("abc", 1, "…"),
         ("ab" + FLAG, 5, "ab\U0001f3f4…"),
         ("a👩\u200d💻b", 4, "a👩…"),
-    ],
-)
-def test_a_line_is_cut_where_a_reader_sees_it(text: str, limit: int, line: str) -> None:
-    assert one_line(text, limit) == line
+    ]:
+        assert one_line(text, limit) == line
 
 
 @given(TEXTS, st.integers(-1, 60))

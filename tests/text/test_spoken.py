@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.text.spoken import SHOWN, spoken
 
 
-@pytest.mark.parametrize(
-    ("text", "rest"),
-    [
+def test_what_is_only_shown_is_blotted_out() -> None:
+    for text, rest in [
         ("run `make` now", "run now"),
         ("say\n```\ncode\n```\nmore", "say more"),
         ("say\n~~~\nopen to the end", "say"),
@@ -20,10 +18,8 @@ from memsheaf.text.spoken import SHOWN, spoken
         ("he said \"for now\" and it's fine, isn't it", "he said and it's fine, isn't it"),
         ("他说「暂时」就走了", "他说 就走了"),
         ("5' long and 6' wide", "5' long and 6' wide"),
-    ],
-)
-def test_what_is_only_shown_is_blotted_out(text: str, rest: str) -> None:
-    assert " ".join(spoken(text).replace(SHOWN, " ").split()) == rest
+    ]:
+        assert " ".join(spoken(text).replace(SHOWN, " ").split()) == rest
 
 
 @given(st.text(alphabet="ab \n`~>\"'“”«»「」:/@.hw"))
