@@ -161,7 +161,7 @@ def has_suffix(path: str) -> bool:
 
 
 def lines_of(data: bytes) -> list[bytes] | None:
-    r"""The lines of a text without line ends and the blanks before them; None for what is no text.
+    r"""The lines of a text without line ends and the spaces before them; None for what is no text.
 
     >>> lines_of(b"a \r\n\tb"), lines_of(b"\x00")
     ([b'a', b'\tb'], None)

@@ -1,4 +1,4 @@
-"""What a working tree says about a memory: whether its citations hold, and whether what its text names is there.
+"""Evidence for a memory in a working tree: whether its citations hold, and whether what its text names is there.
 
 Nobody told us what a text names, so this is careful: it takes for a path or a symbol only what can hardly be anything
 else, and calls it gone only when the tree was seen whole.

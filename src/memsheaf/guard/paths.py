@@ -54,7 +54,7 @@ def check_path(path: str) -> str:
         stored = unicodedata.normalize("NFC", path)
         compatible = unicodedata.normalize("NFKC", path)
     if _FORBIDDEN.search(compatible) or not _is_written(stored):
-        raise PathRefused(path, "only letters, digits, blanks and - _ . , ( ) ' + & @ may stand in a name")
+        raise PathRefused(path, "only letters, digits, spaces and - _ . , ( ) ' + & @ may stand in a name")
     if compatible.count("/") != stored.count("/"):
         raise PathRefused(path, "a character in it can be read as '/'")
     if ".." in compatible:
@@ -181,7 +181,7 @@ def _check_segment(path: str, segment: str) -> None:
     if not segment:
         raise PathRefused(path, "it is empty, absolute, or ends in '/'")
     if segment[0] in ".- " or segment[-1] in ". ":
-        raise PathRefused(path, "a part may not begin with '.', '-' or a blank, nor end with '.' or a blank")
+        raise PathRefused(path, "a part may not begin with '.', '-' or a space, nor end with '.' or a space")
     stem = segment.removesuffix(".md")
     if len(stem) > STEM_LIMIT or len(stem.encode()) > STEM_LIMIT:
         raise PathRefused(path, f"a part of it is longer than {STEM_LIMIT} bytes")
@@ -193,7 +193,7 @@ def _check_file(path: str, name: str) -> None:
     if not name.endswith(".md"):
         raise PathRefused(path, "a memory's file name ends in '.md'")
     if name[-4] in " .":
-        raise PathRefused(path, "no blank or dot may stand before '.md'")
+        raise PathRefused(path, "no space or dot may stand before '.md'")
     if is_reserved(name):
         raise PathRefused(path, f"{name} is not a memory: it is generated, or loaded as instructions")
 

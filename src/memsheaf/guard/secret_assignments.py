@@ -58,7 +58,7 @@ _LOOSE = (
     rf"(?P<tail>{_TAIL}){_MARKS}(?:(?P<gap>{_WORDS}{{1,5}}?)(?:{_MARK}|{_IS})"
     rf"|[ \t]+-{{1,2}}[ \t]+|>|[ \t]{{0,8}}[|(,][ \t]{{0,8}}|[ \t]{{1,4}}){_VALUE}"
 )
-# Where every word has blanks around it, none needs to be given back in part.
+# Where every word has spaces around it, none needs to be given back in part.
 _LOOSE_ASCII = _LOOSE.replace(_WORDS, _WORDS.replace("{1,40}", "{1,40}+"))
 _MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
 _NEAR = 250  # so far behind its word a value may stand that is not assigned

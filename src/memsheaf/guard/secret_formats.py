@@ -1,4 +1,4 @@
-"""Secrets that are known by their looks or by their place: what providers publish of their keys and tokens.
+"""Formats of keys and tokens as providers publish them, and places where only a secret stands.
 
 Sources are the providers' own pages, the list that GitHub's secret scanning documents, and the public rules of
 gitleaks, trufflehog and detect-secrets. A new beginning is one line, or one word in a line, of `_BEGINNINGS`. A rule

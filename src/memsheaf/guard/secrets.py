@@ -1,4 +1,4 @@
-"""Secrets in a text: found before it reaches a disk, a log, an index or a model.
+"""Find secrets in a text before it reaches a disk, a log, an index or a model.
 
 Three ways to be found: a known format, a place where only a secret stands (both in `secret_formats.py`), and a value
 that is assigned to a word such as *password* (`secret_assignments.py`) and looks like one (`secret_values.py`). The

@@ -1,4 +1,4 @@
-"""Where a file defines a symbol, told from the look of its lines.
+"""Find where a file defines a symbol, by the look of its lines.
 
 One pattern for many languages: it knows no grammar, costs a millisecond a file, and is right about code that is laid
 out as people do. Markdown defines its headings.

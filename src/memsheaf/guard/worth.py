@@ -1,4 +1,4 @@
-"""What is not worth keeping: what holds for the moment only, and what the code and its history say already.
+"""Texts that are not worth keeping: what holds for the moment only, and what the code and its history say already.
 
 Both are known by their words (`prompts/worth.md`), so both are careful: what may be a durable fact is let through. A
 phrase that is quoted or stands in code says nothing, nor does one beside which an end is named ("for now, until

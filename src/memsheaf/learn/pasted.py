@@ -1,4 +1,4 @@
-"""Which part of a message the user says, and which part somebody else wrote: a mail, a log, a chat, a page.
+"""The user's own words in a message, apart from what is pasted into it: a mail, a log, a chat, a page.
 
 What is fenced, quoted or set apart line by line is known by its marks (`text/spoken.py`). The rest of a paste has
 no end that could be seen, so all that follows one of these is somebody else's: an introduction ("reply to this mail",

@@ -1,4 +1,4 @@
-"""What a user asks to keep, in so many words: found by rules, where no model is asked.
+"""Rules that find what a user asks to keep, where no model is asked.
 
 The words are in `prompts/phrases.md`, by language. A clause that is such a phrase is enough; in a short message so is
 a statement with signs that it lasts. Only the user's own sentences are read: what is pasted or quoted is left out,
@@ -331,7 +331,7 @@ def _title(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning of a text, by whole words where it has blanks; characters that are wide count twice."""
+    """The beginning of a text, by whole words where it has spaces; characters that are wide count twice."""
     text = text.rstrip(".。!！")
     width = 0
     for place, letter in enumerate(text):

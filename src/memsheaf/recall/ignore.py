@@ -1,4 +1,4 @@
-"""Whether a user asks, in their own words, that memory be ignored for this one turn.
+"""Requests to ignore memory for one turn, and to keep something off the record, in the user's own words.
 
 The words are in `prompts/ignore.md`, by language. Here is how a message is read: what is pasted or quoted is left
 out, the rest is taken sentence by sentence, and a phrase counts where a request can stand and nothing turns it
@@ -57,7 +57,7 @@ UNKEPT = (
 # edge of a clause. The last is ASCII, so that it does not make plain text costly.
 _SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
 
-_ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a blank of the first
+_ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a space of the first
 _APOSTROPHES = str.maketrans("‘’", "''")
 _UNSEEN = rf"[\u0300-\u036f\ue000-\ue003{INVISIBLE}]"  # marks over letters, our own marks, what draws nothing
 _FENCE = r"(`{3,}|~{3,})(?!.*\1)"
@@ -178,7 +178,7 @@ def _sentences(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _own_lines(text: str) -> Iterator[str]:
-    """The lines that the user wrote; a blank one for each that is code, a quotation or a log."""
+    """The lines that the user wrote; an empty one for each that is code, a quotation or a log."""
     fence = ""
     for line in map(str.strip, text.splitlines()):
         if fence:

@@ -1,4 +1,4 @@
-"""Days that depend on when a text was written, such as *tomorrow*, with the day they mean beside them.
+"""Relative dates such as *tomorrow*, with the day that they mean beside them.
 
 The words stay; the day is added in brackets. A wrong date is worse than none, so what may be a habit ("on Fridays"),
 a span ("expires in 30 days"), a title or code is left alone. Weekdays are read so:

@@ -1,4 +1,4 @@
-"""What somebody said, without what programs put around it.
+"""Remove what host programs put around a user's message.
 
 A message as a host keeps it holds more than its author's words: memories that we put beside it, reminders and command
 output of the host. None of that may be learned as if the user had said it.

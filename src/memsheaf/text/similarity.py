@@ -1,4 +1,4 @@
-"""Whether texts say the same, whether one still says what another said, and which things they name.
+"""Text similarity: whether texts say the same, whether one still says what another said, and which things they name.
 
 Two texts are compared by their words: lower case, punctuation turned into spaces, the share of words that both have
 among all that either has. From 0.85 on they are near-duplicates. Where the words are the same but a number is not,
@@ -54,7 +54,7 @@ _NEGATING = "不没別别无無勿非ぬず"
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order, as they are compared; a script without blanks gives pairs of characters.
+    """The words of a text, in order, as they are compared; a script without spaces gives pairs of characters.
 
     >>> words("Don't use `snake_case`, ever.")
     ['dont', 'use', 'snake', 'case', 'ever']

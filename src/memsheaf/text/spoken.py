@@ -1,4 +1,4 @@
-"""What somebody says in a text, apart from what is only shown in it: code, addresses, quoted lines, quotations."""
+"""Mask what is only shown in a text: code, addresses, quoted lines, quotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""English words cut down to what their forms share: Porter's algorithm of 1980 with its two later additions.
+"""English stemmer: Porter's algorithm of 1980 with its two later additions.
 
 One rule is that of his second algorithm: `y` becomes `i` only after a consonant, so that "deploy" and
 "deployment" are one.

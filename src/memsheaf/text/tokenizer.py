@@ -1,8 +1,8 @@
-"""Texts as the words that people look for: one way for what is stored and for what is asked.
+"""Tokenizer for search: the same for what is stored and for what is asked.
 
 Letters are lower case and without accents, English words are cut to their stems and those that say nothing are left
 out. `snake_case`, `CamelCase` and paths fall into the parts that people remember, and stay findable as a
-whole. Scripts that write no blanks are cut into pairs of characters.
+whole. Scripts that write no spaces are cut into pairs of characters.
 
 >>> words("Deploying with CI/CD: see deploy_prod.sh and AuthService")
 ['deploy', 'ci', 'cd', 'see', 'deploy', 'prod', 'sh', 'auth', 'servic', 'authservic']
@@ -113,7 +113,7 @@ def _of_any_script(word: str) -> list[str]:
 
 
 def _spelled(piece: str) -> tuple[str, ...]:
-    """A word of a script with blanks, without its accents."""
+    """A word of a script with spaces, without its accents."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", piece) if not unicodedata.combining(c))
     if bare.isascii():
         return _parts(bare)
