@@ -22,7 +22,7 @@ from memsheaf.text.stemmer import stem
 LONGEST = 40  # longer runs are keys and hashes: found by their beginning
 
 _WORD = re.compile(r"[^\W_]+")
-_SPACED_OUT = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
+_SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Han, kana, hangul, Thai, Lao, Myanmar, Khmer
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -80,7 +80,7 @@ def _weak_stems(letter: str) -> frozenset[str]:
 
 def words(text: str) -> list[str]:
     """The words of a text in their order, as often as they occur."""
-    found = text.translate(_SPACED_OUT).split() if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text))
+    found = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text))
     return list(chain.from_iterable(map(_parts, found)))
 
 
