@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 # Each module imports only from earlier rows and from its own folder.
 ROWS = [
-    {"values", "prompts"},
+    {"values", "visible", "prompts"},
     {"caps", "errors", "timeouts"},
     {"trusted_repositories"},
     {"yaml_subset"},

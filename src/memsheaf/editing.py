@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.memory import KINDS, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
+from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
+from memsheaf.visible import is_blank
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:

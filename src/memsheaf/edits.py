@@ -4,24 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memsheaf.editing import checked, merged, placed, redated
+from memsheaf.editing import checked, dated, inserted, merged, placed, redated, revised
 from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
-from memsheaf.guard.paths import check_path, is_fact
-from memsheaf.memory import Allow, Memory, check, parse
+from memsheaf.guard.paths import CATALOG, check_path, is_fact
+from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.writer import Writer
 
 
-def store_fresh(
-    writer: Writer, fresh: Memory, *, path: str, replace: bool, expect: Version | None, allow: Allow
+def remember(
+    writer: Writer,
+    name: str,
+    description: str,
+    kind: str,
+    content: str,
+    *,
+    path: str = "",
+    replace: bool = False,
+    expect: Version | None = None,
+    trust: str = "",
+    conversation: str = "",
+    citations: Sequence[str] = (),
+    pinned: bool = False,
+    expires: str = "",
+    supersedes: Sequence[str] = (),
+    reason: str = "",
+    allow: Allow = STRICT,
 ) -> Memory:
-    """Store a new memory at a path, or where its name belongs; with `replace`, in the place of what is there.
+    """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
+
+    Days such as "tomorrow" get their date beside them.
 
     Raises:
         Exists: there is one already, and `replace` was not given.
-        BadHeader: what it would replace cannot be understood.
+        TextRefused, PathRefused: it may not be stored; the message says why.
+        SecretFound: it holds a secret, and `allow` does not say that it may.
+        Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
+        Changed: `expect` is not the version that is there.
     """
-    kind, name = fresh.kind, fresh.name
+    today = writer.today()
+    fresh = compose(
+        name=name,
+        description=dated(description, today),
+        kind=kind,
+        body=dated(content, today),
+        created=today,
+        updated=today,
+        source=writer.by,
+        trust=trust,
+        conversation=conversation,
+        citations=citations,
+        pinned=pinned,
+        expires=expires,
+        supersedes=supersedes,
+        reason=reason,
+    )
     writer.index.ready()
 
     def store() -> Memory:
@@ -44,16 +81,52 @@ def store_fresh(
     return writer.again(store, expect)
 
 
-def edit(
+def revise(
+    writer: Writer,
+    path: str,
+    old: str,
+    new: str,
+    *,
+    count: int = 1,
+    expect: Version | None = None,
+    allow: Allow = STRICT,
+) -> Memory:
+    """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
+
+    Raises:
+        NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+    """
+
+    def change(memory: Memory, today: str) -> str:
+        return revised(memory, old, dated(new, today, piece=True), count=count)
+
+    return _edit(writer, path, change, "update", expect, allow)
+
+
+def insert(
+    writer: Writer, path: str, line: int, text: str, *, expect: Version | None = None, allow: Allow = STRICT
+) -> Memory:
+    """Insert text after a line of the body; 0 puts it first.
+
+    Raises:
+        NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+    """
+
+    def change(memory: Memory, today: str) -> str:
+        return inserted(memory, line, dated(text, today, piece=True))
+
+    return _edit(writer, path, change, "insert", expect, allow)
+
+
+def _edit(
     writer: Writer,
     path: str,
     change: Callable[[Memory, str], str],
-    *,
     why: str,
     expect: Version | None,
     allow: Allow,
 ) -> Memory:
-    """Store the text that `change` makes of a memory and the day; again when somebody was faster."""
+    """Store the text that `change` makes of a memory and the day; again when another writer was faster."""
 
     def store() -> Memory:
         memory, today = writer.for_change(path, expect), writer.today()
@@ -63,8 +136,22 @@ def edit(
     return writer.again(store, expect)
 
 
-def put(writer: Writer, path: str, text: str, *, expect: Version, free: bool, why: str, allow: Allow) -> Memory:
-    """Store a whole file, as `Sheaf.put` says."""
+def put(
+    writer: Writer,
+    path: str,
+    text: str,
+    *,
+    expect: Version = ABSENT,
+    free: bool = False,
+    why: str = "",
+    allow: Allow = STRICT,
+) -> Memory:
+    """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
+
+    Raises:
+        Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
+        BadHeader: it cannot be understood, and only a person (`by="user"`) may replace it.
+    """
     found = writer.find(path)
     if found is not None:
         if expect == ABSENT:
@@ -75,8 +162,16 @@ def put(writer: Writer, path: str, text: str, *, expect: Version, free: bool, wh
     return writer.store_one(memory, expect, why or ("edit" if found else "add"), was=found, allow=allow)
 
 
-def forget(writer: Writer, path: str, *, why: str, expect: Version | None) -> Commit:
-    """Remove a memory, as `Sheaf.forget` says."""
+def forget(writer: Writer, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
+    """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
+
+    What was forgotten is not learned again from a conversation.
+
+    Raises:
+        NotFound, Changed.
+        BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
+        CreateOnly: it is a fact, which another one supersedes.
+    """
     found = writer.find(path)
     if found is None:
         raise NotFound(path)
@@ -98,8 +193,28 @@ def bury(writer: Writer, memories: Sequence[Memory]) -> None:
     writer.bury_removed(memories)
 
 
+def undo(writer: Writer, commit: str = "") -> Commit:
+    """Take back a commit: the one named, or the last of ours that stands. Undo an undo by its id.
+
+    What a person did outside, and events of a task, are taken back only when they are named.
+
+    Raises:
+        NoSuchCommit, Changed, VersionGone.
+    """
+    writer.require_writable()
+    writer.index.look(thorough=True)
+    store = writer.store
+    target = store.find(commit) if commit else store.last_standing(except_by="outside", events=False)
+    writer.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+    return writer.follow(lambda: store.undo(target.id, by=writer.by), [CATALOG])
+
+
 def restore(writer: Writer, path: str, version: Version) -> Commit:
-    """Bring a memory back to an older version, whatever it is now. Raises VersionGone."""
+    """Bring a memory back to an older version, whatever it is now.
+
+    Raises:
+        VersionGone: the journal no longer holds it.
+    """
     path = writer.spelled(path)
     data = writer.store.version(path, version)
     found = writer.find(path)

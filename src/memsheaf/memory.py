@@ -15,26 +15,16 @@ from functools import lru_cache
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, Page, conflicted, split, with_quotes, written
 from memsheaf.values import NamedTuple, sha256
+from memsheaf.visible import BREAKS, invisible_in, is_blank
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from typing import Literal
 
     Kind = Literal["user", "feedback", "project", "reference"]
     State = Literal["ok", "free", "bad", "held", "copy"]
     Trust = Literal["confirmed", "unconfirmed", "shared"]
-
-    class HeaderFields(TypedDict, total=False):
-        """What a header may say beside name, description, type and dates."""
-
-        trust: str
-        conversation: str
-        citations: Sequence[str]
-        pinned: bool
-        expires: str
-        supersedes: Sequence[str]
-        reason: str
 else:
     Kind = State = Trust = str
 
@@ -56,18 +46,6 @@ _DATE_KEYS = ("created", "updated", "expires")
 _FIELD_LIMITS = {"name": NAME_LIMIT, "description": DESCRIPTION_LIMIT}
 
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
-# What a reader cannot see in one line of text, or what turns it around: controls and line breaks, direction
-# controls, zero-width characters, tags, runs of variation selectors. The joiners are spelling in some scripts
-# and glue in emoji, so they are refused only among ASCII, where they do nothing but hide. (These patterns are
-# needed rarely, so they stay text until they are.)
-_UNSEEN = (
-    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    r"\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e00ff]"
-    r"|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
-    r"|(?<![^\x00-\x7f])[\u200c\u200d]+(?![^\x00-\x7f])"
-)
-_DRAWS_NOTHING = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-_BREAKS = r"[\x7f-\x9f\u2028\u2029]"
 _ISO_DATE = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
@@ -341,20 +319,9 @@ def clean_field(label: str, value: str) -> str:
     limit = _FIELD_LIMITS.get(label, VALUE_LIMIT)
     if len(value) * 4 > limit and (size := len(value.encode("utf-8", "surrogatepass"))) > limit:
         raise TextRefused(f"{label} is {size} bytes long; {limit} is the most, so shorten it")
-    _require_visible("", label, value)
+    if found := invisible_in(value):
+        raise _refused("", f"{label} holds {found}; write one visible line")
     return value
-
-
-def is_blank(text: str) -> bool:
-    """Whether there is nothing to see in a text.
-
-    >>> is_blank(" \\n"), is_blank("\\ufeff\\u200b\\u3164"), is_blank("a")
-    (True, True, False)
-    """
-    return all(
-        character.isspace() or not character.isprintable() or re.match(_DRAWS_NOTHING, character)
-        for character in text
-    )
 
 
 def is_conflict_copy(path: str) -> bool:
@@ -440,7 +407,7 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
             raise _refused(path, f"there is no {key}; add one line that says it")
     if memory.kind not in kinds:
         raise _refused(path, f"type is {_echoed(memory.kind)}; use {', '.join(kinds)}")
-    if not page.head.isascii() and re.search(_BREAKS, page.head):
+    if not page.head.isascii() and re.search(BREAKS, page.head):
         raise _refused(path, "the header holds control characters or line separators; remove them")
     for field in page.fields:
         texts = (field.value,) if isinstance(field.value, str) else field.value
@@ -448,8 +415,8 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
             value = text if isinstance(text, str) else text[1]
             if len(value) * 4 > VALUE_LIMIT and len(value.encode()) > VALUE_LIMIT:
                 raise _refused(path, f"{field.key} is longer than {VALUE_LIMIT} bytes; move it into the text")
-            if field.key in _TEXT_KEYS or field.key in _LIST_KEYS:
-                _require_visible(path, field.key, value)
+            if (field.key in _TEXT_KEYS or field.key in _LIST_KEYS) and (found := invisible_in(value)):
+                raise _refused(path, f"{field.key} holds {found}; write one visible line")
     for key in _DATE_KEYS:
         if (value := page.get(key)) and not _is_date(value):
             raise _refused(path, f"{key} is {_echoed(value)}; write a real date such as 2026-11-15")
@@ -463,19 +430,6 @@ def _check_body(memory: Memory) -> None:
         raise _refused(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")
     if conflicted(body):
         raise _refused(memory.path, "it holds git conflict marks; choose one side")
-
-
-def _require_visible(path: str, label: str, value: str) -> None:
-    if value.isascii():
-        if value.isprintable():
-            return
-        found: str = "a line break or control character"
-    else:
-        unseen = re.search(_UNSEEN, value)
-        if not unseen:
-            return
-        found = f"an invisible or control character (U+{ord(unseen[0][0]):04X})"
-    raise _refused(path, f"{label} holds {found}; write one visible line")
 
 
 @lru_cache(maxsize=256)

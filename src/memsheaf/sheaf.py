@@ -8,21 +8,19 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from memsheaf import config, edits
-from memsheaf.editing import dated, inserted, revised
-from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
 from memsheaf.index.search import Index, database_for
-from memsheaf.memory import STRICT, Allow, Memory, compose
+from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.reader import ScopeReader
 from memsheaf.scope import Scope, checkout_of, resolve
-from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.writer import Writer
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec, TypeVar, Unpack
+    from typing import Concatenate, ParamSpec, TypeVar
 
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from memsheaf.learn.schedule import Gate
     from memsheaf.learning import ScopeLearning
     from memsheaf.llm import Model
-    from memsheaf.memory import HeaderFields
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Turn
@@ -51,6 +48,16 @@ def _asks(method: Callable[Concatenate[ScopeReader, P], R]) -> Callable[Concaten
         return method(sheaf.reader, *given, **named)
 
     return ask
+
+
+def _changes(function: Callable[Concatenate[Writer, P], R]) -> Callable[Concatenate[Sheaf, P], R]:
+    """A method of `Sheaf` that changes memories through its writer."""
+
+    @wraps(function)
+    def change(sheaf: Sheaf, /, *given: P.args, **named: P.kwargs) -> R:
+        return function(sheaf.writer, *given, **named)
+
+    return change
 
 
 class Sheaf:
@@ -244,129 +251,21 @@ class Sheaf:
 
     # changing
 
-    def remember(
-        self,
-        name: str,
-        description: str,
-        kind: str,
-        content: str,
-        *,
-        path: str = "",
-        replace: bool = False,
-        expect: Version | None = None,
-        allow: Allow = STRICT,
-        **fields: Unpack[HeaderFields],
-    ) -> Memory:
-        """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
-
-        `fields` go into the header: trust, conversation, citations, pinned, expires, supersedes, reason.
-        Days such as "tomorrow" get their date beside them.
-
-        Raises:
-            Exists: there is one already, and `replace` was not given.
-            TextRefused, PathRefused: it may not be stored; the message says why.
-            SecretFound: it holds a secret, and `allow` does not say that it may.
-            Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
-            Changed: `expect` is not the version that is there.
-        """
-        today = self.today
-        fresh = compose(
-            name=name,
-            description=dated(description, today),
-            kind=kind,
-            body=dated(content, today),
-            created=today,
-            updated=today,
-            source=self.by,
-            **fields,
-        )
-        return edits.store_fresh(self.writer, fresh, path=path, replace=replace, expect=expect, allow=allow)
-
-    def revise(
-        self, path: str, old: str, new: str, *, count: int = 1, expect: Version | None = None, allow: Allow = STRICT
-    ) -> Memory:
-        """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
-
-        Raises:
-            NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
-        """
-        return edits.edit(
-            self.writer,
-            path,
-            lambda memory, today: revised(memory, old, dated(new, today, piece=True), count=count),
-            why="update",
-            expect=expect,
-            allow=allow,
-        )
-
-    def insert(
-        self, path: str, line: int, text: str, *, expect: Version | None = None, allow: Allow = STRICT
-    ) -> Memory:
-        """Insert text after a line of the body; 0 puts it first.
-
-        Raises:
-            NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
-        """
-        return edits.edit(
-            self.writer,
-            path,
-            lambda memory, today: inserted(memory, line, dated(text, today, piece=True)),
-            why="insert",
-            expect=expect,
-            allow=allow,
-        )
-
-    def put(
-        self,
-        path: str,
-        text: str,
-        *,
-        expect: Version = ABSENT,
-        free: bool = False,
-        why: str = "",
-        allow: Allow = STRICT,
-    ) -> Memory:
-        """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
-
-        Raises:
-            Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
-            BadHeader: it cannot be understood, and only a person (`by="user"`) may replace it.
-        """
-        return edits.put(self.writer, path, text, expect=expect, free=free, why=why, allow=allow)
-
-    def forget(self, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
-        """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
-
-        What was forgotten is not learned again from a conversation.
-
-        Raises:
-            NotFound, Changed.
-            BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
-            CreateOnly: it is a fact, which another one supersedes.
-        """
-        return edits.forget(self.writer, path, why=why, expect=expect)
-
-    def bury(self, memories: Sequence[Memory]) -> None:
-        """Note that memories are about to be removed: they are not learned again from a conversation."""
-        edits.bury(self.writer, memories)
-
-    def confirm(self, path: str) -> Memory:
-        """Mark an unconfirmed or shared memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
-        return self.writer.confirm(path)
+    remember = _changes(edits.remember)
+    revise = _changes(edits.revise)
+    insert = _changes(edits.insert)
+    put = _changes(edits.put)
+    forget = _changes(edits.forget)
+    bury = _changes(edits.bury)
+    restore = _changes(edits.restore)
+    undo = _changes(edits.undo)
+    confirm = _changes(Writer.confirm)
+    change_many = _changes(Writer.change_many)
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""
         if self.writer.ledger:
             self.writer.ledger.add(versions, "user")
-
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str, allow: Allow = STRICT) -> Commit:
-        """Change several memories as one commit, all or none; `by` says through which channel.
-
-        Raises:
-            Changed: one of them is not at the version that was expected.
-            TextRefused, SecretFound, Duplicate, NotWorth.
-        """
-        return self.writer.change_many(changes, why, by=by, allow=allow)
 
     def used(self, *paths: str) -> None:
         """Count that an agent read these memories, or was shown them: once a day each.
@@ -469,30 +368,6 @@ class Sheaf:
         from memsheaf.models import metered
 
         return metered(purpose, model, self.settings, clock=self._clock)
-
-    # taking back
-
-    def undo(self, commit: str = "") -> Commit:
-        """Take back a commit: the one named, or the last of ours that stands. Undo an undo by its id.
-
-        What a person did outside, and events of a task, are taken back only when they are named.
-
-        Raises:
-            NoSuchCommit, Changed, VersionGone.
-        """
-        self.writer.require_writable()
-        self.index.look(thorough=True)
-        target = self.reader.last_change(commit)
-        self.writer.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
-        return self.writer.follow(lambda: self.store.undo(target.id, by=self.by), [CATALOG])
-
-    def restore(self, path: str, version: Version) -> Commit:
-        """Bring a memory back to an older version, whatever it is now.
-
-        Raises:
-            VersionGone: the journal no longer holds it.
-        """
-        return edits.restore(self.writer, path, version)
 
     def erase(self, path: str) -> Proof:
         """Remove a memory and all its versions for good, and prove it.

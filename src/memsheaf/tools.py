@@ -27,6 +27,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
 from memsheaf.llm.talker import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
@@ -284,9 +285,9 @@ class Tools:
                 return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
         except MemsheafError as error:
             same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
-            return _failure(_masked(shortened(self._explained(error))))._replace(touched=same)
+            return _failure(without_secrets(shortened(self._explained(error))))._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
-            return _failure(_masked(shortened(broken(error))))
+            return _failure(without_secrets(shortened(broken(error))))
         return found if isinstance(found, Answer) else Answer(found)
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
@@ -297,7 +298,7 @@ class Tools:
         name = RENAMED.get(str(name), str(name))
         tool = self._tools.get(name)
         if tool is None:
-            said = _masked(one_line(name, 60))
+            said = without_secrets(one_line(name, 60))
             return _failure(f"there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}.")
         offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
@@ -406,13 +407,6 @@ def _looking(layers: Layers, tree: str) -> Verdicts | None:
 
 def _failure(said: str) -> Answer:
     return Answer(f"Error: {said}", failed=True)
-
-
-def _masked(said: str) -> str:
-    """What is told of what a model gave, without the secrets that may be in it."""
-    from memsheaf.guard.secrets import without_secrets
-
-    return without_secrets(said)
 
 
 def _write_free(seen: SeenVersions, filename: str, content: str) -> Answer:
