@@ -36,7 +36,7 @@ EVERY_PAGE = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmar
 
 RUNNER = """
 import contextlib, io, json, os, sys, traceback
-import memsheaf.sheaf, memsheaf.tools, memsheaf.work.layers  # once for all pages
+import memsheaf.sheaf, memsheaf.tools, memsheaf.work.layers, numpy  # once for all pages
 for folder, examples in json.load(sys.stdin):
     if os.fork():
         os.wait()
