@@ -1,4 +1,4 @@
-"""Our tools in other people's shapes: one file a framework, imported by nobody but those who use it."""
+"""Adapters for agent frameworks: one module a framework, imported only by those who use it."""
 
 from __future__ import annotations
 

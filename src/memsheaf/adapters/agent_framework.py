@@ -1,4 +1,4 @@
-"""Memory for an agent of Microsoft's Agent Framework: a context provider that instructs, recalls and learns.
+"""A context provider for Microsoft's Agent Framework: instructions, recall, tools and learning.
 
     agent = Agent(client, context_providers=[MemoryProvider("project", "user")])
 

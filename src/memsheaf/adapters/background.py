@@ -1,4 +1,4 @@
-"""What happens beside somebody else's agent: it neither waits for us, nor fails with us."""
+"""Run our work in the background of another framework's agent, which neither waits for it nor fails with it."""
 
 from __future__ import annotations
 

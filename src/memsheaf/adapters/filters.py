@@ -1,4 +1,4 @@
-"""Whether a JSON value is as a filter asks: equal, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`.
+"""Match JSON values against a filter: equality, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`.
 
 >>> passes({"color": "red", "score": 4.5}, {"color": "red", "score": {"$gt": 4}})
 True

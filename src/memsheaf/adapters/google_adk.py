@@ -1,4 +1,4 @@
-"""Google ADK's memory service over memsheaf: sessions are learned from, and what was learned is searched.
+"""A memory service for Google ADK: learns from sessions, searches what was learned.
 
     runner = Runner(app_name="shop", agent=agent, session_service=sessions, memory_service=MemoryService())
 

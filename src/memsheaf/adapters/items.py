@@ -1,4 +1,4 @@
-"""An item of a key-value store as a Markdown file, and back: at which path, with which text.
+"""Key-value items as Markdown files: path, text and back.
 
 A value that is a memory becomes one, so that everything else here finds and recalls it. What a memory has no field
 for stands as JSON in a fenced block at the end, and so does the whole of any other value. The header says namespace

@@ -1,4 +1,4 @@
-"""The commands of Anthropic's memory tool over a sheaf: what the model calls /memories/… are files of ours."""
+"""The commands of Anthropic's memory tool: view, create, replace, insert, delete and rename files of a sheaf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes between a model and its memory files: names, files with numbered lines, listings, errors. All pure.
+"""Formatting for Anthropic's memory tool: paths, numbered lines, listings and errors.
 
 Our files end in `.md`, those of a model often do not. Each name has one file, and each file one name:
 

@@ -1,4 +1,4 @@
-"""What memsheaf asks of a language model: one question, one answer in a shape, within a time.
+"""Language models: a question, an answer that follows a JSON schema, a deadline.
 
 A model is optional everywhere. Whatever asks one has an answer of its own for when there is none, or it fails.
 """

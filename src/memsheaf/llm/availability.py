@@ -1,4 +1,4 @@
-"""Which models could be asked from here, and what the others lack. Nobody is asked anything for it."""
+"""Which models can be used from here, and what the others lack; nothing is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over the wire to a model, watched: an HTTP client that follows nobody and reads only so much."""
+"""An HTTP client for models: no redirects, a limit on what is read, activity recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's text as the JSON it was asked for. All of it, or nothing: no JSON is looked for inside of other words."""
+"""Parse a model's text as the JSON it was asked for; JSON inside other text is refused."""
 
 from __future__ import annotations
 

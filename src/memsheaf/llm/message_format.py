@@ -1,4 +1,4 @@
-"""A conversation as pydantic-ai takes it: what is sent to a model of any provider, whatever was said in it."""
+"""A conversation in the message format of pydantic-ai."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's program, run on a leash: it and all it starts are gone when we are, however we go.
+"""A child process group that is killed when this process exits.
 
 The program begins as a shell that leaves a watcher behind and then becomes the program. Both are in a process group
 of their own. The watcher waits on a pipe of which we alone hold the other end: when we let go of it, or die, even by

@@ -1,4 +1,4 @@
-"""Who serves models: what each provider needs, and whether it is here."""
+"""Model providers: package, key and address of each, and whether they are present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that say what they were told to say: for tests, demonstrations, and programs that want no surprises."""
+"""Scripted models for tests and demonstrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that somebody serves, through pydantic-ai: one request, one answer in its shape, and no more.
+"""Models of a provider, through pydantic-ai: one request, one answer.
 
 Texts leave the process here. So it is strict, as with embedders: https, but for this machine; no redirect is
 followed; the key is read when it is needed, sent to one address, and shown to nobody. A client's own retries are off:

@@ -1,4 +1,4 @@
-"""A provider's model that goes on with a conversation, heard piece by piece as it speaks, through pydantic-ai.
+"""Streamed conversations with a provider's model, through pydantic-ai.
 
 What holds for `served` holds here, too: the same providers, keys and addresses, and the same care with them. Each
 step has a client, a thread and an event loop of its own, and all of it is gone with the step.

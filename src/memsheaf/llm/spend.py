@@ -1,4 +1,4 @@
-"""What models may cost, and what they did: caps that are checked before a request, and a ledger of requests.
+"""Spending limits, checked before each request, and the ledger of requests.
 
 A request is written down before it is made, at the most that it may cost, and put right when its answer is there. So
 whoever is killed in between has paid in full, and no two processes spend the same allowance.

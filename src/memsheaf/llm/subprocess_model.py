@@ -1,4 +1,4 @@
-"""The user's own command as a model: `claude` or `codex`, with the account it is signed in to and no key of ours.
+"""The user's own `claude` or `codex` command as a model.
 
 It gets the question on its standard input, in an empty folder, without tools, hooks or a session that is kept. The
 variable MEMSHEAF_INSIDE tells whatever of us it may start that it was us who started it.

@@ -1,4 +1,4 @@
-"""A conversation with a model that may call tools: what was said, and the next step of it, piece by piece.
+"""Values of a conversation with a model that may call tools: messages, calls, steps.
 
 `llm.Model` answers one question in a shape. A `Talker` goes on with a conversation: a provider's model, the one that
 needs no model (`chat/offline`), or a script.

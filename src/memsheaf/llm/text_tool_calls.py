@@ -1,4 +1,4 @@
-"""Calls that a model writes down as text, as small ones do that run on one's own machine, instead of making them.
+"""Tool calls that small local models write as text.
 
 Let me look.
 ```json

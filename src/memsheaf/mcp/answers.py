@@ -1,4 +1,4 @@
-"""What is answered where memories are needed, in the shape of the protocol, whoever carries it."""
+"""Results in the shape of the MCP protocol, for any transport."""
 
 from __future__ import annotations
 

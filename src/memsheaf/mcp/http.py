@@ -1,4 +1,4 @@
-"""The server over HTTP: how it runs, and how it ends without losing anything."""
+"""The MCP server over HTTP: start-up, signals and graceful shutdown."""
 
 from __future__ import annotations
 

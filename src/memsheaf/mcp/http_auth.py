@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: the exact host, no page of another site, the token, JSON only.
+"""Access checks of the HTTP server: exact Host, same origin, bearer token, JSON only.
 
 A page in a browser on this machine reaches 127.0.0.1 as well as any program does; this is what keeps it out.
 """

@@ -1,4 +1,4 @@
-"""A fast path for tool calls over HTTP that bypasses the official SDK, whose overhead is more than most tools take.
+"""A fast path for plain tool calls over HTTP that bypasses the official SDK.
 
 It takes plain calls of the modern era only: those with the required headers and fields and no others. Anything
 unusual or invalid is left to the SDK, so that there is one place that refuses.

@@ -1,4 +1,4 @@
-"""What the server lists: kept as JSON, so that a client that has just connected is told at once.
+"""The lists of tools, prompts and resource templates, cached as JSON for a fast start.
 
 `python -m memsheaf.mcp.listing` makes it anew from the tools and prompts; a test compares.
 """

@@ -1,4 +1,4 @@
-"""The protocol's own words: versions, codes, what a message must have, and how an answer is wrapped in each era.
+"""The MCP protocol: versions, error codes, required parameters, result envelopes.
 
 Standard library only, and little of it: it is on the way of a start.
 """

@@ -1,4 +1,4 @@
-"""The same server on the official SDK: what HTTP is served with, and what the small loop of stdio is compared with.
+"""The MCP server on the official SDK: used for HTTP, and as the oracle for the stdio server.
 
 Calls go to threads, so that the event loop never waits for a disk.
 """

@@ -1,4 +1,4 @@
-"""Settings as a person pastes them: JSON, TOML and YAML, and words as a line for a shell.
+"""Render settings as JSON, TOML or YAML, and words as a shell command.
 
 Letters stay as they are, whatever their script. What cannot be seen becomes an escape, so that a file name neither
 breaks the text nor fools the reader.

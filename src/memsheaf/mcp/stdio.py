@@ -1,4 +1,4 @@
-"""The server over stdin and stdout: a small loop, so that a host which has just started it has its tools at once.
+"""The MCP server over stdin and stdout: a small loop that answers as soon as it has started.
 
 It speaks both eras of the protocol: the handshake (`initialize`, until 2025-11-25), and requests that each carry who
 asks and what the client can (2026-07-28). The first request decides. What needs the memories is done by one thread,

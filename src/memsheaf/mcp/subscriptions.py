@@ -1,4 +1,4 @@
-"""Who is being served over the official SDK, what each is offered, and who is told what changed.
+"""Clients of the HTTP server: what each is offered, concurrency limits, change notifications.
 
 A conversation has an `Offer` of its own where the protocol has conversations: in the era of the handshake. In the
 modern era every request stands alone, and all share one that remembers nothing.
