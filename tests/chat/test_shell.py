@@ -15,7 +15,7 @@ import pytest
 
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import Workshop
-from memsheaf.chat.tools.shell import KEPT, run
+from memsheaf.chat.tools.shell import MOST_OUTPUT, run_command
 from memsheaf.tools import Answer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
@@ -86,7 +86,7 @@ def test_of_much_output_the_first_and_the_last_part_are_kept(shell: Shell) -> No
     assert answer.text.startswith("first\n1\n2\n")
     assert answer.text.endswith("199999\n200000\nlast\n(exit code 0)")
     assert "bytes left out]" in answer.text
-    assert KEPT <= len(answer.text) <= KEPT + 200
+    assert MOST_OUTPUT <= len(answer.text) <= MOST_OUTPUT + 200
 
 
 def test_a_command_that_prints_for_ever_is_ended_and_fills_no_memory(shell: Shell) -> None:
@@ -161,7 +161,7 @@ def test_keys_are_not_passed_on(tmp_path: Path) -> None:
         **ENVIRONMENT, "ANTHROPIC_API_KEY": "k1", "OPENAI_API_KEY": "k2", "HF_TOKEN": "k3", "my_secret": "k4",
         "AWS_SECRET_ACCESS_KEY": "k5", "LANG": "C", "MONKEY": "stays",
     }  # fmt: skip
-    outcome = run("env", folder=str(tmp_path), environment=environment, seconds=60)
+    outcome = run_command("env", folder=str(tmp_path), environment=environment, seconds=60)
     names = {line.partition("=")[0] for line in outcome.text.splitlines()}
     assert {"PATH", "LANG", "MONKEY"} <= names
     assert not names & {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "my_secret", "AWS_SECRET_ACCESS_KEY"}

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from memsheaf.chat.permissions import Permission, Wish
 from memsheaf.chat.tools import Workshop, regex_worker
-from memsheaf.chat.tools.edits import difference, formed
-from memsheaf.chat.tools.files import Place
-from memsheaf.chat.tools.find import Walk, lines_matching
-from memsheaf.chat.tools.glob import Pattern
+from memsheaf.chat.tools.edits import diff_texts, keep_form
+from memsheaf.chat.tools.files import ResolvedPath
+from memsheaf.chat.tools.find import Walk, find_lines
 from memsheaf.errors import Refused
 from memsheaf.store.safe_dir import Folder
 from memsheaf.text.neutralize import for_terminal
@@ -103,7 +102,7 @@ def test_a_call_in_a_few_words(workshop: Workshop, name: str, arguments: dict[st
         ("read", {"path": "x" * 4_000}, "read could not be done: File name too long."),
         ("read", {"path": "a" + "/b" * 3_000}, "a path has at most 4,096 characters."),
         ("write", {"path": "a/" * 2_500_000 + "b", "content": ""}, "a path has at most 4,096 characters."),
-        ("read", {"path": "/proc/self/environ"}, "is no file, but a view of the system"),
+        ("read", {"path": "/proc/self/environ"}, "is a view of the system, and no file"),
         ("grep", {"pattern": "x", "context": 99}, "context is between 0 and 20."),
         ("grep", {"pattern": "x" * 2_000}, "an expression has at most 1000 characters."),
         ("write", {"path": "folder/", "content": ""}, "'folder/' names a folder"),
@@ -483,15 +482,15 @@ def test_an_edit_leaves_the_form_of_a_file_as_it_is(
 
 
 def test_a_file_that_is_written_anew_keeps_its_form() -> None:
-    assert formed("a\nb\n", "\ufeffx\r\ny\r\n") == "\ufeffa\r\nb\r\n"
-    assert formed("a\nb\n", "x\ny\r\n") == "a\nb\n"
-    assert formed("a\r\n", None) == "a\r\n"
+    assert keep_form("a\nb\n", "\ufeffx\r\ny\r\n") == "\ufeffa\r\nb\r\n"
+    assert keep_form("a\nb\n", "x\ny\r\n") == "a\nb\n"
+    assert keep_form("a\r\n", None) == "a\r\n"
 
 
 def test_a_change_that_is_too_large_to_be_compared_is_shown_as_one_block() -> None:
     old = "".join(f"{number}\n" for number in range(5_000))
     new = old.replace("\n2000\n", "\ntwo\nthousand\n").replace("\n2002\n", "\n")
-    text, added, taken = difference("a", old, new)
+    text, added, taken = diff_texts("a", old, new)
     assert (added, taken) == (3, 3)
     assert "@@ -1998,9 +1998,9 @@\n 1997\n 1998\n 1999\n-2000\n-2001\n-2002\n+two\n+thousand\n+2001\n 2003\n" in text
 
@@ -583,7 +582,7 @@ def test_an_expression_that_is_none_is_an_answer(call: Call, root: Path, express
 def test_an_expression_that_takes_for_ever_is_given_up(root: Path) -> None:
     (root / "a").write_text("a" * 60 + "\n")
     with pytest.raises(Refused, match="given up after 1 seconds"):
-        lines_matching(str(root), Place(".", str(root), False), "(a+)+$b", patience=1.0)
+        find_lines(str(root), ResolvedPath(".", str(root), False), "(a+)+$b", patience=1.0)
 
 
 def test_a_search_ends_by_itself_when_nobody_is_there_to_give_it_up() -> None:
@@ -601,13 +600,12 @@ def test_an_empty_line_is_found_where_there_is_one(call: Call, root: Path) -> No
     assert call("grep", pattern="^$").text == "a:2:"
 
 
-def test_what_takes_too_long_to_look_through_is_left(root: Path) -> None:
+def test_a_walk_stops_when_there_is_too_much(root: Path) -> None:
     tree(root, *"abcdef")
-    ticks = iter((0.0, 1.0, 2.0, 3.0, 11.0))
-    walk = Walk(lambda folder, name: False, clock=lambda: next(ticks))
+    walk = Walk(str(root), most=3)
     with Folder.open(str(root)) as folder:
-        assert len(list(walk.below(folder, Pattern("*")))) == 3
-    assert walk.stopped
+        assert len(list(walk.files(folder, "*"))) == 3
+    assert walk.is_stopped
 
 
 def test_binary_and_huge_files_are_not_searched_and_that_is_said(call: Call, root: Path) -> None:

@@ -10,23 +10,22 @@ import os
 from collections.abc import Mapping, Sequence
 
 from memsheaf.chat.permissions import Permission, Wish
-from memsheaf.chat.tools import find
-from memsheaf.chat.tools.edits import BOM, difference, edited, formed, refuse_masks
+from memsheaf.chat.tools.edits import BOM, diff_texts, keep_form, refuse_masks, replace_text
 from memsheaf.chat.tools.files import (
     AT_ONCE,
     LARGEST,
     MARGIN,
-    Found,
-    Piece,
-    Place,
+    FileContent,
+    FileExcerpt,
+    ResolvedPath,
     fetch,
     is_within,
-    locate,
-    named,
-    piece,
+    quote_path,
+    read_excerpt,
+    replace_file,
+    resolve_path,
 )
-from memsheaf.chat.tools.files import replace as replace_file
-from memsheaf.chat.tools.glob import divided
+from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_lines, mask_secrets, split_pattern
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.scope import FOLDER
@@ -72,7 +71,7 @@ def shell(
 ) -> Answer:
     """Run a command and see what it prints. It gets no input, and what it leaves running in the background is ended
     with it. Use read, grep and glob to look at files: they need no permission."""
-    from memsheaf.chat.tools.shell import run
+    from memsheaf.chat.tools.shell import run_command
 
     if not command.strip() or "\0" in command:
         raise Refused("a command must not be empty, nor hold a NUL character")
@@ -81,7 +80,7 @@ def shell(
     line = f"run: {one_line(command, _SAID)}"
     desk.permission.require(Wish("shell", line, for_terminal(command), reach="run", key=f"run {command}"))
     given = seconds or desk.seconds
-    outcome = run(command, folder=desk.root, environment=desk.environment, seconds=given)
+    outcome = run_command(command, folder=desk.root, environment=desk.environment, seconds=given)
     return Answer(
         f"{outcome.text.rstrip() or '(no output)'}\n({_ended(outcome.code, given)})", failed=outcome.code != 0
     )
@@ -97,16 +96,16 @@ def read(
     if start < 1 or lines < 1:
         raise Refused("start and lines are at least 1")
     place = desk.readable("read", path)
-    found = piece(desk.root, place, start)
+    found = read_excerpt(desk.root, place, start)
     if b"\0" in (found.all or found.data):
-        raise Refused(f"{named(place.shown)} is no text, but binary")
+        raise Refused(f"{quote_path(place.shown)} is no text, but binary")
     shown, more = _page(found, start, lines)
     last = start + len(shown) - 1
     if found.all is not None:
         desk.saw(place, found.all, start, last)
     total = None if found.all is None else _count(found.all)
     if not shown and start > 1:
-        raise Refused(f"{named(place.shown)} has no line {start}; it has {'fewer' if total is None else total}")
+        raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {'fewer' if total is None else total}")
     of = "" if total is None else f" of {total}"
     notes = [f"(lines {start} to {last}{of}; go on with start={last + 1})"] if more else []
     if shown and not more and not found.data.endswith(b"\n"):
@@ -126,7 +125,7 @@ def write(
     if old is not None:
         desk.refuse_unseen(place, old.data)
         refuse_masks(content, was or "", place.shown)
-    data = formed(content, was).encode()
+    data = keep_form(content, was).encode()
     if old is not None and data == old.data:
         return f"{place.shown} has this text already."
     desk.change("write", place, old, data)
@@ -144,15 +143,15 @@ def edit(
     place = desk.writable("edit", path)
     if place.outside and not desk.has_read(place):  # whether a text occurs there is something that one would learn
         raise Refused(
-            f"{named(place.shown)} is outside the working directory, and you have not read it. Read it first"
+            f"{quote_path(place.shown)} is outside the working directory, and you have not read it. Read it first"
         )
     old = fetch(desk.root, place)
     if old is None:
-        raise Refused(f"there is no file {named(place.shown)}; write makes one")
+        raise Refused(f"there is no file {quote_path(place.shown)}; write makes one")
     if b"\0" in old.data:
-        raise Refused(f"{named(place.shown)} is no text, but binary; change it with the shell")
+        raise Refused(f"{quote_path(place.shown)} is no text, but binary; change it with the shell")
     was = old.data.decode("utf-8", "surrogateescape")
-    now = edited(was, old_text, new_text, count=count, name=place.shown)
+    now = replace_text(was, old_text, new_text, count=count, name=place.shown)
     data = now.text.encode("utf-8", "surrogateescape")
     desk.change("edit", place, old, data)
     return "\n".join([f"Changed {place.shown}:", *_around(data.decode("utf-8", "replace"), now.stretches)])
@@ -164,9 +163,9 @@ def glob(
     path: Annotated[str, "The folder to look in; the working directory if left out"] = "",
 ) -> str:
     """Find files by their names, newest first. Without ** it lists one folder, with the folders in it."""
-    certain, rest = divided(pattern)
+    certain, rest = split_pattern(pattern)
     base = desk.readable("glob", os.path.join(path, certain) or ".")
-    return find.files_named(desk.root, base, rest or "*", desk.keep_out)
+    return find_files(desk.root, base, rest or "*", desk.keep_out)
 
 
 def grep(
@@ -177,10 +176,10 @@ def grep(
     context: Annotated[int, "Lines to show around each"] = 0,
 ) -> str:
     """Find lines in files by a regular expression, each line by itself."""
-    if not 0 <= context <= find.MOST_CONTEXT:
-        raise Refused(f"context is between 0 and {find.MOST_CONTEXT}")
+    if not 0 <= context <= MOST_CONTEXT:
+        raise Refused(f"context is between 0 and {MOST_CONTEXT}")
     base = desk.readable("grep", path or ".")
-    return find.lines_matching(desk.root, base, pattern, names=glob, context=context, keep_out=desk.keep_out)
+    return find_lines(desk.root, base, pattern, names=glob, context=context, keep_out=desk.keep_out)
 
 
 TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write, edit, glob, grep)}
@@ -256,7 +255,7 @@ class Workshop:
 
     # what the tools ask for
 
-    def readable(self, tool: str, path: str) -> Place:
+    def readable(self, tool: str, path: str) -> ResolvedPath:
         """Where a path leads that may be read. Raises Refused."""
         place = self._located(path)
         self._refuse_memory(place, "read")
@@ -267,49 +266,49 @@ class Workshop:
             self.permission.require(Wish(tool, line, for_terminal(place.real), outside=True, key=key))
         return place
 
-    def writable(self, tool: str, path: str) -> Place:
+    def writable(self, tool: str, path: str) -> ResolvedPath:
         """Where a path leads that the user can be asked about. Raises Refused for what is never written by a tool."""
         place = self._located(path)
         if path.endswith(("/", os.sep)):
-            raise Refused(f"{named(path)} names a folder; files are written, with the folders they need")
+            raise Refused(f"{quote_path(path)} names a folder; files are written, with the folders they need")
         if self.permission.planning:
             self.permission.require(Wish(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
         self._refuse_memory(place, "change")
         if ".git" in place.real.casefold().split(os.sep):
-            raise Refused(f"{named(place.shown)} belongs to git; change it with git, through the shell")
+            raise Refused(f"{quote_path(place.shown)} belongs to git; change it with git, through the shell")
         return place
 
-    def _located(self, path: str) -> Place:
+    def _located(self, path: str) -> ResolvedPath:
         if len(path) > _LONGEST_PATH:
             raise Refused(f"a path has at most {_LONGEST_PATH:,} characters")
-        return locate(self.root, path)
+        return resolve_path(self.root, path)
 
-    def _refuse_memory(self, place: Place, what: str) -> None:
+    def _refuse_memory(self, place: ResolvedPath, what: str) -> None:
         """Raise Refused for what belongs to memory: its own tools know scopes, versions and turns that ignore it."""
         real = place.real.casefold()
         if FOLDER in real.split(os.sep) or any(is_within(real, kept.casefold()) for kept in self.keep_out):
             raise Refused(
-                f"{named(place.shown)} belongs to memory; use the memory tools to {what} what is remembered"
+                f"{quote_path(place.shown)} belongs to memory; use the memory tools to {what} what is remembered"
             )
 
     def forget(self) -> None:
         """Begin anew: the model has read no file yet."""
         self._seen.clear()
 
-    def saw(self, place: Place, data: bytes, first: int, last: int) -> None:
+    def saw(self, place: ResolvedPath, data: bytes, first: int, last: int) -> None:
         """Note that the model knows these lines of a file."""
         version = version_of(data)
         seen = self._seen.get(place.real)
         known = seen.lines if seen and seen.version == version else 0
         self._seen[place.real] = _Seen(version, max(known, last) if first <= known + 1 else known)
 
-    def has_read(self, place: Place) -> bool:
+    def has_read(self, place: ResolvedPath) -> bool:
         """Whether the model has seen some of a file, in one version or another."""
         return place.real in self._seen
 
-    def refuse_unseen(self, place: Place, data: bytes) -> None:
+    def refuse_unseen(self, place: ResolvedPath, data: bytes) -> None:
         """Raise Refused for a file of which the model does not know all that would be lost."""
-        name, seen = named(place.shown), self._seen.get(place.real)
+        name, seen = quote_path(place.shown), self._seen.get(place.real)
         if b"\0" in data:
             raise Refused(f"{name} is no text, but binary; change it with the shell")
         if seen is None:
@@ -321,14 +320,14 @@ class Workshop:
                 f"of {name} you have read {seen.lines} of {_count(data)} lines. Read the rest first, or use edit"
             )
 
-    def change(self, tool: str, place: Place, old: Found | None, data: bytes) -> None:
+    def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> None:
         """Replace what was found at a place, once the user agrees. Raises Refused, and OSError of the disk."""
         if len(data) > LARGEST:
             raise Refused(f"a file that is written here has at most {LARGEST >> 10} KiB")
         if old is not None and not old.mode & 0o222:
-            raise Refused(f"{named(place.shown)} is read-only, and stays so; tell the user")
+            raise Refused(f"{quote_path(place.shown)} is read-only, and stays so; tell the user")
         was = "" if old is None else old.data.decode("utf-8", "replace")
-        found = difference(place.shown, was, data.decode("utf-8", "replace"))
+        found = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
         size = f"new, {_lines(data)}" if old is None else f"+{found.added} -{found.taken} lines"
         line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
@@ -382,7 +381,7 @@ def _lines(data: bytes) -> str:
     return f"{count} line{'s' * (count != 1)}"
 
 
-def _page(found: Piece, start: int, most: int) -> tuple[list[str], bool]:
+def _page(found: FileExcerpt, start: int, most: int) -> tuple[list[str], bool]:
     """The lines of a piece that are shown, without secrets, and whether others follow."""
     data = found.data[:AT_ONCE]
     is_cut = not found.ended or len(data) < len(found.data)
@@ -392,7 +391,7 @@ def _page(found: Piece, start: int, most: int) -> tuple[list[str], bool]:
     more = is_cut or len(raw) > most
     raw = raw[:most]
     size = sum(map(len, raw)) + len(raw)
-    text = find.masked((found.before + found.data[: size + MARGIN]).decode("utf-8", "replace"))
+    text = mask_secrets((found.before + found.data[: size + MARGIN]).decode("utf-8", "replace"))
     skipped = found.before.count(b"\n")
     lines = text.split("\n")[skipped : skipped + len(raw)]
     if start == 1 and lines:
@@ -417,7 +416,7 @@ def _around(text: str, stretches: Sequence[tuple[int, int]]) -> list[str]:
     wanted = sorted({at for stretch in near for at in stretch if at < len(lines) - 1 or lines[at]})[:_CHANGED]
     said: list[str] = []
     previous = -1
-    for at, line in find.safe_lines(lines, wanted).items():
+    for at, line in mask_lines(lines, wanted).items():
         said += ["   ..."] * (bool(said) and at != previous + 1) + _numbered([line], at + 1)
         previous = at
     return said

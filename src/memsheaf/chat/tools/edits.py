@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsheaf.chat.tools.files import named
+from memsheaf.chat.tools.files import quote_path
 from memsheaf.errors import Refused
 from memsheaf.guard.secrets import REMOVED
 from memsheaf.history import diff
@@ -11,10 +11,10 @@ from memsheaf.values import NamedTuple
 BOM = "\ufeff"
 _COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
 _AROUND = 3
-_PLACES = 8  # that are named or shown, of those where a text occurs
+_PLACES = 8  # that are quote_path or shown, of those where a text occurs
 
 
-class Difference(NamedTuple):
+class TextDiff(NamedTuple):
     """A change as `diff -u` shows it, and how many lines it brings and takes."""
 
     text: str
@@ -22,14 +22,14 @@ class Difference(NamedTuple):
     taken: int
 
 
-class Edited(NamedTuple):
+class EditedText(NamedTuple):
     """A changed text, and which of its lines are new, each stretch as its first and last line."""
 
     text: str
     stretches: tuple[tuple[int, int], ...]
 
 
-def edited(text: str, old: str, new: str, *, count: int, name: str) -> Edited:
+def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> EditedText:
     """The text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
 
     Raises:
@@ -45,25 +45,25 @@ def edited(text: str, old: str, new: str, *, count: int, name: str) -> Edited:
     places = _places(text, old)
     if not places:
         raise Refused(
-            f"old_text is not in {named(name)}. Read it, and copy the text exactly, blanks and line ends included, "
+            f"old_text is not in {quote_path(name)}. Read it, and copy the text exactly, with spaces and line ends, "
             "but without the numbers of the lines"
         )
     if len(places) != count:
         lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places[:_PLACES])
         more = "" if len(places) <= _PLACES else " and others"
         raise Refused(
-            f"old_text occurs {len(places)} times in {named(name)}, at line {lines}{more}. "
+            f"old_text occurs {len(places)} times in {quote_path(name)}, at line {lines}{more}. "
             f"Give more of the text around it, or say count={len(places)} to change all"
         )
     result = text.replace(old, new)
     starts = (at + number * (len(new) - len(old)) for number, at in enumerate(places[:_PLACES]))
-    return Edited(result, tuple(_lines(result, at, at + len(new)) for at in starts))
+    return EditedText(result, tuple(_lines(result, at, at + len(new)) for at in starts))
 
 
-def formed(content: str, was: str | None) -> str:
+def keep_form(content: str, was: str | None) -> str:
     """A new text in the form of the old one: with its byte order mark and its line ends, which a model does not see.
 
-    >>> formed("a\\nb\\n", "x\\r\\n")
+    >>> keep_form("a\\nb\\n", "x\\r\\n")
     'a\\r\\nb\\r\\n'
     """
     if was is None:
@@ -77,20 +77,20 @@ def refuse_masks(new: str, old: str, name: str) -> None:
     """Raise Refused for a text with more places where a secret was hidden: they would replace the secret."""
     if new.count(REMOVED) > old.count(REMOVED):
         raise Refused(
-            f"the text holds '{REMOVED}…', which stands where a secret in {named(name)} is hidden from you: "
+            f"the text holds '{REMOVED}…', which stands where a secret in {quote_path(name)} is hidden from you: "
             "it would be lost. Use edit, and leave those places as they are"
         )
 
 
-def difference(path: str, old: str, new: str) -> Difference:
+def diff_texts(path: str, old: str, new: str) -> TextDiff:
     """Show how one text becomes another. What is too large to be compared line by line is shown as one block."""
     was, now = old.split("\n"), new.split("\n")
     if not old:  # a new file has no lines yet, not even an empty one
         added = now[:-1] if new.endswith("\n") else now
-        return Difference("\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0)
+        return TextDiff("\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0)
     text = diff(path, old, new) if len(was) * len(now) <= _COMPARED else _block(path, was, now)
     lines = text.split("\n")[2:]
-    return Difference(text, sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines))
+    return TextDiff(text, sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines))
 
 
 def _block(path: str, was: list[str], now: list[str]) -> str:

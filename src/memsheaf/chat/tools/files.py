@@ -32,7 +32,7 @@ _PATIENCE = 0.02  # seconds that an empty file is given to be filled by who is j
 _DRAFTS = 100
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """Where a path leads: `real` is all of it, without links; `shown` is how it is named, from the root if inside."""
 
     shown: str
@@ -40,7 +40,7 @@ class Place(NamedTuple):
     outside: bool
 
 
-class Found(NamedTuple):
+class FileContent(NamedTuple):
     """A plain file: its bytes, and what is kept when it is replaced."""
 
     data: bytes
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     owner: tuple[int, int]
 
 
-class Piece(NamedTuple):
+class FileExcerpt(NamedTuple):
     """What begins with a line of a file, and what stands shortly `before`. `all` has every byte of a file that is not
     larger than one that may be changed; `ended` says that nothing follows."""
 
@@ -58,7 +58,7 @@ class Piece(NamedTuple):
     all: bytes | None
 
 
-def locate(root: str, path: str) -> Place:
+def resolve_path(root: str, path: str) -> ResolvedPath:
     """Say where a path leads that a model wrote, from the folder `root`, which has no links in it.
 
     Raises:
@@ -72,15 +72,17 @@ def locate(root: str, path: str) -> Place:
         real = os.path.realpath(os.path.join(root, path))
         os.fsencode(real)
     except (OSError, ValueError):
-        raise Refused(f"{named(path)} is no path") from None
+        raise Refused(f"{quote_path(path)} is no path") from None
     inside = is_within(real, root)
     shown = os.path.relpath(real, root).replace(os.sep, "/") if inside else real
     if not inside and is_within(real, "/proc"):
-        raise Refused(f"{named(path)} is no file, but a view of the system; look at it with the shell, if at all")
-    return Place(shown, real, not inside)
+        raise Refused(
+            f"{quote_path(path)} is a view of the system, and no file; look at it with the shell, if at all"
+        )
+    return ResolvedPath(shown, real, not inside)
 
 
-def named(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path in a message: whole and in quotes, on one line."""
     return f"'{path}'" if path.isprintable() else one_line(ascii(path), 400)
 
@@ -96,7 +98,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 @contextmanager
-def parent(root: str, place: Place) -> Iterator[tuple[Folder, str]]:
+def open_parent(root: str, place: ResolvedPath) -> Iterator[tuple[Folder, str]]:
     """Open the folder that holds a place, without following links, and give it with the last name.
 
     Raises:
@@ -108,22 +110,22 @@ def parent(root: str, place: Place) -> Iterator[tuple[Folder, str]]:
         with Folder.open(base) as anchor, walk(anchor, steps) as found:
             yield found
     except PathRefused as error:
-        raise Refused(f"{named(place.shown)} cannot be reached: {error.why}") from None
+        raise Refused(f"{quote_path(place.shown)} cannot be reached: {error.why}") from None
 
 
 @contextmanager
-def folder_at(root: str, place: Place) -> Iterator[Folder]:
+def folder_at(root: str, place: ResolvedPath) -> Iterator[Folder]:
     """Open a folder, without following links. Raises Refused, and OSError when it is none."""
     if place.real == root:
         with Folder.open(root) as found:
             yield found
         return
-    inner = Place(place.shown, os.path.join(place.real, "any"), place.outside)
-    with parent(root, inner) as (found, _):
+    inner = ResolvedPath(place.shown, os.path.join(place.real, "any"), place.outside)
+    with open_parent(root, inner) as (found, _):
         yield found
 
 
-def fetch(root: str, place: Place) -> Found | None:
+def fetch(root: str, place: ResolvedPath) -> FileContent | None:
     """Read a file that may be changed; None when there is none.
 
     Raises:
@@ -131,33 +133,33 @@ def fetch(root: str, place: Place) -> Found | None:
         OSError: it may not be read.
     """
     try:
-        with opened(root, place) as fd:
+        with open_file(root, place) as fd:
             found, data = os.fstat(fd), read_all(fd, LARGEST + 1)
     except FileNotFoundError:
         return None
     if len(data) > LARGEST:
-        raise Refused(f"{named(place.shown)} is larger than {LARGEST >> 10} KiB; change it with the shell")
-    return Found(data, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+        raise Refused(f"{quote_path(place.shown)} is larger than {LARGEST >> 10} KiB; change it with the shell")
+    return FileContent(data, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
 
 
-def piece(root: str, place: Place, start: int) -> Piece:
+def read_excerpt(root: str, place: ResolvedPath, start: int) -> FileExcerpt:
     """Read a file from a line on, as much as is read at once, and a little more on both sides.
 
     Raises:
         Refused: it is no plain file, or the line is too far away.
         OSError: it is not there, or may not be read.
     """
-    with opened(root, place) as fd:
+    with open_file(root, place) as fd:
         if os.fstat(fd).st_size <= LARGEST:
             data = read_all(fd, LARGEST + 1)
             if len(data) <= LARGEST:
                 before, found, ended = _from_line((data,), start)
-                return Piece(before, found, ended, data)
+                return FileExcerpt(before, found, ended, data)
             os.lseek(fd, 0, os.SEEK_SET)  # it grew
-        return Piece(*_from_line(iter(lambda: os.read(fd, _CHUNK), b""), start), None)
+        return FileExcerpt(*_from_line(iter(lambda: os.read(fd, _CHUNK), b""), start), None)
 
 
-def replace(root: str, place: Place, data: bytes, old: Found | None) -> None:
+def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent | None) -> None:
     """Put a text in the place of what was found there: whole, in one step, with the same mode.
 
     Folders that are missing are made, inside the root.
@@ -168,7 +170,7 @@ def replace(root: str, place: Place, data: bytes, old: Found | None) -> None:
     """
     if old is None and not place.outside:
         _make_folders(root, place)
-    with parent(root, place) as (folder, name):
+    with open_parent(root, place) as (folder, name):
         draft = _stage(folder, data, old)
         try:
             before, after = version_of(None if old is None else old.data), version_of(data)
@@ -179,19 +181,19 @@ def replace(root: str, place: Place, data: bytes, old: Found | None) -> None:
                 folder.unlink(draft)
     if met:
         raise Refused(
-            f"{named(place.shown)} was changed by somebody else in this moment; nothing was written. Read it again"
+            f"{quote_path(place.shown)} was changed by somebody else meanwhile; nothing was written. Read it again"
         )
 
 
 @contextmanager
-def opened(root: str, place: Place) -> Iterator[int]:
+def open_file(root: str, place: ResolvedPath) -> Iterator[int]:
     """Open a plain file for reading. What is none is not even opened: that could hang, or do something."""
-    with parent(root, place) as (folder, name):
+    with open_parent(root, place) as (folder, name):
         found = folder.stat(name)
         if stat.S_ISDIR(found.st_mode):
-            raise Refused(f"{named(place.shown)} is a folder; glob lists what is in it")
+            raise Refused(f"{quote_path(place.shown)} is a folder; glob lists what is in it")
         if not stat.S_ISREG(found.st_mode):
-            raise Refused(f"{named(place.shown)} is no plain file")
+            raise Refused(f"{quote_path(place.shown)} is no plain file")
         fd = folder.open_file(name, READ)
         try:
             yield fd
@@ -225,7 +227,7 @@ def _behind(chunk: bytes, breaks: int) -> tuple[int, int]:
     return at, 0
 
 
-def _make_folders(root: str, place: Place) -> None:
+def _make_folders(root: str, place: ResolvedPath) -> None:
     """Make the folders above a place as far as they are missing, with the mode that the user's umask gives.
 
     A folder is made by its path. Should a link be swapped in above it in this very moment, an empty folder is made
@@ -234,12 +236,12 @@ def _make_folders(root: str, place: Place) -> None:
     above = os.path.relpath(os.path.dirname(place.real), root)
     steps: Sequence[str] = () if above == os.curdir else above.split(os.sep)
     for depth in range(1, len(steps) + 1):
-        missing = Place(place.shown, os.path.join(root, *steps[:depth]), False)
-        with parent(root, missing) as (folder, name), suppress(FileExistsError):
+        missing = ResolvedPath(place.shown, os.path.join(root, *steps[:depth]), False)
+        with open_parent(root, missing) as (folder, name), suppress(FileExistsError):
             os.mkdir(os.path.join(folder.path, name))
 
 
-def _stage(folder: Folder, data: bytes, old: Found | None) -> str:
+def _stage(folder: Folder, data: bytes, old: FileContent | None) -> str:
     """Write a draft beside the file that it will replace, with that one's mode and owner; give its name."""
     fd = -1
     for number in range(_DRAFTS):
@@ -248,7 +250,7 @@ def _stage(folder: Folder, data: bytes, old: Found | None) -> str:
             fd = folder.open_file(draft, CREATE, 0o666 if old is None else 0o600)
             break
     if fd < 0:
-        raise Refused(f"{named(folder.path)} is full of drafts that were left behind; remove .memsheaf-*.tmp there")
+        raise Refused(f"{quote_path(folder.path)} is full of drafts that were left; remove .memsheaf-*.tmp there")
     try:
         _fill(fd, data, old)
     except BaseException:
@@ -257,7 +259,7 @@ def _stage(folder: Folder, data: bytes, old: Found | None) -> str:
     return draft
 
 
-def _fill(fd: int, data: bytes, old: Found | None) -> None:
+def _fill(fd: int, data: bytes, old: FileContent | None) -> None:
     """Write a draft, and close it."""
     try:
         write_all(fd, data)

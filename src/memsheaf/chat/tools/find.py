@@ -1,4 +1,4 @@
-"""Files found by their names and by their lines, below a folder; no link is followed.
+"""File search by name and by regular expression, below a folder; links are not followed.
 
 What tools made, what git keeps and what memories are in is passed over, and so is what `.gitignore` plainly names.
 """
@@ -10,11 +10,14 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
+from heapq import nlargest
+from subprocess import DEVNULL, PIPE, TimeoutExpired, run
 
-from memsheaf.chat.tools.files import AT_ONCE, LARGEST, Place, fetch, folder_at, named, opened
-from memsheaf.chat.tools.glob import LONGEST, Pattern, State
+from memsheaf.chat.tools import regex_worker
+from memsheaf.chat.tools.files import AT_ONCE, LARGEST, ResolvedPath, fetch, folder_at, open_file, quote_path
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import REMOVED, find_secrets
 from memsheaf.scope import FOLDER
@@ -37,89 +40,158 @@ _SKIPPED = frozenset(
 )
 _MOST_ENTRIES = 200_000
 _MOST_DEPTH = 60
+_LONGEST = 1_000  # characters of a pattern or an expression
+_MOST_WAYS = 64  # to read a pattern with braces
 _MOST_TEXT = 32 << 20  # bytes that are searched
 _WIDEST = 500  # characters of a line that is shown
 _SHOWN = 30_000  # characters of all of them
-_AROUND = 100  # lines beside one that is shown, that are looked at for a secret
+_AROUND = 100  # lines beside one that is shown, that are searched for a secret
 
-Passed = Callable[[str, str], bool]
-"""Whether a search passes over a name in a folder."""
+GlobState = frozenset[tuple[str, ...]]
+"""What is left of a pattern, of each way to read it, behind the names that were matched."""
+
+
+def start_glob(pattern: str) -> GlobState:
+    """Begin to match a pattern such as `src/**/*.{py,md}`, name by name: none takes for ever. Raises Refused."""
+    if len(pattern) > _LONGEST:
+        raise Refused(f"a pattern has at most {_LONGEST} characters")
+    ways = [tuple(step for step in way.split("/") if step not in ("", ".")) for way in _expand_braces(pattern)]
+    if any(".." in way for way in ways):
+        raise Refused("a pattern must not hold '..' behind a wildcard; say in path where to look")
+    return _with_empty(ways)
+
+
+def match_name(state: GlobState, name: str) -> GlobState:
+    """What is left of a pattern behind one more name of a path; nothing, if the path does not fit."""
+    return _with_empty(
+        way if way[0] == "**" else way[1:] for way in state if way and (way[0] == "**" or fnmatchcase(name, way[0]))
+    )
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """A pattern as the folder that it names for certain, and the rest.
+
+    >>> split_pattern("src/lib/**/*.py"), split_pattern("*.py"), split_pattern("/etc/hosts")
+    (('src/lib', '**/*.py'), ('', '*.py'), ('/etc', 'hosts'))
+    """
+    steps = pattern.replace(os.sep, "/").split("/")
+    plain = 0
+    while plain < len(steps) - 1 and not set(steps[plain]) & set("*?[{"):
+        plain += 1
+    return "/".join(steps[:plain]) or ("/" if plain else ""), "/".join(steps[plain:])
+
+
+def _with_empty(ways: Iterable[tuple[str, ...]]) -> GlobState:
+    """The ways, and what is behind each leading `**`, which may stand for nothing."""
+    found: set[tuple[str, ...]] = set()
+    for way in ways:
+        found.add(way)
+        while way[:1] == ("**",):
+            way = way[1:]
+            found.add(way)
+    return frozenset(found)
+
+
+def _expand_braces(pattern: str) -> list[str]:
+    """The ways to read a pattern with braces, innermost first. Raises Refused for too many.
+
+    >>> _expand_braces("*.{py,md}")
+    ['*.py', '*.md']
+    """
+    stop = pattern.find("}")
+    start = pattern.rfind("{", 0, max(stop, 0))
+    if start < 0:
+        return [pattern]
+    ways: list[str] = []
+    for choice in pattern[start + 1 : stop].split(","):
+        ways += _expand_braces(pattern[:start] + choice + pattern[stop + 1 :])
+        if len(ways) > _MOST_WAYS:
+            raise Refused(f"a pattern has at most {_MOST_WAYS} ways to be read; use fewer braces")
+    return ways
 
 
 class Walk:
-    """A way through the files below a folder, in order. It gives up when there are too many, or it takes too long."""
+    """A walk through the files below a folder, in order. It stops when there are too many, or it takes too long."""
 
-    def __init__(self, passed: Passed, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._passed = passed
-        self._clock = clock
-        self._end = clock() + PATIENCE
-        self._left = _MOST_ENTRIES
-        self.stopped = False
+    def __init__(self, root: str, keep_out: Sequence[str] = (), *, most: int = _MOST_ENTRIES) -> None:
+        names, paths = _read_gitignore(root)
+        self._names = _SKIPPED | names
+        self._paths = {os.path.join(root, path) for path in paths} | set(keep_out)
+        self._end = time.monotonic() + PATIENCE
+        self._left = most
+        self.is_stopped = False
 
-    def below(self, folder: Folder, pattern: Pattern) -> Iterator[tuple[str, Folder, os.DirEntry[str]]]:
-        """The files that fit, each with the open folder that it is in; folders, too, if the pattern lists."""
-        yield from self._below(folder, "", pattern, pattern.begin, 0)
+    def files(self, folder: Folder, pattern: str) -> Iterator[tuple[str, Folder, os.DirEntry[str]]]:
+        """The files that fit, each with the open folder that it is in; folders, too, if the pattern has no `**`."""
+        yield from self._below(folder, "", start_glob(pattern), "**" not in pattern, 0)
 
     def _below(
-        self, folder: Folder, prefix: str, pattern: Pattern, state: State, depth: int
+        self, folder: Folder, prefix: str, state: GlobState, lists_folders: bool, depth: int
     ) -> Iterator[tuple[str, Folder, os.DirEntry[str]]]:
         for entry in self._entries(folder):
-            here = pattern.step(state, entry.name)
-            if not here or self._passed(folder.path, entry.name):
+            here = match_name(state, entry.name)
+            path = os.path.join(folder.path, entry.name)
+            if not here or entry.name in self._names or path in self._paths:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
-            if pattern.is_end(here) and (pattern.lists or not is_folder):
+            if () in here and (lists_folders or not is_folder):
                 yield f"{prefix}{entry.name}{'/' * is_folder}", folder, entry
             if is_folder and depth < _MOST_DEPTH:
                 with suppress(OSError, MemsheafError), folder.folder(entry.name) as inner:
-                    yield from self._below(inner, f"{prefix}{entry.name}/", pattern, here, depth + 1)
+                    yield from self._below(inner, f"{prefix}{entry.name}/", here, lists_folders, depth + 1)
 
     def _entries(self, folder: Folder) -> list[os.DirEntry[str]]:
         """What is in a folder; nothing, once too much was seen."""
         found: list[os.DirEntry[str]] = []
         for entry in folder.scan():
             self._left -= 1
-            if self._left < 0 or self._clock() > self._end:
-                self.stopped = True
+            if self._left < 0 or time.monotonic() > self._end:
+                self.is_stopped = True
                 break
             found.append(entry)
         return sorted(found, key=lambda entry: entry.name)
 
 
-def passing(root: str, keep_out: Sequence[str]) -> Passed:
-    """What a search below a root passes over."""
-    names, paths = _ignored(root)
-    apart = {os.path.join(root, path) for path in paths} | set(keep_out)
-    return lambda folder, name: name in _SKIPPED or name in names or os.path.join(folder, name) in apart
+def _read_gitignore(root: str) -> tuple[set[str], set[str]]:
+    """What the `.gitignore` of a root plainly names: names anywhere, and paths from the root."""
+    names: set[str] = set()
+    paths: set[str] = set()
+    with suppress(OSError, MemsheafError):
+        found = fetch(root, ResolvedPath(".gitignore", os.path.join(root, ".gitignore"), False))
+        for line in found.data.decode("utf-8", "replace").splitlines() if found else ():
+            name = line.strip().rstrip("/")
+            if name.startswith("!"):
+                names.discard(name[1:])
+            elif name and not set(name) & set("*?[\\#"):
+                (paths if "/" in name else names).add(name.strip("/"))
+    return names, paths
 
 
-def files_named(root: str, base: Place, pattern: str, keep_out: Sequence[str]) -> str:
+def find_files(root: str, base: ResolvedPath, pattern: str, keep_out: Sequence[str]) -> str:
     """The files below a folder whose paths fit, newest first.
 
     Raises:
         Refused: the pattern is none, or the folder cannot be reached.
         OSError: it is no folder.
     """
-    from heapq import nlargest
-
-    walk = Walk(passing(root, keep_out))
+    walk = Walk(root, keep_out)
     found: list[tuple[float, str]] = []
     with folder_at(root, base) as folder:
-        for path, _, entry in walk.below(folder, Pattern(pattern)):
+        for path, _, entry in walk.files(folder, pattern):
             with suppress(OSError):
                 found.append((entry.stat(follow_symlinks=False).st_mtime, path))
-    shown = [_shown(base, path) for _, path in nlargest(MOST_FILES, found)]
+    shown = [_join_path(base, path) for _, path in nlargest(MOST_FILES, found)]
     notes = []
     if len(found) > len(shown):
         notes.append(f"({len(found) - len(shown)} older ones are left out; a narrower pattern shows them)")
-    if walk.stopped:
-        notes.append("(not all folders were looked at: there is too much; say in path where to look)")
+    if walk.is_stopped:
+        notes.append("(not all folders were searched: there is too much; say in path where to look)")
     return "\n".join([*(shown or ["No file fits."]), *notes])
 
 
-def lines_matching(
+def find_lines(
     root: str,
-    base: Place,
+    base: ResolvedPath,
     expression: str,
     *,
     names: str = "",
@@ -127,16 +199,16 @@ def lines_matching(
     keep_out: Sequence[str] = (),
     patience: float = PATIENCE,
 ) -> str:
-    """The lines of the files at a place, or below it, that match, each with its file and number.
+    """The lines of the files at a path, or below it, that match, each with its file and number.
 
     Raises:
-        Refused: the expression is none, or takes too long; or the place cannot be reached.
+        Refused: the expression is none, or takes too long; or the path cannot be reached.
         OSError: it is not there.
     """
-    if len(expression) > LONGEST:
-        raise Refused(f"an expression has at most {LONGEST} characters")
-    texts, notes = _texts(root, base, names, keep_out)
-    answer = _sift(expression, [data for _, data in texts], patience)
+    if len(expression) > _LONGEST:
+        raise Refused(f"an expression has at most {_LONGEST} characters")
+    texts, notes = _read_texts(root, base, names, keep_out)
+    answer = _search(expression, [data for _, data in texts], patience)
     if wrong := answer.get("wrong"):
         raise Refused(f"the expression cannot be read: {wrong}. It is one of Python's; write \\( for a plain (")
     if not answer["lines"]:
@@ -144,14 +216,14 @@ def lines_matching(
     hits: dict[int, dict[int, int]] = {}
     for number, line, column in answer["found"]:
         hits.setdefault(number, {})[line] = column
-    shown, count = _listed(base, texts, hits, context)
-    total = f"{answer['lines']} lines match, in {answer['files']} files"
+    shown, count = _render_hits(base, texts, hits, context)
     if count < answer["lines"]:
+        total = f"{answer['lines']} lines match, in {answer['files']} files"
         notes.append(f"({total}; the first {count} are shown: narrow it with path or glob)")
     return "\n".join([*shown, *notes])
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text without its secrets, with as many lines as before."""
     for secret in reversed(find_secrets(text)):
         breaks = "\n" * text.count("\n", secret.start, secret.end)
@@ -159,23 +231,24 @@ def masked(text: str) -> str:
     return text
 
 
-def safe_lines(
-    lines: Sequence[str], wanted: Collection[int], shown: Callable[[int], str] | None = None
-) -> dict[int, str]:
-    """The lines of a text that are wanted, by their numbers, without the secrets that they are a part of.
-
-    With `shown`, a line is not taken as it is, but as that gives it.
-    """
+def mask_lines(lines: Sequence[str], wanted: Collection[int]) -> dict[int, str]:
+    """The lines of a text that are wanted, by their numbers, without the secrets that they are a part of."""
     found: dict[int, str] = {}
-    for first, last in _ranges(sorted(wanted), len(lines)):
-        near = [shown(at) if shown else lines[at] for at in range(first, last)]
-        for at, line in enumerate(masked("\n".join(near)).split("\n"), first):
-            if at in wanted:
-                found[at] = line
+    for first, last in _stretches(sorted(wanted), len(lines)):
+        shown = mask_secrets("\n".join(lines[first:last])).split("\n")
+        found |= {at: shown[at - first] for at in sorted(wanted) if first <= at < last}
     return found
 
 
-# what is searched
+def _stretches(wanted: Sequence[int], end: int) -> list[tuple[int, int]]:
+    """The lines to search for secrets: those wanted and those around them."""
+    found: list[tuple[int, int]] = []
+    for at in wanted:
+        first, last = max(0, at - _AROUND), min(end, at + _AROUND + 1)
+        if found and first <= found[-1][1]:
+            first = found.pop()[0]
+        found.append((first, last))
+    return found
 
 
 class _Text(NamedTuple):
@@ -183,38 +256,38 @@ class _Text(NamedTuple):
     data: bytes
 
 
-def _texts(root: str, base: Place, names: str, keep_out: Sequence[str]) -> tuple[list[_Text], list[str]]:
+def _read_texts(root: str, base: ResolvedPath, names: str, keep_out: Sequence[str]) -> tuple[list[_Text], list[str]]:
     """The texts to search, and what is to be said about those that are not searched."""
     if os.path.isfile(base.real):
-        with opened(root, base) as fd:
+        with open_file(root, base) as fd:
             data = read_all(fd, _MOST_TEXT)
         if b"\0" in data[:AT_ONCE]:
-            raise Refused(f"{named(base.shown)} is binary")
+            raise Refused(f"{quote_path(base.shown)} is binary")
         cut = [f"(only the first {_MOST_TEXT >> 20} MiB were searched)"] * (len(data) == _MOST_TEXT)
         return [_Text("", data)], cut
-    walk = Walk(passing(root, keep_out))
-    pattern = Pattern(names if "/" in names else f"**/{names or '*'}")
+    walk = Walk(root, keep_out)
     found: list[_Text] = []
     room, large = _MOST_TEXT, 0
     with folder_at(root, base) as folder:
-        for path, inner, entry in walk.below(folder, pattern):
-            data = _text(inner, entry)
+        for path, inner, entry in walk.files(folder, names if "/" in names else f"**/{names or '*'}"):
+            data = _read_entry(inner, entry)
             large += len(data) > LARGEST
             if len(data) > LARGEST or b"\0" in data:
                 continue
             room -= len(data)
             if room < 0:
-                walk.stopped = True
+                walk.is_stopped = True
                 break
             found.append(_Text(path, data))
-    notes = [f"({large} files are larger than {LARGEST >> 10} KiB and were not searched; name one in path)"] * (
-        large > 0
-    )
-    notes += ["(not all was searched: there is too much; narrow it with path or glob)"] * walk.stopped
+    notes = []
+    if large:
+        notes.append(f"({large} files are larger than {LARGEST >> 10} KiB and were not searched; name one in path)")
+    if walk.is_stopped:
+        notes.append("(not all was searched: there is too much; narrow it with path or glob)")
     return found, notes
 
 
-def _text(folder: Folder, entry: os.DirEntry[str]) -> bytes:
+def _read_entry(folder: Folder, entry: os.DirEntry[str]) -> bytes:
     """The bytes of a file, a little more than may be searched; b"" for what is no plain file or may not be read."""
     with suppress(OSError, MemsheafError):
         if stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
@@ -226,12 +299,8 @@ def _text(folder: Folder, entry: os.DirEntry[str]) -> bytes:
     return b""
 
 
-def _sift(expression: str, texts: Sequence[bytes], patience: float) -> Mapping[str, Any]:
-    """Ask the process that can be given up. Raises Refused when it has to be."""
-    from subprocess import DEVNULL, PIPE, TimeoutExpired, run
-
-    from memsheaf.chat.tools import regex_worker
-
+def _search(expression: str, texts: Sequence[bytes], patience: float) -> Mapping[str, Any]:
+    """Search in a process of its own, which can be killed. Raises Refused when it has to be."""
     asked = {"expression": expression, "sizes": list(map(len, texts)), "most": MOST_LINES, "seconds": patience + 2}
     line = json.dumps(asked).encode() + b"\n"
     program = (sys.executable, "-I", "-S", regex_worker.__file__)
@@ -247,20 +316,19 @@ def _sift(expression: str, texts: Sequence[bytes], patience: float) -> Mapping[s
     return found
 
 
-# how it is shown
-
-
-def _listed(
-    base: Place, texts: Sequence[_Text], hits: Mapping[int, Mapping[int, int]], context: int
+def _render_hits(
+    base: ResolvedPath, texts: Sequence[_Text], hits: Mapping[int, Mapping[int, int]], context: int
 ) -> tuple[list[str], int]:
     """Lines with their places, as many as fit, and how many of them match."""
     shown: list[str] = []
     count = size = 0
     for number, columns in hits.items():
-        path = _shown(base, texts[number].path)
-        lines = _visible(texts[number].data, columns, context)
+        path = _join_path(base, texts[number].path)
+        raw = texts[number].data.decode("utf-8", "replace").removeprefix("\ufeff").removesuffix("\n").split("\n")
+        lines = [_cut_line(line.removesuffix("\r"), columns.get(at, 0)) for at, line in enumerate(raw)]
+        wanted = {near for at in columns for near in range(max(0, at - context), min(len(raw), at + context + 1))}
         last = -1
-        for at, line in lines.items():
+        for at, line in mask_lines(lines, wanted).items():
             if context and shown and at != last + 1:
                 shown.append("--")
             mark = ":" if at in columns else "-"
@@ -273,27 +341,7 @@ def _listed(
     return shown, count
 
 
-def _visible(data: bytes, columns: Mapping[int, int], context: int) -> dict[int, str]:
-    """The lines to show of a text, by their numbers."""
-    lines = data.decode("utf-8", "replace").removeprefix("\ufeff").removesuffix("\n").split("\n")
-    wanted = {near for at in columns for near in range(max(0, at - context), min(len(lines), at + context + 1))}
-    return safe_lines(lines, wanted, lambda at: _cut(lines[at].removesuffix("\r"), columns.get(at, 0)))
-
-
-def _ranges(wanted: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
-    """The lines to look at for secrets: those wanted and those around them, in stretches."""
-    start = stop = -1
-    for at in wanted:
-        if at - _AROUND > stop:
-            if stop >= 0:
-                yield start, stop
-            start = max(0, at - _AROUND)
-        stop = min(end, at + _AROUND + 1)
-    if stop >= 0:
-        yield start, stop
-
-
-def _cut(line: str, column: int) -> str:
+def _cut_line(line: str, column: int) -> str:
     """A line that may be shown, with the place that matches in it."""
     if len(line) <= _WIDEST:
         return line
@@ -301,28 +349,8 @@ def _cut(line: str, column: int) -> str:
     return f"{'…' * (start > 0)}{line[start : start + _WIDEST]}{'…' * (start + _WIDEST < len(line))}"
 
 
-def _shown(base: Place, path: str) -> str:
+def _join_path(base: ResolvedPath, path: str) -> str:
     """A path below a folder, as it is named elsewhere."""
     prefix = "" if base.shown == "." else base.shown.rstrip("/")
-    whole = f"{prefix}/{path}" if prefix and path else f"{prefix}{path}"
-    if base.outside and not prefix:
-        whole = f"/{path}"
+    whole = f"{prefix}/{path}" if path and (prefix or base.outside) else f"{prefix}{path}"
     return whole if whole.isprintable() else ascii(whole)
-
-
-def _ignored(root: str) -> tuple[set[str], set[str]]:
-    """What the `.gitignore` of a root plainly names: names anywhere, and paths from the root."""
-    names: set[str] = set()
-    paths: set[str] = set()
-    try:
-        found = fetch(root, Place(".gitignore", os.path.join(root, ".gitignore"), False))
-    except (OSError, MemsheafError):
-        return names, paths
-    for line in found.data.decode("utf-8", "replace").splitlines() if found else ():
-        line = line.rstrip()
-        name = line.rstrip("/")
-        if line.startswith("!"):
-            names.discard(name[1:])
-        elif name and not set(name) & set("*?[\\#"):
-            (paths if "/" in name else names).add(name.strip("/"))
-    return names, paths

@@ -1,44 +1,47 @@
-"""A command of the shell, run for a model: what it prints in one text, and nothing of it left when it is over."""
+"""Shell commands for a model: output in one text, and no process left when the command is over."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from memsheaf.values import NamedTuple
 
-KEPT = 30_000
+MOST_OUTPUT = 30_000
 """How many bytes of what a command prints are kept: the first and the last of them."""
 
 _KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
 _ALSO_KEYS = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
 
 
-class Outcome(NamedTuple):
+Add = Callable[[bytes], None]
+
+
+class CommandResult(NamedTuple):
     """What a command printed, and how it ended; `code` is None when its time was up."""
 
     text: str
     code: int | None
 
 
-class Kept:
+class OutputBuffer:
     """The first and the last part of what is printed, however much that is.
 
-    >>> kept = Kept(10)
+    >>> output = OutputBuffer(10)
     >>> for word in ("first ", "second ", "third"):
-    ...     kept.hear(word.encode())
-    >>> kept.text()
+    ...     output.add(word.encode())
+    >>> output.text()
     'first\\n[8 bytes left out]\\nthird'
     """
 
-    def __init__(self, most: int = KEPT) -> None:
+    def __init__(self, most: int = MOST_OUTPUT) -> None:
         self._half = most // 2
         self._first = bytearray()
         self._last = bytearray()
         self._cut = 0
 
-    def hear(self, part: bytes) -> None:
+    def add(self, part: bytes) -> None:
         """Take what was printed next."""
         room = self._half - len(self._first)
         self._first += part[:room]
@@ -65,7 +68,7 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not _is_key(name.upper())}
 
 
-def run(command: str, *, folder: str, environment: Mapping[str, str], seconds: float) -> Outcome:
+def run_command(command: str, *, folder: str, environment: Mapping[str, str], seconds: float) -> CommandResult:
     """Run a command in a folder, with nothing to read. When this returns, or is interrupted, nothing of it runs on.
 
     It and all it starts are in a session of their own, without a terminal, which ends with it, with the time that it
@@ -75,27 +78,27 @@ def run(command: str, *, folder: str, environment: Mapping[str, str], seconds: f
     Raises:
         OSError: it could not be started.
     """
-    kept = Kept()
-    run_by = _run_by_cmd if sys.platform == "win32" else _run_by_sh
-    code = run_by(command, folder, without_keys(environment), seconds, kept)
-    return Outcome(kept.text(), code)
+    output = OutputBuffer()
+    run = _run_by_cmd if sys.platform == "win32" else _run_by_sh
+    code = run(command, folder, without_keys(environment), seconds, output.add)
+    return CommandResult(output.text(), code)
 
 
 def _is_key(name: str) -> bool:
     return name.endswith(_KEYS) or name in _ALSO_KEYS
 
 
-def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, kept: Kept) -> int | None:
+def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
     from memsheaf.llm.process_group import listen
 
     try:
-        return listen(("/bin/sh", "-c", command), kept.hear, folder=folder, environment=environment, deadline=seconds)
+        return listen(("/bin/sh", "-c", command), add, folder=folder, environment=environment, deadline=seconds)
     except TimeoutError:
         return None
 
 
-def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], seconds: float, kept: Kept) -> int | None:
-    """As `run` where there are no sessions: what a command starts is ended with it, but not when we are killed."""
+def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
+    """Where there are no sessions: what a command starts is ended with it, but not when this process is killed."""
     from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired, call
     from threading import Thread
 
@@ -105,7 +108,7 @@ def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], secon
 
     def listen() -> None:
         while part := os.read(pipe, 1 << 16):
-            kept.hear(part)
+            add(part)
 
     listener = Thread(target=listen, name="memsheaf-shell", daemon=True)
     listener.start()
