@@ -9,10 +9,10 @@ from typing import Any
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import Conversations
-from memsheaf.chat.events import Ended, Event
-from memsheaf.chat.memory import Mind
-from memsheaf.chat.permissions import Permission, Wish
-from memsheaf.chat.tools import Workshop
+from memsheaf.chat.events import Event, TurnEnded
+from memsheaf.chat.memory import ChatMemory
+from memsheaf.chat.permissions import Permission, PermissionRequest
+from memsheaf.chat.tools import FolderTools
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.llm.scripted import ScriptedTalker
@@ -41,7 +41,7 @@ class Scene:
         self.work = folder / "work"
         self.work.mkdir(exist_ok=True)
         self.settings = settings_in(folder)
-        self.wishes: list[Wish] = []
+        self.wishes: list[PermissionRequest] = []
 
     @contextmanager
     def memory(self, scope: str = "project") -> Iterator[Sheaf]:
@@ -54,7 +54,7 @@ class Scene:
         script: Script,
         *,
         talker: Talker | None = None,
-        answer: str | Callable[[Wish], str] = "no",
+        answer: str | Callable[[PermissionRequest], str] = "no",
         planning: bool = False,
         selector: Model | None = None,
         scopes: tuple[str, ...] = (),
@@ -63,14 +63,14 @@ class Scene:
     ) -> Iterator[Agent]:
         """An agent with that script, or `talker`; `answer` is what the user says to every question."""
 
-        def ask(wish: Wish) -> str:
+        def ask(wish: PermissionRequest) -> str:
             self.wishes.append(wish)
             return answer(wish) if callable(answer) else answer
 
         talker = talker or ScriptedTalker(script)
         permission = Permission(ask, planning=planning)
-        mind = Mind.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
-        workshop = Workshop(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.sheaves])
+        mind = ChatMemory.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
+        workshop = FolderTools(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.sheaves])
         chats = Conversations(mind.home.state) if keep else None
         agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)
         try:
@@ -84,9 +84,9 @@ def calling(tool: str, arguments: str = "{}", *, id: str = "c1", text: str = "")
     return Said("assistant", text, (Call(id, tool, arguments),))
 
 
-def run(agent: Agent, message: str, **more: Any) -> tuple[list[Event], Ended]:
+def run(agent: Agent, message: str, **more: Any) -> tuple[list[Event], TurnEnded]:
     """One turn to its end: all events, and how it ended."""
     events = list(agent.turn(message, **more))
     last = events[-1]
-    assert isinstance(last, Ended)
+    assert isinstance(last, TurnEnded)
     return events, last

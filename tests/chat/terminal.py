@@ -23,7 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PATIENCE = 60.0
-ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_J, CTRL_O, TAB, UP = "\r", "\x1b", "\x03", "\x04", "\n", "\x0f", "\t", "\x1b[A"
+ENTER, ESCAPE, TAB, UP = "\r", "\x1b", "\t", "\x1b[A"
+CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U = "\x03", "\x04", "\n", "\x0f", "\x15"
 
 # The program gets the terminal as its own, so that Ctrl-C reaches it.
 _START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"

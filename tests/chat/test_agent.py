@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chat.scene import Scene, calling, run
-from memsheaf.chat.events import Called, Calling, Failed, Noted, Recalled, Text
+from memsheaf.chat.events import Called, Calling, Failed, Notice, Recalled, Text
 from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
@@ -256,7 +256,7 @@ def test_a_turn_ends_after_so_many_requests(scene: Scene) -> None:
     with scene.chat([calling("memory_list", id=str(n)) for n in range(9)], steps=3) as agent:
         events, _ = run(agent, "Go round in circles")
         assert len(requests(agent)) == 3
-    assert any(isinstance(event, Noted) and "3 requests" in event.line for event in events)
+    assert any(isinstance(event, Notice) and "3 requests" in event.line for event in events)
 
 
 # the second agent
@@ -308,7 +308,7 @@ def test_a_turn_that_is_stopped_answers_its_calls_and_keeps_what_was_said(scene:
         assert [said.text for said in agent.conversation] == ["What is the answer to it?", f"Let me \n\n{STOPPED}"]
         run(agent, "Go on then, please")
         assert agent.kept is not None
-        kept = agent.kept.said()
+        kept = agent.kept.messages()
     assert [said.text for said in kept[:2]] == ["What is the answer to it?", f"Let me \n\n{STOPPED}"]
 
 
@@ -366,13 +366,13 @@ def test_an_answer_that_was_cut_says_so(scene: Scene) -> None:
     with scene.chat([["To be ", Step(Said("assistant", "To be "), cut=True)]], answer_tokens=2) as agent:
         events, _ = run(agent, "How does it go on?")
         assert requests(agent)[0].max_tokens == 2
-    assert [event.line for event in events if isinstance(event, Noted)] == ["the answer was cut after 2 tokens"]
+    assert [event.line for event in events if isinstance(event, Notice)] == ["the answer was cut after 2 tokens"]
 
 
 def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> None:
     with scene.chat(["I see.", "Lunch."]) as agent:
         lines = [
-            [event.line for event in run(agent, said)[0] if isinstance(event, Noted)]
+            [event.line for event in run(agent, said)[0] if isinstance(event, Notice)]
             for said in ("Off the record: Quentin leaves.", "The contract between us and Acme ends soon.")
         ]
     assert ["off the record" in "".join(noted) for noted in lines] == [True, False]
@@ -380,22 +380,22 @@ def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> 
 
 def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello.", "Hello again."]) as agent:
-        folder = Path(agent.mind.home.state.folder)
+        folder = Path(agent.memory.home.state.folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_text("a file where the folder should be")
         events, ended = run(agent, "Good morning to you")
     assert ended.answer == "Hello."
-    assert len([event for event in events if isinstance(event, Noted) and "cannot be kept" in event.line]) == 1
+    assert len([event for event in events if isinstance(event, Notice) and "cannot be kept" in event.line]) == 1
 
 
 def test_memory_that_cannot_be_read_is_told_and_the_turn_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello."]) as agent:
-        root = Path(agent.mind.home.root)
+        root = Path(agent.memory.home.root)
         root.parent.mkdir(parents=True, exist_ok=True)
         root.write_text("a file where the memory should be")
         events, ended = run(agent, "Good morning to you")
     assert ended.answer == "Hello."
-    assert any(isinstance(event, Noted) for event in events)
+    assert any(isinstance(event, Notice) for event in events)
 
 
 # conversations
@@ -444,8 +444,8 @@ def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(sc
         events += run(agent, "And what was all of it about?")[0]
         last = requests(agent)[-1]
         assert agent.kept is not None
-        kept = agent.kept.said()
-    assert any(isinstance(event, Noted) and "made shorter" in event.line for event in events)
+        kept = agent.kept.messages()
+    assert any(isinstance(event, Notice) and "made shorter" in event.line for event in events)
     texts = "\n".join(said.text for said in last.conversation)
     assert "Ship the parser" in last.system + texts
     assert len(texts) < 4 * 20_000
@@ -486,7 +486,7 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
         [calling("memory_delete", '{"filename": "user:user_prefers-tabs.md"}'), "Gone."], answer="once"
     ) as agent:
         run(agent, "Forget about the tabs, please")
-        assert agent.mind.undo() == "Taken back: user:user_prefers-tabs.md is there again."
+        assert agent.memory.undo() == "Taken back: user:user_prefers-tabs.md is there again."
     with scene.memory("project") as sheaf:
         assert sheaf.read("project_deploy-day.md")
     with scene.memory("user") as sheaf:
@@ -499,7 +499,7 @@ def test_a_late_recall_of_what_was_changed_meanwhile_is_not_served(scene: Scene,
         sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
     choices = Scripted([{"selected_memories": ["project/project_deploy-day.md"]}, {"selected_memories": []}])
     with scene.chat(["One.", "Two."], selector=choices) as agent:
-        agent.mind.begin("When do we deploy to production?")
+        agent.memory.begin("When do we deploy to production?")
         for thread in threading.enumerate():
             if thread.name == "memsheaf-recall":
                 thread.join(60)
@@ -541,7 +541,7 @@ def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
         run(agent, "Tell me a long story, " + "and then some more of it. " * 400)
         question = "When do we deploy to production?"
         events, ended = run(agent, f"{question} {'.' * 4_000} {question}")
-    assert any(isinstance(event, Noted) and "made shorter" in event.line for event in events)
+    assert any(isinstance(event, Notice) and "made shorter" in event.line for event in events)
     assert ended.recalled == ("project_deploy-day.md",)
 
 
@@ -557,7 +557,7 @@ def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
     assert ended.input == 700
     assert ended.dollars == 3.5
     assert agent.spent.input == 700
-    assert any("7 requests" in event.line for event in events if isinstance(event, Noted | Failed))
+    assert any("7 requests" in event.line for event in events if isinstance(event, Notice | Failed))
 
 
 def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene) -> None:
@@ -640,7 +640,7 @@ def test_what_waits_for_a_person_is_told(scene: Scene) -> None:
 
 def test_a_model_that_cannot_learn_is_told_once_until_it_works_again(scene: Scene) -> None:
     scene.settings = scene.settings._replace(model="no-such-provider:x")
-    with scene.chat(["Noted."] * 3) as agent:
+    with scene.chat(["Notice."] * 3) as agent:
         told = []
         for message in ("I always prefer tabs over spaces.", "I also prefer dark themes.", "I live in Lisbon."):
             run(agent, message)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, Lines
+from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
 from memsheaf.learn.conversation_file import LONGEST, forget
@@ -79,7 +79,7 @@ def test_what_was_said_is_there_again_without_what_stood_beside_it(kept: Convers
         begun.add(*TALK[2:])
 
     with kept.open(begun.id) as conversation:
-        assert conversation.said() == bare(*TALK)
+        assert conversation.messages() == bare(*TALK)
     assert b"<memory>" not in b"".join(files(state).values())
 
 
@@ -134,20 +134,20 @@ def test_the_last_of_each_fact_counts_and_is_written_once(kept: Conversations, s
     with kept.open() as conversation:
         conversation.mark(model="three")
         assert conversation.facts() == {"model": "three", "cost": 1}
-        assert [one.text for one in conversation.said()] == ["x"]
+        assert [one.text for one in conversation.messages()] == ["x"]
 
 
 def test_half_characters_come_back_as_they_were(kept: Conversations) -> None:
     with kept.begin() as conversation:
         conversation.add(Said("user", "half \ud83d of it"))
-        assert [one.text for one in conversation.said()] == ["half \ud83d of it"]
+        assert [one.text for one in conversation.messages()] == ["half \ud83d of it"]
 
 
 def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
     call = Call("c", "write", json.dumps({"content": "x" * LONGEST}))
     with kept.begin() as conversation:
         conversation.add(Said("user", "a " * LONGEST), Said("assistant", "", (call,)))
-        said = conversation.said()
+        said = conversation.messages()
 
     assert said[0].text.endswith(f"({LONGEST:,} characters more were not kept)")
     assert len(said[0].text) < LONGEST + 100
@@ -172,7 +172,7 @@ def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, 
         conversation.mark(state={"seen": [f"token {token}"]})
         conversation.compacted([Said("user", f"the password is {secret}")])
         assert isinstance(json.loads(list(conversation.lines())[2].said.calls[0].arguments), dict)  # type: ignore[union-attr]
-        Lines(state).add(f"the password is {secret}")
+        InputHistory(state).add(f"the password is {secret}")
 
     written = b"".join(files(state).values())
     assert secret.encode() not in written
@@ -190,9 +190,9 @@ def test_a_turn_off_the_record_is_kept_without_a_word_of_it(kept: Conversations,
         conversation.compacted(
             [Said("user", "Off the record: Quentin leaves."), Said("assistant", "Quentin?"), Said("user", "Now.")]
         )
-        Lines(state).add("Off the record: Quentin leaves.")
+        InputHistory(state).add("Off the record: Quentin leaves.")
     with kept.open() as again:
-        assert [one.text for one in again.said()] == ["(off the record)", "(off the record)", "Now."]
+        assert [one.text for one in again.messages()] == ["(off the record)", "(off the record)", "Now."]
 
     assert b"Quentin" not in b"".join(files(state).values())
     assert kept.search("lunch")
@@ -221,7 +221,11 @@ def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stay
         conversation.compacted([Said("user", "(summary) the proxy uses 8080")])
         conversation.add(Said("user", "Thanks."), Said("assistant", "Gladly."))
 
-        assert [one.text for one in conversation.said()] == ["(summary) the proxy uses 8080", "Thanks.", "Gladly."]
+        assert [one.text for one in conversation.messages()] == [
+            "(summary) the proxy uses 8080",
+            "Thanks.",
+            "Gladly.",
+        ]
 
     (one,) = kept.list()
     assert (one.title, one.turns) == ("Which port does the proxy use?", 2)
@@ -234,7 +238,7 @@ def test_a_call_whose_answer_was_lost_is_answered_in_words(kept: Conversations) 
         conversation.add(Said("user", "a"), two, Said("tool", "found", answers="c2", tool="grep"))
         conversation.add(Said("tool", "to nothing", answers="c9", tool="grep"))
         conversation.add(Said("user", "b"), Said("assistant", "", (Call("c3", "read", "{}"),)))
-        said = conversation.said()
+        said = conversation.messages()
 
     assert [(one.role, one.answers, one.text) for one in said] == [
         ("user", "", "a"),
@@ -283,7 +287,7 @@ def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
         "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talker import Said\n"
         "from memsheaf.store.state import State; from memsheaf.errors import Refused\n"
         "kept = Conversations(State(sys.argv[1]))\n"
-        "print(kept.open('last', reading=True).said()[0].text)\n"
+        "print(kept.open('last', reading=True).messages()[0].text)\n"
         "for attempt in (lambda: kept.open(), lambda: kept.remove('last'),\n"
         "                lambda: kept.open(reading=True).add(Said('user', 'mine'))):\n"
         "    try: attempt()\n"
@@ -309,8 +313,8 @@ def test_two_conversations_at_once_do_not_meet(kept: Conversations) -> None:
         other.add(Said("user", "other"))
         one.add(Said("assistant", "to one"))
 
-        assert [said.text for said in one.said()] == ["one", "to one"]
-        assert [said.text for said in other.said()] == ["other"]
+        assert [said.text for said in one.messages()] == ["one", "to one"]
+        assert [said.text for said in other.messages()] == ["other"]
 
 
 def test_two_that_got_the_same_id_are_still_two(kept: Conversations, state: State, clock: Clock) -> None:
@@ -335,9 +339,9 @@ def test_a_torn_line_and_garbage_cost_only_themselves(kept: Conversations, state
     place.write_bytes(garbage + place.read_bytes() + garbage + torn)
 
     with kept.open() as conversation:
-        assert conversation.said() == bare(*TALK)
+        assert conversation.messages() == bare(*TALK)
         conversation.add(Said("user", "And now?"))
-        assert conversation.said() == [*bare(*TALK), Said("user", "And now?")]
+        assert conversation.messages() == [*bare(*TALK), Said("user", "And now?")]
     (one,) = kept.list()
     assert (one.turns, one.began < one.last) == (2, True)
 
@@ -365,7 +369,7 @@ def test_a_conversation_longer_than_the_state_reads_of_other_files_is_whole(
     assert os.path.getsize(os.path.join(state.folder, conversation.name)) > 40_000
 
     with kept.open() as conversation:
-        assert [one.text for one in conversation.said() if one.role == "user"] == texts
+        assert [one.text for one in conversation.messages() if one.role == "user"] == texts
     assert [lines for _, lines in kept.search("message 199")] == [[f"user: {texts[199][:159]}…"]]
     forget(state, [b"message 199 " + b"x" * 200 + b"\n"])
     assert kept.search("message 199") == []
@@ -388,7 +392,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
         "                    lambda: conversation.compacted([Said('user', 'x' * 1000)])):\n"
         "        try: attempt()\n"
         "        except StoreFailed as error: print(error)\n"
-        "    Lines(State(sys.argv[1])).add('x' * 1000)\n"
+        "    InputHistory(State(sys.argv[1])).add('x' * 1000)\n"
     )
     command = [sys.executable, "-c", program, state.folder]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -398,7 +402,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     assert {name: data for name, data in files(state).items() if name != "history"} == before
     with kept.open() as conversation:
         conversation.add(Said("user", "Again."))
-        assert [one.text for one in conversation.said()] == ["Hello.", "Yes.", "Again."]
+        assert [one.text for one in conversation.messages()] == ["Hello.", "Yes.", "Again."]
 
 
 @POSIX
@@ -507,11 +511,11 @@ def test_old_ones_are_pruned_by_when_somebody_went_on_with_them(kept: Conversati
 
 
 def test_what_was_typed_is_there_again_the_latest_thousand(state: State) -> None:
-    lines = Lines(state)
+    lines = InputHistory(state)
     for number in range(MOST_LINES + ROOM + 5):
         lines.add(f"line {number}\nand more")
 
-    found = Lines(state).all()
+    found = InputHistory(state).all()
 
     assert len(found) == MOST_LINES
     assert found[-1] == f"line {MOST_LINES + ROOM + 4}\nand more"
@@ -519,7 +523,7 @@ def test_what_was_typed_is_there_again_the_latest_thousand(state: State) -> None
 
 
 def test_an_empty_line_and_the_same_one_again_are_not_kept(state: State) -> None:
-    lines = Lines(state)
+    lines = InputHistory(state)
     for text in ("a", "a", "", "  \n", "b", "a"):
         lines.add(text)
     with open(os.path.join(state.folder, "history"), "ab") as file:
@@ -556,8 +560,8 @@ def told(sheaf: Sheaf) -> Conversation:
         version = sheaf.read(FILE).version
         conversation.mark(state={"surfaced": [["user", FILE, version]], "spent": 12})
         conversation.compacted([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
-    Lines(sheaf.state).add(FACT)
-    Lines(sheaf.state).add("Which editor do I use?")
+    InputHistory(sheaf.state).add(FACT)
+    InputHistory(sheaf.state).add("Which editor do I use?")
     return conversation
 
 
@@ -584,7 +588,7 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
     assert (proof.gone, proof.left) == (True, ())
     assert traces(tmp_path, *everything) == []
     with Conversations(sheaf.state).open(conversation.id) as conversation:
-        assert [one.text for one in conversation.said()] == ["(erased)\nWe spoke of editors."]
+        assert [one.text for one in conversation.messages()] == ["(erased)\nWe spoke of editors."]
         messages = [line.said for line in conversation.lines() if line.said]
         assert [one.text for one in messages] == [
             "Good morning.\n(erased)\nRemember that.",
@@ -596,7 +600,7 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
         ]
         assert set(json.loads(messages[1].calls[0].arguments)) == {"name", "description", "content"}
         assert conversation.facts()["state"] == {"surfaced": [["user", "(erased)", "(erased)"]], "spent": 12}
-    assert Lines(sheaf.state).all() == ["Which editor do I use?"]
+    assert InputHistory(sheaf.state).all() == ["Which editor do I use?"]
 
 
 def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings, tmp_path: Path) -> None:
@@ -619,7 +623,7 @@ def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_pa
         assert sheaf.erase(FILE).gone
 
         conversation.add(Said("assistant", "Yes."))
-        assert [one.text for one in conversation.said()] == ["(erased)", "Yes."]
+        assert [one.text for one in conversation.messages()] == ["(erased)", "Yes."]
 
 
 def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -643,7 +647,7 @@ def test_a_file_with_a_torn_line_alone_is_cleaned_as_well(kept: Conversations, s
     forget(state, [text_of(FACT)])
 
     assert b"vault" not in place.read_bytes()
-    assert [one.text for one in conversation.said()] == ["Hello.", "Yes."]
+    assert [one.text for one in conversation.messages()] == ["Hello.", "Yes."]
 
 
 def test_the_proof_names_a_conversation_that_still_holds_the_text(sheaf: Sheaf) -> None:
@@ -666,7 +670,7 @@ def test_an_erasure_that_finds_no_memory_leaves_conversations_alone(sheaf: Sheaf
     with pytest.raises(NotFound):
         sheaf.erase(FILE)
 
-    assert [one.text for one in conversation.said()] == [f"See {FILE}."]
+    assert [one.text for one in conversation.messages()] == [f"See {FILE}."]
 
 
 @pytest.mark.parametrize(
@@ -683,7 +687,7 @@ def test_only_what_says_the_same_is_taken_out(text: str, stays: bool, kept: Conv
 
     forget(state, [text_of(FACT)], ["notes.md"])
 
-    said = conversation.said()[0].text
+    said = conversation.messages()[0].text
     assert said == (text if stays else "one\n(erased)\nthree")
 
 
@@ -694,7 +698,7 @@ def test_a_fact_that_is_spread_over_lines_takes_the_message_with_it(kept: Conver
 
     forget(state, [text_of(body)])
 
-    assert conversation.said()[0].text == "(erased)"
+    assert conversation.messages()[0].text == "(erased)"
 
 
 def test_a_line_of_a_catalog_goes_whatever_the_file_is_called(kept: Conversations, state: State) -> None:
@@ -703,7 +707,7 @@ def test_a_line_of_a_catalog_goes_whatever_the_file_is_called(kept: Conversation
 
     forget(state, [text_of(FACT, "Vault hours", "The opening times")], [FILE])
 
-    assert conversation.said()[0].text == "# Memory\n(erased)\n- [Tabs](user_tabs.md): indentation"
+    assert conversation.messages()[0].text == "# Memory\n(erased)\n- [Tabs](user_tabs.md): indentation"
 
 
 def test_a_fact_that_is_spread_over_the_arguments_of_a_call_takes_them_with_it(
@@ -721,7 +725,7 @@ def test_a_fact_that_is_spread_over_the_arguments_of_a_call_takes_them_with_it(
 
     forget(state, [text_of(body)])
 
-    assert json.loads(conversation.said()[0].calls[0].arguments) == {"lines": ["(erased)"] * 4, "count": 4}
+    assert json.loads(conversation.messages()[0].calls[0].arguments) == {"lines": ["(erased)"] * 4, "count": 4}
 
 
 def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, state: State) -> None:
@@ -732,7 +736,7 @@ def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, sta
 
     forget(state, [text_of(FACT)])
 
-    calls = conversation.said()[1].calls
+    calls = conversation.messages()[1].calls
     assert calls[0].arguments == "(erased)"
     assert json.loads(calls[1].arguments) == {"files": [{"text": "(erased)", "size": 3}], "to": "x.md"}
 
@@ -757,7 +761,7 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
 
     assert rounds
     expected = [f"message {number}" for number in range(60)]
-    said = [kept.open(one.id, reading=True).said() for one in kept.list() if one.turns == 60]
+    said = [kept.open(one.id, reading=True).messages() for one in kept.list() if one.turns == 60]
     assert [[one.text for one in whole if one.role == "user"] for whole in said] == [expected, expected]
     assert {one.text for whole in said for one in whole if one.role == "assistant"} == {"(erased)"}
 

@@ -189,7 +189,7 @@ def told(asked: Asked) -> Reply:
 
 
 FOUR: list[Reply | Callable[[Asked], Reply]] = [
-    call("memory_write", TABS), say("Saved."), tabbed, say("Made."), say("You like tabs."), say("Noted."), told
+    call("memory_write", TABS), say("Saved."), tabbed, say("Made."), say("You like tabs."), say("Notice."), told
 ]  # fmt: skip
 
 

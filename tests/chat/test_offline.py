@@ -150,7 +150,7 @@ def test_the_four_prompts_do_what_they_ask_for_and_the_next_process_knows(
     assert "\tprint(" in (tmp_path / "test.py").read_text()
     assert "tabs for indentation" in answers[1]
     assert "tabs for indentation" in answers[2]
-    assert answers[3] == "Noted; it is kept after this turn if it is worth keeping."
+    assert answers[3] == "Notice; it is kept after this turn if it is worth keeping."
     assert chat.calls == []
 
     told = in_another_process(settings, "What do you know about my preferences?")
@@ -451,14 +451,14 @@ def test_two_requests_of_one_message_are_both_done(chat: Chat, sheaf: Sheaf) -> 
 
 def test_undo_takes_the_last_change_back_once(sheaf: Sheaf, tmp_path: Path) -> None:
     def undo() -> str:
-        return f"Took back: {sheaf.undo().revisions[0].path}"
+        return f"TurnOutcome back: {sheaf.undo().revisions[0].path}"
 
     chat = Chat(sheaf, tmp_path, undo)
     chat.say("Remember that I live in Berlin.")
     chat.say("Forget that.")
     assert files(sheaf) == []
 
-    assert chat.say("Undo that").startswith("Took back:")
+    assert chat.say("Undo that").startswith("TurnOutcome back:")
     assert len(files(sheaf)) == 1
     assert chat.say("Undo that. Remember that I like tea.").startswith(say("undo alone"))
 

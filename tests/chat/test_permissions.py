@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.chat.permissions import Permission, Wish
-from memsheaf.chat.tools import Workshop
+from memsheaf.chat.permissions import Permission, PermissionRequest
+from memsheaf.chat.tools import FolderTools
 from memsheaf.errors import Refused
 
-RUN = Wish("shell", "run: make", "make", reach="run", key="run make")
-WRITE = Wish("write", "write a.txt", reach="write", key="write")
-OUT = Wish("write", "write /etc/x", reach="write", outside=True, key="write /etc/x")
-HERE = Wish("read", "read a.txt")
-ELSEWHERE = Wish("read", "read /etc/x", outside=True, key="read /etc")
+RUN = PermissionRequest("shell", "run: make", "make", reach="run", key="run make")
+WRITE = PermissionRequest("write", "write a.txt", reach="write", key="write")
+OUT = PermissionRequest("write", "write /etc/x", reach="write", outside=True, key="write /etc/x")
+HERE = PermissionRequest("read", "read a.txt")
+ELSEWHERE = PermissionRequest("read", "read /etc/x", outside=True, key="read /etc")
 
 
 class User:
@@ -22,14 +22,14 @@ class User:
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
-        self.asked: list[Wish] = []
+        self.asked: list[PermissionRequest] = []
 
-    def __call__(self, wish: Wish) -> str:
+    def __call__(self, wish: PermissionRequest) -> str:
         self.asked.append(wish)
         return self.answers.pop(0)
 
 
-def is_allowed(permission: Permission, wish: Wish) -> bool:
+def is_allowed(permission: Permission, wish: PermissionRequest) -> bool:
     try:
         permission.require(wish)
     except Refused:
@@ -54,7 +54,7 @@ def test_reading_here_is_free() -> None:
 
 
 @pytest.mark.parametrize("wish", [RUN, WRITE, OUT, ELSEWHERE])
-def test_once_is_once(wish: Wish) -> None:
+def test_once_is_once(wish: PermissionRequest) -> None:
     user = User("once", "no")
     permission = Permission(user)
     assert [is_allowed(permission, wish), is_allowed(permission, wish)] == [True, False]
@@ -63,7 +63,7 @@ def test_once_is_once(wish: Wish) -> None:
 
 @pytest.mark.parametrize(("answer", "allowed"), [("always", True), ("never", False)])
 @pytest.mark.parametrize("wish", [RUN, WRITE, OUT, ELSEWHERE])
-def test_an_answer_for_good_is_asked_for_once(wish: Wish, answer: str, allowed: bool) -> None:
+def test_an_answer_for_good_is_asked_for_once(wish: PermissionRequest, answer: str, allowed: bool) -> None:
     user = User(answer)
     permission = Permission(user)
     assert [is_allowed(permission, wish) for _ in range(3)] == [allowed] * 3
@@ -78,14 +78,14 @@ def test_what_is_no_answer_is_a_no(answer: str) -> None:
 
 
 def test_to_walk_away_is_a_no() -> None:
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         raise EOFError
 
     assert not is_allowed(Permission(ask), RUN)
 
 
 def test_to_interrupt_the_question_interrupts_the_turn() -> None:
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -106,7 +106,7 @@ def test_rules_say_what_was_answered_for_good_until_they_are_forgotten() -> None
 
 def test_a_rule_with_escape_sequences_is_shown_without_them() -> None:
     permission = Permission(User("always"))
-    permission.require(Wish("shell", "run", reach="run", key="run echo \x1b[2J\u202e\nrm"))
+    permission.require(PermissionRequest("shell", "run", reach="run", key="run echo \x1b[2J\u202e\nrm"))
     (rule,) = permission.rules()
     assert rule.isprintable()
 
@@ -114,7 +114,7 @@ def test_a_rule_with_escape_sequences_is_shown_without_them() -> None:
 def test_always_without_a_key_is_for_once() -> None:
     user = User("always", "always")
     permission = Permission(user)
-    nameless = Wish("other", "do something", reach="run")
+    nameless = PermissionRequest("other", "do something", reach="run")
     assert is_allowed(permission, nameless)
     assert is_allowed(permission, nameless)
     assert len(user.asked) == 2
@@ -136,7 +136,7 @@ def test_always_without_a_key_is_for_once() -> None:
     ],
 )
 def test_with_nobody_there_only_what_was_allowed_beforehand_is_done(
-    allow: tuple[str, ...], wishes: list[Wish]
+    allow: tuple[str, ...], wishes: list[PermissionRequest]
 ) -> None:
     permission = Permission(None, allow=allow)
     assert [wish for wish in (RUN, WRITE, OUT, ELSEWHERE) if is_allowed(permission, wish)] == wishes
@@ -173,7 +173,7 @@ def test_a_write_outside_is_asked_for_and_said_to_be_outside(root: Path) -> None
     target = root.parent / "other.txt"
     for path in ("../other.txt", str(target), "sub/../../other.txt"):
         user.answers = ["no"]
-        answer = Workshop(str(root), Permission(user)).answer("write", {"path": path, "content": "x\n"})
+        answer = FolderTools(str(root), Permission(user)).answer("write", {"path": path, "content": "x\n"})
         assert answer.failed
         assert "the user said no" in answer.text
         assert f"{target} (new, 1 line) (outside the working directory)" in answer.text
@@ -184,7 +184,7 @@ def test_a_write_outside_is_asked_for_and_said_to_be_outside(root: Path) -> None
 
 def test_always_for_writes_here_covers_no_write_elsewhere(root: Path) -> None:
     user = User("always", "no")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     assert not workshop.answer("write", {"path": "a.txt", "content": "1\n"}).failed
     assert not workshop.answer("write", {"path": "b.txt", "content": "2\n"}).failed
     assert not workshop.answer("edit", {"path": "a.txt", "old_text": "1", "new_text": "3"}).failed
@@ -196,7 +196,7 @@ def test_always_for_writes_here_covers_no_write_elsewhere(root: Path) -> None:
 
 def test_always_for_one_file_elsewhere_covers_no_other(root: Path) -> None:
     user = User("always", "no", "no")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     assert not workshop.answer("write", {"path": "../c.txt", "content": "1\n"}).failed
     assert not workshop.answer("edit", {"path": "../c.txt", "old_text": "1", "new_text": "2"}).failed
     assert workshop.answer("write", {"path": "../d.txt", "content": "1\n"}).failed
@@ -210,7 +210,7 @@ def test_always_for_one_file_elsewhere_covers_no_other(root: Path) -> None:
 def test_always_for_a_command_covers_that_very_command_only(root: Path, other: str) -> None:
     (root / "x").mkdir()
     user = User("always", "no")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     workshop.answer("shell", {"command": "git status"})
     workshop.answer("shell", {"command": "git status"})
     assert len(user.asked) == 1
@@ -223,7 +223,7 @@ def test_always_for_a_command_covers_that_very_command_only(root: Path, other: s
 def test_the_question_shows_the_whole_command_and_nothing_of_it_drives_the_terminal(root: Path) -> None:
     user = User("no")
     command = f"echo {'a' * 500}\necho \x1b[1A\x1b[2K hidden \u202e; rm -rf x"
-    Workshop(str(root), Permission(user)).answer("shell", {"command": command})
+    FolderTools(str(root), Permission(user)).answer("shell", {"command": command})
     (wish,) = user.asked
     assert "\n" not in wish.line
     assert "\x1b" not in wish.line + wish.detail
@@ -234,7 +234,7 @@ def test_the_question_shows_the_whole_command_and_nothing_of_it_drives_the_termi
 def test_a_command_or_a_write_in_plan_mode_does_nothing(root: Path) -> None:
     (root / "a.txt").write_text("as it was\n")
     user = User()
-    workshop = Workshop(str(root), Permission(user, allow=("shell", "write", "outside"), planning=True))
+    workshop = FolderTools(str(root), Permission(user, allow=("shell", "write", "outside"), planning=True))
     calls: list[tuple[str, dict[str, object]]] = [
         ("shell", {"command": "touch made"}),
         ("write", {"path": "made", "content": "x"}),
@@ -264,7 +264,7 @@ def test_reading_elsewhere_is_asked_for(root: Path, name: str, arguments: dict[s
     (root.parent / "out").mkdir()
     (root.parent / "out" / "a.txt").write_text("xyz\n")
     user = User("no", "once")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     refused = workshop.answer(name, arguments)
     assert refused.failed
     assert "xyz" not in refused.text
@@ -278,7 +278,7 @@ def test_always_for_a_file_elsewhere_covers_no_file_beside_or_below_it(root: Pat
         (root.parent / name).parent.mkdir(exist_ok=True)
         (root.parent / name).write_text("text\n")
     user = User("always", "no", "no", "no", "no")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     paths = ("../out/a.txt", "../out/a.txt", "../out/b.txt", "../out/below/c.txt", "../outer/d.txt")
     failed = [workshop.answer("read", {"path": path}).failed for path in paths]
     assert failed == [False, False, True, True, True]
@@ -288,7 +288,7 @@ def test_always_for_a_file_elsewhere_covers_no_file_beside_or_below_it(root: Pat
 def test_an_edit_elsewhere_tells_nothing_of_a_file_that_was_not_allowed_to_be_read(root: Path) -> None:
     (root.parent / "a.txt").write_text("one\ntwo\n")
     user = User("no", "once", "once")
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     edits = [{"path": path, "old_text": text, "new_text": "x"} for path in ("../a.txt", "../b.txt") for text in "on"]
     said = {workshop.answer("edit", edit).text.replace("b.txt", "a.txt") for edit in edits}
     assert len(said) == 1
@@ -312,7 +312,7 @@ def test_a_link_is_judged_by_where_it_leads(root: Path) -> None:
     (root / "own").symlink_to(root / "plain.txt")
     (root / "plain.txt").write_text("here\n")
     user = User(*["no"] * 5)
-    workshop = Workshop(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(user))
     for path in ("folder/a.txt", "file"):
         assert workshop.answer("read", {"path": path}).failed
     for path in ("folder/b.txt", "new"):
@@ -332,13 +332,13 @@ def test_a_link_that_is_swapped_in_while_the_user_is_asked_leads_nowhere(root: P
     (root / "sub").mkdir()
     (root / "sub" / "a.txt").write_text("mine\n")
 
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         assert not wish.outside
         (root / swapped).rename(root / "aside")
         (root / swapped).symlink_to(out if swapped == "sub" else out / "a.txt")
         return "always"
 
-    workshop = Workshop(str(root), Permission(ask))
+    workshop = FolderTools(str(root), Permission(ask))
     answer = workshop.answer("edit", {"path": "sub/a.txt", "old_text": "mine", "new_text": "yours"})
     assert answer.failed
     assert (out / "a.txt").read_text() == "not for you\n"
@@ -350,12 +350,14 @@ def test_a_folder_that_becomes_a_link_while_the_user_is_asked_gets_no_new_file(r
     out.mkdir()
     (root / "sub").mkdir()
 
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         (root / "sub").rmdir()
         (root / "sub").symlink_to(out)
         return "once"
 
-    assert Workshop(str(root), Permission(ask)).answer("write", {"path": "sub/deep/new.txt", "content": "x"}).failed
+    assert (
+        FolderTools(str(root), Permission(ask)).answer("write", {"path": "sub/deep/new.txt", "content": "x"}).failed
+    )
     assert list(out.iterdir()) == []
 
 
@@ -365,18 +367,18 @@ def test_what_the_user_allowed_to_read_is_what_is_read(root: Path) -> None:
     (out / "a.txt").write_text("harmless\n")
     (root.parent / "private.txt").write_text("private\n")
 
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         (out / "a.txt").unlink()
         (out / "a.txt").symlink_to(root.parent / "private.txt")
         return "once"
 
-    answer = Workshop(str(root), Permission(ask)).answer("read", {"path": "../out/a.txt"})
+    answer = FolderTools(str(root), Permission(ask)).answer("read", {"path": "../out/a.txt"})
     assert answer.failed
     assert "private\n" not in answer.text
 
 
 def test_with_nobody_there_a_call_says_so_and_does_nothing(root: Path) -> None:
-    workshop = Workshop(str(root), Permission())
+    workshop = FolderTools(str(root), Permission())
     for name, arguments in (("shell", {"command": "touch x"}), ("write", {"path": "x", "content": ""})):
         answer = workshop.answer(name, arguments)
         assert answer.failed

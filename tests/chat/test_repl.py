@@ -16,10 +16,10 @@ import pytest
 from chat.scene import Scene, calling
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
 from memsheaf.chat.events import Event, Text
-from memsheaf.chat.permissions import Wish
+from memsheaf.chat.permissions import PermissionRequest
 from memsheaf.chat.terminal.line_editor import interrupted_once
-from memsheaf.chat.terminal.repl import Asking, Repl, greeting, take_turn
-from memsheaf.chat.terminal.screen import Printed, Screen, Unwritten
+from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, render_greeting, take_turn
+from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.talker import Request, Said, Step
@@ -27,7 +27,7 @@ from memsheaf.llm.talker import Request, Said, Step
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
 
-from chat.terminal import CTRL_C, CTRL_D, CTRL_J, CTRL_O, ENTER, ESCAPE, TAB, UP, Terminal
+from chat.terminal import CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U, ENTER, ESCAPE, TAB, UP, Terminal
 
 WITHOUT = "import sys; sys.modules['prompt_toolkit'] = None; from memsheaf.cli import main; sys.exit(main())"
 READERS = {"full": ["-m", "memsheaf"], "plain": ["-c", WITHOUT]}
@@ -96,7 +96,7 @@ def messages(server: Server) -> list[str]:
 # with a person, offline
 
 
-def test_a_chat_begins_with_what_it_is_answers_and_ends(chat: Chat, reader: str) -> None:
+def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, reader: str) -> None:
     with chat(reader=reader) as terminal:
         terminal.prompt()
         first = terminal.text().split("\n>")[0].splitlines()
@@ -104,44 +104,50 @@ def test_a_chat_begins_with_what_it_is_answers_and_ends(chat: Chat, reader: str)
         assert "offline" in first[1]
         assert "project (0), user (0)" in first[2]
         assert "/help" in first[3]
-
-        terminal.tell("Remember that I prefer tabs over spaces.")
-        answer = terminal.tell("What do you remember?")
-        assert "tabs" in answer
-
-        terminal.send(CTRL_D)
-        assert terminal.end() == 0
-
-
-def test_what_is_learned_stands_in_one_line_after_the_answer_and_the_next_chat_knows_it(
-    chat: Chat, reader: str
-) -> None:
-    with chat(reader=reader) as terminal:
-        terminal.prompt()
-        answer = terminal.tell("Remember that I prefer tabs over spaces.")
-        assert "[memory: 1 learned: " in answer
+        place = terminal.cells.place
+        terminal.send("What do you remember?\n")  # as a program types
+        terminal.wait("Nothing is remembered yet.")
+        terminal.prompt(below=place)
+        assert "[memory: 1 learned: " in terminal.tell("Remember that I prefer tabs over spaces.")
         assert "[memory: left out of this turn]" in terminal.tell("/ignore what is my indentation?")
         terminal.send(CTRL_D)
-        terminal.end()
+        assert terminal.end() == 0
     with chat(reader=reader) as terminal:
         terminal.prompt()
         assert "(1)" in terminal.text()
-        assert "tabs" in terminal.tell("What do you know about my preferences?")
-
-
-def test_a_program_that_types_may_end_a_line_with_a_line_feed(chat: Chat, reader: str) -> None:
-    with chat(reader=reader) as terminal:
+        terminal.send(UP)
+        terminal.wait("> /ignore what is my indentation?")
+        terminal.send(CTRL_U)
         terminal.prompt()
-        place = terminal.cells.place
-        terminal.send("What do you remember?\n")
-        terminal.wait("Nothing is remembered yet.")
-        terminal.prompt(below=place)
+        listed = terminal.tell("/memory")
+        file = next(word for word in listed.split() if word.endswith(".md"))
+        assert "tabs" in terminal.tell(f"/memory show {file}")
+        assert "no memory at 'nobody.md'" in terminal.tell("/memory show nobody.md")
+        assert "Forgot" in terminal.tell(f"/forget {file}")
+        terminal.tell("/memory undo")
+        assert "tabs" in terminal.tell("What do you know about my preferences?")
+        assert "/memory" in terminal.tell("/help")
+        assert "did you mean /memory?" in terminal.tell("/memroy")
+        assert "usage: memsheaf notes" in terminal.tell("/notes --help")
 
 
-def test_ctrl_c_at_the_prompt_clears_the_line_and_twice_says_how_to_leave(chat: Chat) -> None:
+def test_with_prompt_toolkit_words_are_completed_a_status_stands_below_and_ctrl_c_clears_the_line(chat: Chat) -> None:
     pytest.importorskip("prompt_toolkit")
     with chat() as terminal:
         terminal.prompt()
+        terminal.wait("offline · project")
+        terminal.type("/mem")
+        terminal.send(TAB)
+        terminal.wait("> /memory")
+        terminal.type(" li")
+        terminal.send(TAB)
+        terminal.wait("> /memory list")
+        place = terminal.cells.place
+        terminal.send(ENTER)
+        terminal.wait("no memories in project, user")
+        terminal.prompt(below=place)
+        terminal.tell("/plan")
+        terminal.wait("offline · project · plan mode")
         terminal.type("half a thought")
         place = terminal.cells.place
         terminal.send(CTRL_C)
@@ -156,8 +162,8 @@ def test_ctrl_c_at_the_prompt_clears_the_line_and_twice_says_how_to_leave(chat: 
         assert terminal.end() == 0
 
 
-def test_ctrl_c_at_a_plain_prompt_clears_the_line_and_says_how_to_leave(chat: Chat) -> None:
-    with chat(reader="plain") as terminal:
+def test_ctrl_c_at_a_plain_prompt_clears_the_line_and_says_how_to_leave_without_colour(chat: Chat) -> None:
+    with chat(reader="plain", NO_COLOR="1") as terminal:
         terminal.prompt()
         terminal.type("half a thought")
         pressed = iter(range(200))  # CPython's readline loses the one that comes just before it waits
@@ -170,145 +176,43 @@ def test_ctrl_c_at_a_plain_prompt_clears_the_line_and_says_how_to_leave(chat: Ch
         terminal.until(is_told, "how to leave")
         terminal.until(terminal.is_at_prompt, "the prompt")
         assert "Without a model" not in terminal.text()
-        terminal.send(CTRL_D)
-        assert terminal.end() == 0
-
-
-def test_slash_commands_run_and_say_so_when_they_do_not_exist(chat: Chat, reader: str) -> None:
-    with chat(reader=reader) as terminal:
-        terminal.prompt()
-        assert "/memory" in terminal.tell("/help")
-        assert "did you mean /memory?" in terminal.tell("/memroy")
-        assert "usage: memsheaf notes" in terminal.tell("/notes --help")
-        terminal.tell("/remember I prefer tabs over spaces")
-        listed = terminal.tell("/memory")
-        assert "tabs" in listed
-        file = next(word for word in listed.split() if word.endswith(".md"))
-        assert "tabs" in terminal.tell(f"/memory show {file}")
-        assert "no memory at 'nobody.md'" in terminal.tell("/memory show nobody.md")
-        assert "Forgot" in terminal.tell(f"/forget {file}")
-        terminal.tell("/memory undo")
-        assert "tabs" in terminal.tell("/memory")
-
-
-def test_a_word_is_completed(chat: Chat, reader: str) -> None:
-    with chat(reader=reader) as terminal:
-        terminal.prompt()
-        terminal.type("/mem")
-        terminal.send(TAB)
-        terminal.wait("> /memory")
-        terminal.type(" li")
-        terminal.send(TAB)
-        terminal.wait("> /memory list")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("no memories in project, user")
-        terminal.prompt(below=place)
-
-
-def test_what_was_typed_is_there_in_the_next_chat(chat: Chat, reader: str) -> None:
-    with chat(reader=reader) as terminal:
-        terminal.prompt()
-        terminal.tell("What do you remember?")
-        terminal.send(CTRL_D)
-        terminal.end()
-    with chat(reader=reader) as terminal:
-        terminal.prompt()
-        terminal.send(UP)
-        terminal.wait("> What do you remember?")
-
-
-def test_a_status_line_says_who_answers_where_and_whether_it_is_plan_mode(chat: Chat) -> None:
-    pytest.importorskip("prompt_toolkit")
-    with chat() as terminal:
-        terminal.prompt()
-        terminal.wait("offline · project")
-        terminal.tell("/plan")
-        terminal.wait("offline · project · plan mode")
-
-
-def test_no_colour_is_used_where_none_is_wanted(chat: Chat) -> None:
-    with chat(reader="plain", NO_COLOR="1") as terminal:
-        terminal.prompt()
-        terminal.tell("/help")
         assert b"\x1b[2m" not in terminal.raw
         assert b"\x1b[3" not in terminal.raw
+        terminal.send(CTRL_D)
+        assert terminal.end() == 0
 
 
 # permission
 
 
-@pytest.mark.parametrize(
-    ("key", "is_written", "said"),
-    [("y", True, "once"), ("a", True, "always"), ("n", False, "no"), ("N", False, "never"),
-     (CTRL_C, False, "no"), (CTRL_D, False, "no")],
-)  # fmt: skip
-def test_a_file_is_written_only_after_a_yes(chat: Chat, work: Path, key: str, is_written: bool, said: str) -> None:
+def test_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:
     with chat(reader="plain") as terminal:
         terminal.prompt()
-        terminal.type("Create a Python file called test.py")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("y once, a always, n no, N never?")
-        terminal.send(key)
-        terminal.prompt(below=place)
-        assert f"never? {said}" in terminal.text()
-        assert (work / "test.py").exists() == is_written
-
-
-def test_what_was_typed_before_a_question_is_no_answer(chat: Chat, work: Path) -> None:
-    may_ask = threading.Event()
-    asks = say("I begin") + waits(may_ask) + call("shell", {"command": "echo > ran"})
-    with served(chat, asks, say("Done."), reader="plain") as (terminal, _):
-        terminal.type("run it")
-        terminal.send(ENTER)
-        terminal.wait("I begin")
-        terminal.send("y")
-        may_ask.set()
-        terminal.wait("N never?")
-        terminal.send("n")
-        terminal.wait("Done.")
-        assert "N never? no" in terminal.text()
-        assert not (work / "ran").exists()
-
-
-def test_what_is_pasted_into_a_question_is_no_answer(chat: Chat, work: Path) -> None:
-    with served(chat, call("shell", {"command": "echo > ran"}), say("Done."), reader="plain") as (terminal, _):
-        terminal.type("run it")
-        terminal.send(ENTER)
-        terminal.wait("N never?")
-        terminal.send("yes\n")
-        terminal.wait("N never?", times=2)
-        terminal.send("n\n")
-        terminal.wait("Done.")
-        assert not (work / "ran").exists()
-
-
-def test_a_command_that_is_always_allowed_is_not_asked_for_again_and_another_is(chat: Chat, work: Path) -> None:
-    again = call("shell", {"command": "echo >> ran"})
-    script = (again, say("One."), again, say("Two."), call("shell", {"command": "echo >> ran; ls"}), say("Three."))
-    with served(chat, *script) as (terminal, _):
-        terminal.type("go")
-        terminal.send(ENTER)
-        terminal.wait("N never?")
-        terminal.send("a")
-        terminal.wait("One.")
-        terminal.prompt(below=terminal.cells.place)
-        assert "never?" not in terminal.tell("again")
-        assert "echo >> ran" in terminal.tell("/allow")
-        terminal.type("another")
-        terminal.send(ENTER)
-        terminal.wait("N never?", times=2)
-        terminal.send("n")
-        terminal.wait("Three.")
-        assert (work / "ran").read_text() == "\n\n"
+        for name, key, said in (
+            ("a", "n", "no"),
+            ("b", CTRL_C, "no"),
+            ("c", CTRL_D, "no"),
+            ("d", "y", "once"),
+            ("e", "N", "never"),
+        ):
+            terminal.type(f"Create a file called {name}.py")
+            place = terminal.cells.place
+            terminal.send(ENTER)
+            terminal.until(lambda: terminal.text().endswith("N never?"), "a question")
+            terminal.send(key)
+            terminal.prompt(below=place)
+            assert f"never? {said}" in "\n".join(terminal.cells.shown()[place:])
+        assert "never allows" in terminal.tell("Create a file called f.py")
+        assert [path.name for path in work.iterdir()] == ["d.py"]
 
 
 def test_a_long_detail_is_cut_and_d_shows_all_of_it() -> None:
     out, keys = io.StringIO(), iter("xdy")
-    asking = Asking(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
+    asking = PermissionPrompt(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
 
-    answer = asking(Wish("write", "write a.py (+40 lines)", "\n".join(f"+{n}" for n in range(40)), "write"))
+    answer = asking(
+        PermissionRequest("write", "write a.py (+40 lines)", "\n".join(f"+{n}" for n in range(40)), "write")
+    )
 
     assert answer == "once"
     first, second, third = out.getvalue().split("write a.py (+40 lines)\n")[1:]
@@ -320,9 +224,9 @@ def test_a_long_detail_is_cut_and_d_shows_all_of_it() -> None:
 
 def test_one_very_long_line_of_a_detail_is_cut_too() -> None:
     out, keys = io.StringIO(), iter("n")
-    asking = Asking(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
+    asking = PermissionPrompt(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
 
-    asking(Wish("shell", "run: x", "x" * 10_000, "run"))
+    asking(PermissionRequest("shell", "run: x", "x" * 10_000, "run"))
 
     assert len(out.getvalue().splitlines()) < 30
     assert "d shows all" in out.getvalue()
@@ -331,10 +235,12 @@ def test_one_very_long_line_of_a_detail_is_cut_too() -> None:
 def test_text_in_a_question_cannot_look_like_the_question() -> None:
     out, keys = io.StringIO(), iter("n")
     screen = Screen(out, io.StringIO(), live=True, width=lambda: 40)
-    asking = Asking(screen, lambda: nullcontext(lambda: next(keys)))
+    asking = PermissionPrompt(screen, lambda: nullcontext(lambda: next(keys)))
     fake = "y once, a always, n no, N never? once"
 
-    wish = Wish("shell", f"run: x\n{fake}{'x' * 80}{fake}", f"x\n{fake}\r{fake}{' ' * 80}{fake}", "run", outside=True)
+    wish = PermissionRequest(
+        "shell", f"run: x\n{fake}{'x' * 80}{fake}", f"x\n{fake}\r{fake}{' ' * 80}{fake}", "run", outside=True
+    )
     asking(wish)
 
     lines = out.getvalue().splitlines()
@@ -345,46 +251,76 @@ def test_text_in_a_question_cannot_look_like_the_question() -> None:
 # with a model
 
 
-def test_ctrl_c_stops_the_turn_and_not_the_program(chat: Chat, reader: str) -> None:
-    with served(chat, hangs("I begin"), say("I am still here."), reader=reader) as (terminal, server):
+def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path) -> None:
+    """Keys at the wrong time, Ctrl-C, a command that hangs, servers that fail: one chat through all of it."""
+    may_ask, may_end = threading.Event(), threading.Event()
+    script = (
+        *(say("I begin") + waits(may_ask) + call("shell", {"command": "echo > ran"}), say("Done.")),
+        *(call("shell", {"command": "echo > ran"}), say("Done, too.")),
+        *(hangs("I hang"), say("I am still here.")),
+        *(call("shell", {"command": "sleep 600 & echo $! > process; wait"}), say("And here.")),
+        say("I start") + waits(may_end) + say(" and end."),
+        *(status(401, message="bad key"), breaks_after("Half an"), status(400), say("Well again.")),
+    )
+    with served(chat, *script, reader="plain") as (terminal, server):
+        terminal.type("run it")  # what was typed before a question is no answer
+        terminal.send(ENTER)
+        terminal.wait("I begin")
+        terminal.send("y")
+        may_ask.set()
+        terminal.wait("N never?")
+        terminal.send("n")
+        terminal.wait("Done.")
+        terminal.prompt()
+
+        terminal.type("run it")  # nor is what is pasted
+        place = terminal.cells.place
+        terminal.send(ENTER)
+        terminal.wait("N never?", times=2)
+        terminal.send("yes\n")
+        terminal.wait("N never?", times=3)
+        terminal.send("n\n")
+        terminal.wait("Done, too.")
+        terminal.prompt(below=place)
+        assert not (work / "ran").exists()
+
         terminal.type("go")
         place = terminal.cells.place
         terminal.send(ENTER)
-        terminal.wait("I begin")
+        terminal.wait("I hang")
         terminal.send(CTRL_C)
         terminal.wait("stopped")
         terminal.prompt(below=place)
         assert server.was_left.wait(30)
         assert "I am still here." in terminal.tell("and now?")
 
-
-def test_what_is_typed_during_an_answer_is_at_the_next_prompt_and_not_in_the_answer(chat: Chat, reader: str) -> None:
-    may_end = threading.Event()
-    with served(chat, say("I begin") + waits(may_end) + say(" and end."), reader=reader) as (terminal, _):
-        terminal.type("go")
-        terminal.send(ENTER)
-        terminal.wait("I begin")
-        terminal.send("typed ahead")
-        may_end.set()
-        terminal.wait("> typed ahead")
-        assert "I begin and end.\n" in terminal.text()
-        assert terminal.text().count("typed ahead") == 1
-
-
-def test_ctrl_c_ends_a_command_that_hangs_with_all_it_started(chat: Chat, work: Path) -> None:
-    hanging = call("shell", {"command": "sleep 600 & echo $! > ran; wait"})
-    with served(chat, hanging, say("I am still here."), reader="plain") as (terminal, _):
         terminal.type("go")
         place = terminal.cells.place
         terminal.send(ENTER)
-        terminal.wait("N never?")
+        terminal.wait("N never?", times=4)
         terminal.send("y")
-        terminal.until(lambda: (work / "ran").is_file() and (work / "ran").read_text().strip() != "", "a process")
+        process = work / "process"
+        terminal.until(lambda: process.is_file() and process.read_text().strip() != "", "a process")
         terminal.send(CTRL_C)
-        terminal.wait("stopped")
+        terminal.wait("stopped", times=2)
         terminal.prompt(below=place)
-        terminal.until(lambda: not is_running(int((work / "ran").read_text())), "its end")
-        assert "I am still here." in terminal.tell("and now?")
+        terminal.until(lambda: not is_running(int(process.read_text())), "its end")
+        assert "And here." in terminal.tell("and now?")
+
+        terminal.type("go")
+        terminal.send(ENTER)
+        terminal.wait("I start")
+        terminal.send("typed ahead")
+        may_end.set()
+        terminal.wait("> typed ahead")
+        assert "I start and end.\n" in terminal.text()
+        assert terminal.text().count("typed ahead") == 1
+
+        for said in ("401", "Half an", "400", "Well again."):
+            answer = terminal.tell("")
+            assert said in answer
+            assert "Traceback" not in answer
+            terminal.type("again")
 
 
 def is_running(process: int) -> bool:
@@ -396,9 +332,34 @@ def is_running(process: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_message_may_have_several_lines(chat: Chat) -> None:
+def test_with_prompt_toolkit_a_chat_takes_several_lines_tells_news_and_shows_calls(chat: Chat, work: Path) -> None:
     pytest.importorskip("prompt_toolkit")
-    with served(chat, *[say("ok")] * 4) as (terminal, server):
+    may_learn, may_end = threading.Event(), threading.Event()
+
+    def distilled(asked: Asked) -> Reply:
+        assert may_learn.wait(60)
+        return say('{"memories": []}')
+
+    (work / "notes.txt").write_text("first line\nsecond line\n")
+    evil = ("\x1b", "]0;owned", "\x07", "\x1b[2", "J", "\x9b1m", "\u202egnp.exe")
+    again = call("shell", {"command": "echo >> ran"})
+    script = (
+        *(say("Noted."), *[say("ok")] * 4, say(*evil), call("read", {"path": "notes.txt"}), say("Read it.")),
+        *(again, say("One."), again, say("Two."), call("shell", {"command": "echo >> ran; ls"}), say("Three.")),
+        *(hangs("I hang"), say("I start") + waits(may_end) + say(" and end.")),
+    )
+    with served(chat, *script, aside=distilled) as (terminal, server):
+        answer = terminal.tell("Remember that I prefer tabs over spaces.")
+        assert "Noted." in answer
+        assert "[memory" not in answer
+        terminal.type("half a thought")
+        may_learn.set()
+        shown = terminal.wait("[memory: 1 learned: ")
+        terminal.wait("> half a thought")
+        assert shown.index("Noted.") < shown.index("[memory: 1 learned: ")
+        terminal.send(CTRL_U)
+        terminal.prompt()
+
         terminal.type("one")
         terminal.type(CTRL_J + "two")
         terminal.tell("")
@@ -409,47 +370,13 @@ def test_a_message_may_have_several_lines(chat: Chat) -> None:
         terminal.send("\x1b[200~one\r\nfive\n\x1b[201~")
         terminal.type("six")
         terminal.tell("")
-        assert messages(server) == ["one\ntwo", "one\nthree", "one\nfour", "one\nfive\nsix"], terminal.text()
+        assert messages(server)[1:] == ["one\ntwo", "one\nthree", "one\nfour", "one\nfive\nsix"], terminal.text()
 
-
-def test_a_message_may_have_several_lines_without_prompt_toolkit_too(chat: Chat) -> None:
-    with served(chat, *[say("ok")] * 2, reader="plain") as (terminal, server):
-        terminal.type("one\\")
-        terminal.send(ENTER)
-        terminal.tell("two")
-        terminal.send("\x1b[200~one\nthree\x1b[201~")
-        terminal.wait("three")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.prompt(below=place)
-        assert messages(server) == ["one\ntwo", "one\nthree"], terminal.text()
-
-
-def test_what_a_model_says_cannot_drive_the_terminal(chat: Chat) -> None:
-    evil = ("\x1b", "]0;owned", "\x07", "\x1b[2", "J", "\x9b1m", "\u202egnp.exe")
-    with served(chat, say(*evil)) as (terminal, _):
         answer = terminal.tell("go")
         assert "<U+001B>]0;owned<U+0007><U+001B>[2J<U+009B>1m<U+202E>gnp.exe" in answer
         assert b"\x1b]0;" not in terminal.raw
         assert "\u202e" not in terminal.raw.decode()
 
-
-@pytest.mark.parametrize(
-    ("trouble", "said"),
-    [(status(401, message="bad key"), "401"), (breaks_after("Half an"), "Half an"), (status(400), "400")],
-)
-def test_a_model_that_fails_ends_in_a_line_and_the_prompt(chat: Chat, trouble: Reply, said: str) -> None:
-    with served(chat, trouble, say("Well again."), reader="plain") as (terminal, _):
-        answer = terminal.tell("go")
-        assert said in answer
-        assert "Traceback" not in answer
-        assert "Well again." in terminal.tell("again")
-
-
-def test_a_call_is_one_line_and_ctrl_o_shows_it_in_full(chat: Chat, work: Path) -> None:
-    pytest.importorskip("prompt_toolkit")
-    (work / "notes.txt").write_text("first line\nsecond line\n")
-    with served(chat, call("read", {"path": "notes.txt"}), say("Read it."), reader="full") as (terminal, _):
         answer = terminal.tell("read it")
         assert "· read notes.txt — " in answer
         assert "second line" not in answer
@@ -458,25 +385,41 @@ def test_a_call_is_one_line_and_ctrl_o_shows_it_in_full(chat: Chat, work: Path) 
         terminal.wait("second line")
         terminal.wait("> half typed")
         terminal.wait("tokens in")
+        terminal.send(CTRL_U)
+        terminal.prompt()
 
+        terminal.type("go")
+        terminal.send(ENTER)
+        terminal.wait("N never?")
+        terminal.send("a")
+        terminal.wait("One.")
+        terminal.prompt(below=terminal.cells.place)
+        assert "never?" not in terminal.tell("again")
+        assert "echo >> ran" in terminal.tell("/allow")
+        terminal.type("another")
+        place = terminal.cells.place
+        terminal.send(ENTER)
+        terminal.wait("N never?", times=2)
+        terminal.send("n")
+        terminal.wait("Three.")
+        terminal.prompt(below=place)
+        assert (work / "ran").read_text() == "\n\n"
 
-def test_what_is_learned_later_is_told_above_what_is_being_typed(chat: Chat) -> None:
-    pytest.importorskip("prompt_toolkit")
-    may_answer = threading.Event()
-
-    def distilled(asked: Asked) -> Reply:
-        assert may_answer.wait(60)
-        return say('{"memories": []}')
-
-    with served(chat, say("Noted."), aside=distilled) as (terminal, _):
-        answer = terminal.tell("Remember that I prefer tabs over spaces.")
-        assert "Noted." in answer
-        assert "[memory" not in answer
-        terminal.type("half a thought")
-        may_answer.set()
-        shown = terminal.wait("[memory: 1 learned: ")
-        terminal.wait("> half a thought")
-        assert shown.index("Noted.") < shown.index("[memory: 1 learned: ")
+        terminal.type("go")
+        place = terminal.cells.place
+        terminal.send(ENTER)
+        terminal.wait("I hang")
+        terminal.send(CTRL_C)
+        terminal.wait("stopped")
+        terminal.prompt(below=place)
+        assert server.was_left.wait(30)
+        terminal.type("go")
+        terminal.send(ENTER)
+        terminal.wait("I start")
+        terminal.send("typed ahead")
+        may_end.set()
+        terminal.wait("> typed ahead")
+        assert terminal.text().count("typed ahead") == 1
 
 
 def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Chat) -> None:
@@ -487,7 +430,7 @@ def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Ch
         return say('{"memories": []}')
 
     try:
-        with served(chat, say("Noted."), reader="plain", aside=distilled) as (terminal, _):
+        with served(chat, say("Notice."), reader="plain", aside=distilled) as (terminal, _):
             terminal.tell("Remember that I prefer tabs over spaces.")
             terminal.send(CTRL_D)
             terminal.wait("Ctrl-C leaves it for later")
@@ -547,7 +490,7 @@ def interrupted(request: Request) -> str:
 
 
 def test_a_turn_says_how_it_went(scene: Scene) -> None:
-    screen = Printed(io.StringIO())
+    screen = JsonScreen(io.StringIO())
     with scene.chat(["Fine.", ModelFailed("down"), interrupted]) as agent:
         assert take_turn(agent, screen, "one") == (False, False)
         assert take_turn(agent, screen, "two") == (True, False)
@@ -586,19 +529,19 @@ def test_a_screen_that_is_gone_ends_the_chat_and_not_in_a_loop(scene: Scene) -> 
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    with scene.chat(["Fine."]) as agent, pytest.raises(Unwritten):
+    with scene.chat(["Fine."]) as agent, pytest.raises(OutputClosed):
         take_turn(agent, Screen(Gone(), io.StringIO()), "one")
 
 
 def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> None:
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
-    with scene.chat(["Noted."]) as agent:
+    with scene.chat(["Notice."]) as agent:
         repl = Repl(agent, screen, io.StringIO())
         for _ in agent.turn("Remember that I prefer tabs over spaces."):
             pass
         while repl.has_news() is False:
-            agent.mind.learning.distiller.wait(1)
+            agent.memory.learning.distiller.wait(1)
 
         assert repl.has_news()
         repl.tell_news()
@@ -608,7 +551,7 @@ def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> 
 
 def test_the_first_screen_has_at_most_four_lines(scene: Scene) -> None:
     with scene.chat([]) as agent:
-        lines = greeting(agent, [("project", 1_200), ("user", 3)])
+        lines = render_greeting(agent, [("project", 1_200), ("user", 3)])
 
     assert len(lines) <= 4
     assert "project (1,200), user (3)" in lines[2]

@@ -9,9 +9,17 @@ import threading
 
 import pytest
 
-from memsheaf.chat.events import Called, Calling, Ended, Event, Failed, Noted, Recalled, Text
-from memsheaf.chat.terminal.screen import Flow, Printed, Screen, Unwritten, memory_line, outcome, wrapped
-from memsheaf.chat.terminal.spinner import Spinner
+from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Recalled, Text, TurnEnded
+from memsheaf.chat.terminal.screen import (
+    JsonScreen,
+    OutputClosed,
+    SafeStream,
+    Screen,
+    Spinner,
+    memory_line,
+    render_outcome,
+    wrap_line,
+)
 from memsheaf.text.neutralize import for_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
@@ -28,7 +36,7 @@ def drawn(*events: Event, live: bool = True, colour: bool = False, width: int = 
 @pytest.mark.parametrize("seed", range(50))
 def test_text_in_pieces_comes_out_as_the_whole_would(seed: int) -> None:
     chance = random.Random(seed)
-    flow, text, pieces = Flow(), HOSTILE * 2, []
+    flow, text, pieces = SafeStream(), HOSTILE * 2, []
     while text:
         cut = chance.randint(1, 4)
         pieces.append(text[:cut])
@@ -40,7 +48,7 @@ def test_text_in_pieces_comes_out_as_the_whole_would(seed: int) -> None:
 
 
 def test_an_escape_sequence_that_is_split_over_pieces_does_not_get_through() -> None:
-    out, _ = drawn(*(Text(piece) for piece in "\x1b]0;title\x07and \x1b[31mred"), Ended(""))
+    out, _ = drawn(*(Text(piece) for piece in "\x1b]0;title\x07and \x1b[31mred"), TurnEnded(""))
 
     assert "\x1b" not in out
     assert "<U+001B>]0;title<U+0007>and <U+001B>[31mred" in out
@@ -52,16 +60,16 @@ def test_hostile_text_is_spelt_out_wherever_it_comes_from() -> None:
         Text(HOSTILE),
         Calling("1", HOSTILE, HOSTILE, {"x": HOSTILE}),
         Called("1", HOSTILE, HOSTILE, True, 0.1),
-        Noted(HOSTILE, HOSTILE),
+        Notice(HOSTILE, HOSTILE),
         Failed(HOSTILE, HOSTILE),
-        Ended(HOSTILE, saved=(HOSTILE,)),
+        TurnEnded(HOSTILE, saved=(HOSTILE,)),
     ]
     for live in (True, False):
         out, err = io.StringIO(), io.StringIO()
         screen = Screen(out, err, live=live)
         for event in events:
             screen.draw(event)
-        screen.memory(Ended("", saved=(HOSTILE,)), [HOSTILE])
+        screen.memory(TurnEnded("", saved=(HOSTILE,)), [HOSTILE])
         screen.expand()
         screen.ask(HOSTILE, HOSTILE, "y", style=lambda line: "")
 
@@ -75,7 +83,7 @@ def test_a_call_and_what_came_of_it_stand_in_one_line() -> None:
         Calling("1", "shell", "shell pytest -q", {"command": "pytest -q"}),
         Called("1", "shell", "a\nb\nc\n", False, 0.44),
         Text("All pass."),
-        Ended("Let me look.\nAll pass."),
+        TurnEnded("Let me look.\nAll pass."),
     )
 
     assert out == "Let me look.\n· shell pytest -q — 3 lines, 0.4 s\nAll pass.\n"
@@ -86,7 +94,7 @@ def test_a_refused_call_says_why() -> None:
     out, _ = drawn(
         Calling("1", "write", "write a.py", {}),
         Called("1", "write", "Error: this is plan mode: nothing is written", True, 0.0),
-        Ended(""),
+        TurnEnded(""),
     )
 
     assert out == "· write a.py — this is plan mode: nothing is written\n"
@@ -110,7 +118,7 @@ def test_calls_of_a_second_agent_stand_indented_below_it() -> None:
         Calling("1/2", "grep", "grep it", {}),
         Called("1/2", "grep", "x\ny", False, 0.0),
         Called("1", "agent", "It is in x.", False, 2.0),
-        Ended(""),
+        TurnEnded(""),
     )
 
     assert out.splitlines() == [
@@ -137,8 +145,8 @@ def test_the_answer_alone_goes_to_the_output_of_a_script() -> None:
         Text("The answer."),
         Calling("1", "read", "read a.py", {}),
         Called("1", "read", "x", False, 0.0),
-        Noted("a trouble", "what to do"),
-        Ended("The answer."),
+        Notice("a trouble", "what to do"),
+        TurnEnded("The answer."),
         live=False,
     )
 
@@ -147,13 +155,13 @@ def test_the_answer_alone_goes_to_the_output_of_a_script() -> None:
 
 
 def test_what_a_model_thinks_is_dim_and_apart_from_the_answer() -> None:
-    out, _ = drawn(Text("hm", aside=True), Text("Yes."), Ended("Yes."), colour=True)
+    out, _ = drawn(Text("hm", aside=True), Text("Yes."), TurnEnded("Yes."), colour=True)
 
     assert out == "\x1b[2mhm\x1b[0m\nYes.\n"
 
 
 def test_a_stopped_turn_says_so_in_a_line_of_its_own() -> None:
-    out, _ = drawn(Text("I was about to"), Ended("I was about to", interrupted=True))
+    out, _ = drawn(Text("I was about to"), TurnEnded("I was about to", interrupted=True))
 
     assert out == "I was about to\nstopped\n"
 
@@ -161,16 +169,20 @@ def test_a_stopped_turn_says_so_in_a_line_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("ended", "learned", "line"),
     [
-        (Ended(""), (), ""),
+        (TurnEnded(""), (), ""),
         (None, (), ""),
-        (Ended("", recalled=("user/a.md",)), (), "[memory: 1 recalled]"),
-        (Ended(""), ("Tabs",), "[memory: 1 learned: Tabs]"),
-        (Ended("", recalled=("a", "b"), saved=("x.md",)), ("Tabs",), "[memory: 2 recalled, 2 learned: x.md, Tabs]"),
-        (Ended("", recalled=("a",), ignored=True), (), "[memory: left out of this turn]"),
+        (TurnEnded("", recalled=("user/a.md",)), (), "[memory: 1 recalled]"),
+        (TurnEnded(""), ("Tabs",), "[memory: 1 learned: Tabs]"),
+        (
+            TurnEnded("", recalled=("a", "b"), saved=("x.md",)),
+            ("Tabs",),
+            "[memory: 2 recalled, 2 learned: x.md, Tabs]",
+        ),
+        (TurnEnded("", recalled=("a",), ignored=True), (), "[memory: left out of this turn]"),
         (None, "abcdefg", "[memory: 7 learned: a, b, c, d, e, …]"),
     ],
 )
-def test_one_line_says_what_memory_did(ended: Ended | None, learned: tuple[str, ...], line: str) -> None:
+def test_one_line_says_what_memory_did(ended: TurnEnded | None, learned: tuple[str, ...], line: str) -> None:
     assert memory_line(ended, learned) == line
 
 
@@ -203,17 +215,17 @@ def test_a_long_line_of_a_question_never_reaches_the_left_margin() -> None:
 
 
 def test_a_line_is_cut_where_it_no_longer_fits() -> None:
-    assert wrapped("表表表", 4) == ["表表", "表"]
-    assert wrapped("", 4) == [""]
+    assert wrap_line("表表表", 4) == ["表表", "表"]
+    assert wrap_line("", 4) == [""]
 
 
 def test_an_event_is_one_line_of_ascii() -> None:
     out = io.StringIO()
-    printed = Printed(out)
+    printed = JsonScreen(out)
     printed.draw(Text("größer\n\x1b"))
     printed.draw(Calling("1", "x", "y", {"odd": {1}}))
-    printed.memory(Ended(""), ["Tabs"])
-    printed.memory(Ended(""))
+    printed.memory(TurnEnded(""), ["Tabs"])
+    printed.memory(TurnEnded(""))
 
     assert out.getvalue().isascii()
     events = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -227,19 +239,19 @@ def test_a_screen_that_is_gone_is_told_from_all_else() -> None:
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    with pytest.raises(Unwritten):
+    with pytest.raises(OutputClosed):
         Screen(Gone(), io.StringIO()).draw(Text("x"))
     Screen(io.StringIO(), Gone()).note("nobody is there to be told")
 
 
 def test_an_empty_answer_of_a_tool_is_no_line() -> None:
-    assert outcome(Called("1", "x", "", False, 0.0)) == "0 lines"
-    assert outcome(Called("1", "x", "", True, 0.0)) == "failed"
+    assert render_outcome(Called("1", "x", "", False, 0.0)) == "0 lines"
+    assert render_outcome(Called("1", "x", "", True, 0.0)) == "failed"
 
 
 def test_a_command_that_failed_says_how_it_ended() -> None:
-    assert outcome(Called("1", "shell", "one\ntwo\nexit code 1", True, 0.0)) == "exit code 1"
-    assert outcome(Called("1", "shell", "Error: not allowed.\nmore", True, 0.0)) == "not allowed."
+    assert render_outcome(Called("1", "shell", "one\ntwo\nexit code 1", True, 0.0)) == "exit code 1"
+    assert render_outcome(Called("1", "shell", "Error: not allowed.\nmore", True, 0.0)) == "not allowed."
 
 
 class Watched(io.StringIO):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.chat.permissions import Permission
-from memsheaf.chat.tools import Workshop
+from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.shell import MOST_OUTPUT, run_command
 from memsheaf.tools import Answer
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     (tmp_path / "root").mkdir()
-    workshop = Workshop(str(tmp_path / "root"), Permission(allow=("shell",)), environment=ENVIRONMENT)
+    workshop = FolderTools(str(tmp_path / "root"), Permission(allow=("shell",)), environment=ENVIRONMENT)
     return lambda command, **more: workshop.answer("shell", {"command": command, **more})
 
 
@@ -134,9 +134,9 @@ def test_what_a_command_leaves_in_the_background_ends_with_it(shell: Shell, aliv
 PROGRAM = """
 import sys
 from memsheaf.chat.permissions import Permission
-from memsheaf.chat.tools import Workshop
+from memsheaf.chat.tools import FolderTools
 try:
-    Workshop(".", Permission(allow=("shell",))).answer("shell", {"command": sys.argv[1]})
+    FolderTools(".", Permission(allow=("shell",))).answer("shell", {"command": sys.argv[1]})
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -190,7 +190,7 @@ def test_a_secret_that_is_printed_does_not_reach_the_model(shell: Shell) -> None
 def test_a_wrong_call_is_an_answer_that_says_what_is_right(
     shell: Shell, tmp_path: Path, arguments: dict[str, object], said: str
 ) -> None:
-    answer = Workshop(str(tmp_path), Permission(allow=("shell",))).answer("shell", arguments)
+    answer = FolderTools(str(tmp_path), Permission(allow=("shell",))).answer("shell", arguments)
     assert answer.failed
     assert answer.text.startswith("Error: ")
     assert said in answer.text

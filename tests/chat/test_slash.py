@@ -10,8 +10,8 @@ import pytest
 
 from chat.scene import Scene, run
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.permissions import Wish
-from memsheaf.chat.terminal.slash import COMMANDS, Commands, Then, split
+from memsheaf.chat.permissions import PermissionRequest
+from memsheaf.chat.terminal.slash import COMMANDS, Commands, NextStep, split
 
 
 class Paper:
@@ -55,7 +55,7 @@ class Chat:
         self.ran.append(list(words))
         return 0
 
-    def do(self, line: str) -> Then:
+    def do(self, line: str) -> NextStep:
         return self.commands.do(line)
 
 
@@ -82,14 +82,14 @@ def opened(scene: Scene, *script: object, **more: object) -> Iterator[Chat]:
 )
 def test_what_is_no_command_is_a_message(scene: Scene, line: str, message: str) -> None:
     with opened(scene) as chat:
-        assert chat.do(line) == Then(message)
+        assert chat.do(line) == NextStep(message)
 
 
 def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(scene: Scene) -> None:
     with opened(scene) as chat:
-        assert chat.do("/memry list") == Then()
+        assert chat.do("/memry list") == NextStep()
         assert "there is no command /memry; did you mean /memory?" in chat.paper.text
-        assert chat.do("/xyzzy") == Then()
+        assert chat.do("/xyzzy") == NextStep()
         assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
 
 
@@ -103,7 +103,7 @@ def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Sce
             "/memory search tabs or spaces",
             "/memory undo",
         ):
-            assert chat.do(line) == Then()
+            assert chat.do(line) == NextStep()
 
         assert chat.ran == [
             ["list"],
@@ -120,7 +120,7 @@ def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Sce
 )
 def test_a_command_that_lacks_something_says_what_and_does_nothing(scene: Scene, line: str) -> None:
     with opened(scene) as chat:
-        assert chat.do(line) == Then()
+        assert chat.do(line) == NextStep()
         assert chat.ran == []
         assert line.split()[0] in chat.paper.text
 
@@ -129,13 +129,13 @@ def test_remember_forget_and_ignore_become_messages(scene: Scene) -> None:
     with opened(scene) as chat:
         assert chat.do("/remember I prefer tabs").message == "Remember this: I prefer tabs"
         assert "the old database" in chat.do("/forget the old database").message
-        assert chat.do("/ignore what is 2+2?") == Then("what is 2+2?", ignore=True)
+        assert chat.do("/ignore what is 2+2?") == NextStep("what is 2+2?", ignore=True)
 
 
 def test_a_file_is_forgotten_at_once(scene: Scene) -> None:
     with opened(scene) as chat:
-        assert chat.do("/forget user:user_tabs.md") == Then()
-        assert chat.do("/forget notes (old).md") == Then()
+        assert chat.do("/forget user:user_tabs.md") == NextStep()
+        assert chat.do("/forget notes (old).md") == NextStep()
         assert chat.ran == [["forget", "--", "user:user_tabs.md"], ["forget", "--", "notes (old).md"]]
 
 
@@ -182,7 +182,7 @@ def test_what_was_allowed_is_shown_and_taken_back(scene: Scene) -> None:
     with opened(scene, answer="always") as chat:
         chat.do("/allow")
         assert "nothing was answered with always or never yet" in chat.paper.text
-        chat.agent.permission.require(Wish("shell", "run: ls", reach="run", key="run ls"))
+        chat.agent.permission.require(PermissionRequest("shell", "run: ls", reach="run", key="run ls"))
         chat.do("/allow")
         assert "run ls" in chat.paper.text
         chat.do("/allow reset")
@@ -210,7 +210,7 @@ def test_what_cannot_be_resumed_is_told_and_nothing_changes(scene: Scene) -> Non
         run(chat.agent, "Hello there")
         before = list(chat.agent.conversation)
 
-        assert chat.do("/resume 2099") == Then()
+        assert chat.do("/resume 2099") == NextStep()
 
         assert "2099" in chat.paper.text
         assert chat.agent.conversation == before
@@ -220,7 +220,7 @@ def test_what_cannot_be_resumed_is_told_and_nothing_changes(scene: Scene) -> Non
 
 def test_an_error_of_a_command_is_one_line_and_its_hint(scene: Scene) -> None:
     with opened(scene) as chat:
-        assert chat.do("/model nobody:x") == Then()
+        assert chat.do("/model nobody:x") == NextStep()
         assert len(chat.paper.lines) in (1, 2)
 
 
@@ -257,7 +257,7 @@ def test_help_names_every_command_and_the_keys(scene: Scene) -> None:
 @pytest.mark.parametrize("line", ["/exit", "/quit", "/EXIT"])
 def test_one_can_leave(scene: Scene, line: str) -> None:
     with opened(scene) as chat:
-        assert chat.do(line) == Then(leave=True)
+        assert chat.do(line) == NextStep(leave=True)
 
 
 def test_a_conversation_that_is_short_is_not_made_shorter(scene: Scene) -> None:

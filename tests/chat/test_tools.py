@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsheaf.chat.permissions import Permission, Wish
-from memsheaf.chat.tools import Workshop, regex_worker
+from memsheaf.chat.permissions import Permission, PermissionRequest
+from memsheaf.chat.tools import FolderTools, regex_worker
 from memsheaf.chat.tools.edits import diff_texts, keep_form
 from memsheaf.chat.tools.files import ResolvedPath
 from memsheaf.chat.tools.find import Walk, find_lines
@@ -36,12 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def workshop(root: Path) -> Workshop:
-    return Workshop(str(root), Permission(allow=("write",)))
+def workshop(root: Path) -> FolderTools:
+    return FolderTools(str(root), Permission(allow=("write",)))
 
 
 @pytest.fixture
-def call(workshop: Workshop) -> Call:
+def call(workshop: FolderTools) -> Call:
     return lambda name, **arguments: workshop.answer(name, arguments)
 
 
@@ -54,7 +54,7 @@ def failure(answer: Answer) -> str:
 # what a model is told about the tools
 
 
-def test_each_tool_is_described_with_its_arguments(workshop: Workshop) -> None:
+def test_each_tool_is_described_with_its_arguments(workshop: FolderTools) -> None:
     schemas = {one["name"]: one for one in workshop.schemas()}
     assert tuple(schemas) == workshop.names == ("shell", "read", "write", "edit", "glob", "grep")
     assert schemas["read"]["input_schema"]["required"] == ["path"]
@@ -81,7 +81,7 @@ def test_each_tool_is_described_with_its_arguments(workshop: Workshop) -> None:
         ("shell", {}, "shell"),
     ],
 )
-def test_a_call_in_a_few_words(workshop: Workshop, name: str, arguments: dict[str, object], line: str) -> None:
+def test_a_call_in_a_few_words(workshop: FolderTools, name: str, arguments: dict[str, object], line: str) -> None:
     assert workshop.line(name, arguments) == line
 
 
@@ -112,16 +112,16 @@ def test_a_call_in_a_few_words(workshop: Workshop, name: str, arguments: dict[st
     ],
 )
 def test_a_wrong_call_is_answered_with_what_is_right(
-    workshop: Workshop, name: str, arguments: dict[str, object] | str, said: str
+    workshop: FolderTools, name: str, arguments: dict[str, object] | str, said: str
 ) -> None:
     assert said in failure(workshop.answer(name, arguments))
 
 
 @pytest.fixture(scope="module")
-def forbidden(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+def forbidden(tmp_path_factory: pytest.TempPathFactory) -> FolderTools:
     root = tmp_path_factory.mktemp("root")
     (root / "a.txt").write_text("text\n")
-    return Workshop(str(root), Permission())
+    return FolderTools(str(root), Permission())
 
 
 VALUES = st.one_of(
@@ -144,11 +144,13 @@ NAMES = [
 
 
 @given(
-    st.sampled_from([*Workshop.names, "", "memory_read"]),
+    st.sampled_from([*FolderTools.names, "", "memory_read"]),
     st.one_of(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text()), VALUES, max_size=4), st.text()),
 )
 @settings(max_examples=150, derandomize=True)
-def test_whatever_a_model_calls_for_is_answered(forbidden: Workshop, name: str, arguments: dict[str, object]) -> None:
+def test_whatever_a_model_calls_for_is_answered(
+    forbidden: FolderTools, name: str, arguments: dict[str, object]
+) -> None:
     answer = forbidden.answer(name, arguments)
     assert answer.text.encode()
     assert "broke off" not in answer.text
@@ -159,7 +161,7 @@ def test_whatever_a_model_calls_for_is_answered(forbidden: Workshop, name: str, 
         assert "\n" not in line
 
 
-def test_arguments_may_be_json_and_go_by_the_names_they_have_elsewhere(workshop: Workshop, root: Path) -> None:
+def test_arguments_may_be_json_and_go_by_the_names_they_have_elsewhere(workshop: FolderTools, root: Path) -> None:
     (root / "a.txt").write_text("one\ntwo\nthree\n")
     answer = workshop.answer("read", '{"file_path": "a.txt", "offset": 2, "limit": "1"}')
     assert answer.text.startswith("     2\ttwo\n")
@@ -227,7 +229,7 @@ def test_what_is_no_plain_text_is_not_read_and_nothing_hangs(root: Path) -> None
     (root / "binary").write_bytes(b"\x7fELF\0\0")
     (root / "loop").symlink_to("loop")
     (root / "zero").symlink_to("/dev/zero")
-    workshop = Workshop(str(root), Permission(allow=("read", "write", "outside")))
+    workshop = FolderTools(str(root), Permission(allow=("read", "write", "outside")))
     for path, said in (
         ("pipe", "is no plain file"),
         ("folder", "is a folder; glob lists"),
@@ -319,13 +321,13 @@ def test_a_file_that_is_read_piece_by_piece_was_read(call: Call, root: Path) -> 
 
 @pytest.mark.parametrize("made", [True, False], ids=["new", "old"])
 def test_what_somebody_saves_while_the_user_is_asked_is_not_lost(root: Path, made: bool) -> None:
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         (root / "a").write_text("theirs\n")
         return "once"
 
     if not made:
         (root / "a").write_text("old\n")
-    workshop = Workshop(str(root), Permission(ask))
+    workshop = FolderTools(str(root), Permission(ask))
     if not made:
         workshop.answer("read", {"path": "a"})
     assert "was changed by somebody else" in failure(workshop.answer("write", {"path": "a", "content": "ours\n"}))
@@ -334,20 +336,22 @@ def test_what_somebody_saves_while_the_user_is_asked_is_not_lost(root: Path, mad
 
 
 def test_a_file_that_goes_while_the_user_is_asked_does_not_come_back(root: Path) -> None:
-    def ask(wish: Wish) -> str:
+    def ask(wish: PermissionRequest) -> str:
         (root / "a").unlink()
         return "once"
 
     (root / "a").write_text("old\n")
     assert (
-        Workshop(str(root), Permission(ask)).answer("edit", {"path": "a", "old_text": "old", "new_text": "x"}).failed
+        FolderTools(str(root), Permission(ask))
+        .answer("edit", {"path": "a", "old_text": "old", "new_text": "x"})
+        .failed
     )
     assert list(root.iterdir()) == []
 
 
 def test_the_question_before_a_write_shows_the_change(root: Path) -> None:
-    asked: list[Wish] = []
-    workshop = Workshop(str(root), Permission(lambda wish: asked.append(wish) or "once"))  # type: ignore[func-returns-value]
+    asked: list[PermissionRequest] = []
+    workshop = FolderTools(str(root), Permission(lambda wish: asked.append(wish) or "once"))  # type: ignore[func-returns-value]
     workshop.answer("write", {"path": "a.txt", "content": "one\ntwo\n"})
     workshop.answer("edit", {"path": "a.txt", "old_text": "two\n", "new_text": "2\n3\x1b[2J\n"})
     assert [wish.line for wish in asked] == ["write a.txt (new, 2 lines)", "edit a.txt (+2 -1 lines)"]
@@ -369,7 +373,7 @@ def test_what_belongs_to_memory_or_git_is_not_written(root: Path, tmp_path: Path
     (root / "link").symlink_to(".memory")
     (tmp_path / "home").mkdir()
     everything = ("read", "write", "outside")
-    workshop = Workshop(str(root), Permission(allow=everything), keep_out=[str(tmp_path / "home")])
+    workshop = FolderTools(str(root), Permission(allow=everything), keep_out=[str(tmp_path / "home")])
     for path in (
         ".memory/MEMORY.md",
         ".memory/new.md",
@@ -410,7 +414,7 @@ def test_a_full_disk_is_an_answer_and_the_old_text_stays(root: Path) -> None:
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
     try:
-        workshop = Workshop(str(root), Permission(allow=("write",)))
+        workshop = FolderTools(str(root), Permission(allow=("write",)))
         answer = workshop.answer("edit", {"path": "a", "old_text": "old", "new_text": "x" * 5_000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

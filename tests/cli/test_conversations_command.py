@@ -1,4 +1,4 @@
-"""Kept conversations, at the command line."""
+"""ConversationSummary conversations, at the command line."""
 
 from __future__ import annotations
 

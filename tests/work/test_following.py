@@ -108,9 +108,9 @@ def test_what_the_offline_chat_is_told_in_one_repository_is_known_in_the_next(wo
 def test_what_is_learned_behind_a_chat_goes_to_the_user_and_a_decision_to_the_project(world: World) -> None:
     conversation = [
         {"role": "user", "content": "Remember that I prefer single quotes over double quotes."},
-        {"role": "assistant", "content": "Noted."},
+        {"role": "assistant", "content": "Notice."},
         {"role": "user", "content": "We decided to use PostgreSQL for the auth service. Remember that."},
-        {"role": "assistant", "content": "Noted."},
+        {"role": "assistant", "content": "Notice."},
     ]
 
     code, out, err = world.run("a", "extract", "-", "--model", "none", stdin=json.dumps(conversation))
@@ -347,7 +347,7 @@ def test_answers_say_what_changed_as_values_whatever_the_file_is_called(layers: 
 
 
 def turn(text: str, conversation: str = "c") -> Turn:
-    return Turn(conversation, (Message("user", text), Message("assistant", "Noted.")))
+    return Turn(conversation, (Message("user", text), Message("assistant", "Notice.")))
 
 
 def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) -> None:
@@ -405,7 +405,7 @@ def clock():
 with Layers.open(settings=settings, cwd=where, clock=clock) as layers:
     said = ("Remember that I prefer single quotes over double quotes. "
             "Remember that we decided to use PostgreSQL for the auth service.")
-    layers.learn(Turn("c", (Message("user", said), Message("assistant", "Noted."))))
+    layers.learn(Turn("c", (Message("user", said), Message("assistant", "Notice."))))
     layers.distil()
 """
 
@@ -433,7 +433,7 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
 
 def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(world: World) -> None:
     from memsheaf.chat.assembly import open_agent
-    from memsheaf.chat.events import Ended
+    from memsheaf.chat.events import TurnEnded
     from memsheaf.chat.permissions import Permission
     from memsheaf.llm.scripted import ScriptedTalker
     from memsheaf.llm.talker import Call
@@ -443,7 +443,7 @@ def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(worl
     agent = open_agent(settings, cwd=str(world.folder / "a"), model="offline", permission=Permission())
     agent.talker = ScriptedTalker([[Call("c1", "memory_write", json.dumps(write))], "Saved."])
     try:
-        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, Ended))
+        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, TurnEnded))
     finally:
         agent.close()
 

@@ -1,4 +1,4 @@
-"""The turn: what memory adds to a message, the model, its tools, and what is kept and learned of it.
+"""The chat agent. A turn: what memory adds to a message, the model's requests, its tools, what is learned of it.
 
     for event in agent.turn("How do we deploy?"):
         …                                       # chat/events.py says what there is
@@ -10,28 +10,24 @@ in memory meanwhile is told beside the next message.
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-from memsheaf.chat.delegate import TOOL as DELEGATE
-from memsheaf.chat.delegate import delegated
-from memsheaf.chat.events import Event, Failed, Noted
-from memsheaf.chat.fitting import is_summary
-from memsheaf.chat.memory import PLANNING, Mind
-from memsheaf.chat.permissions import Permission, Wish
-from memsheaf.chat.steps import Bill
-from memsheaf.chat.tools import Workshop
-from memsheaf.chat.turn import Exchange
-from memsheaf.errors import CapReached, ModelFailed, Refused, hinted
-from memsheaf.llm.talker import MOST_TOKENS, Call, Request, Said, Talker
+from memsheaf.chat.conversations import Conversation, Conversations
+from memsheaf.chat.events import Event, Failed, Notice, Recalled, TurnEnded
+from memsheaf.chat.memory import PLANNING, ChatMemory, conversation_size, is_summary, reading_only
+from memsheaf.chat.permissions import Permission, PermissionRequest
+from memsheaf.chat.steps import DELEGATE, Cost, RequestLoop, delegate
+from memsheaf.chat.tools import FolderTools
+from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
+from memsheaf.llm.talker import MOST_TOKENS, Call, Request, Said, Talker, Touched
 from memsheaf.prompts import read_prompt
+from memsheaf.recall.ignore import is_private
+from memsheaf.recall.recall import Recall
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tools import READING, Answer
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.chat.conversations import Conversation, Conversations
 
 STEPS = 50
 """So many requests a turn may take, those of a second agent included."""
@@ -54,8 +50,8 @@ class Agent:
     def __init__(
         self,
         talker: Talker,
-        mind: Mind,
-        workshop: Workshop,
+        memory: ChatMemory,
+        tools: FolderTools,
         permission: Permission,
         *,
         chats: Conversations | None = None,
@@ -67,12 +63,12 @@ class Agent:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.talker = talker
-        self.mind = mind
-        self.workshop = workshop
+        self.memory = memory
+        self.tools = tools
         self.permission = permission
         self.kept: Conversation | None = None
         self.conversation: list[Said] = []
-        self.spent = Bill()
+        self.spent = Cost()
         self._chats = chats
         self._load = load
         self._folder = folder or os.getcwd()
@@ -81,7 +77,7 @@ class Agent:
         self._most = steps
         self._clock = clock
         self.used: list[str] = []
-        self.aside = Bill()  # what second agents cost in this turn
+        self.aside = Cost()  # what second agents cost in this turn
         self._made = 0
         self._erased = b""
         self.clear()
@@ -99,7 +95,7 @@ class Agent:
         kept = self._chats.open(id)
         self._leave()
         self.kept = kept
-        self._go_on(kept.said())
+        self._go_on(kept.messages())
         return len(self.conversation)
 
     def _leave(self) -> None:
@@ -109,22 +105,22 @@ class Agent:
     def _go_on(self, conversation: Sequence[Said]) -> None:
         """Begin with these messages. What stood beside them was not kept, so it may be recalled again."""
         self.permission.forget()
-        self.workshop.forget()
-        self.spent = Bill()
+        self.tools.forget()
+        self.spent = Cost()
         self._take_up(conversation)
 
     def _take_up(self, conversation: Sequence[Said]) -> None:
         """Go on from these messages, with memory as it is now."""
         self.conversation[:] = conversation
         self._erased = self._chats.erased() if self._chats else b""
-        self.mind.session.cancel()
-        self.mind.session.resume({})
+        self.memory.session.cancel()
+        self.memory.session.resume({})
         self.begin()
 
     def heed_erasures(self) -> None:
         """When something was erased since, forget it here, too: what is kept is all there is to go on with."""
         if self._chats and self._chats.erased() != self._erased:
-            kept = self.kept.said() if self.kept else []
+            kept = self.kept.messages() if self.kept else []
             self._take_up(kept or [said._replace(beside="") for said in self.conversation])
 
     def use(self, model: str) -> str:
@@ -132,27 +128,25 @@ class Agent:
         if self._load is None:
             raise Refused("there is no other model here")
         self.talker = self._load(model)
-        self.mind.by = "user" if speaks_for_user(self.talker) else "agent"
+        self.memory.by = "user" if speaks_for_user(self.talker) else "agent"
         return self.talker.name
 
     def begin(self) -> None:
         """Read memory into the system prompt: at the start, and whenever the conversation begins anew."""
-        import platform
-
         today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
         facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
         self._plain, self._delegated = (_filled(read_prompt(name), facts) for name in ("agent", "delegated"))
-        self._memory = self.mind.prompt()
+        self._memory_prompt = self.memory.prompt()
 
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
         """Answer a message, event by event. Whoever closes the iterator stops the turn: nothing said is lost."""
-        turn = Exchange(self)
-        self._made, self.aside = 0, Bill()
+        turn = _RunningTurn(self)
+        self._made, self.aside = 0, Cost()
         failed: Failed | None = None
         try:
             yield from turn.prepare(message, ignore)
-            if not (yield from turn.steps.go(self.talker, self._request, turn.before, self._most)):
-                yield Noted(f"stopped after {self._most} requests in one turn", "Say `go on` to let it continue.")
+            if not (yield from turn.loop.go(self.talker, self._request, turn.before, self._most)):
+                yield Notice(f"stopped after {self._most} requests in one turn", "Say `go on` to let it continue.")
         except KeyboardInterrupt as error:
             if isinstance(error.__context__, GeneratorExit):  # it came while the turn was being stopped already
                 raise
@@ -171,10 +165,8 @@ class Agent:
 
         What a user asks for is done at once, and also when it failed before.
         """
-        from memsheaf.chat.fitting import compacted
-
         before = len(self.conversation)
-        done, left = compacted(self.mind, self.conversation, self.context // 2, by_user=by_user, name=self.id)
+        done, left = self.memory.compact(self.conversation, self.context // 2, by_user=by_user, name=self.id)
         if done.problem and not done.fits:
             raise Refused(done.problem)
         if done.after >= done.before:
@@ -193,34 +185,34 @@ class Agent:
     @property
     def scope(self) -> str:
         """The scope that is written to."""
-        return self.mind.layers.home
+        return self.memory.layers.home
 
     @property
     def scopes(self) -> list[str]:
         """All scopes, the nearest first."""
-        return self.mind.layers.scopes()
+        return self.memory.layers.scopes()
 
     def learned(self, wait: float = 0.0) -> tuple[str, ...]:
         """The names of memories that were learned behind the last turns and not told yet; waits at most so long."""
         if wait:
-            self.mind.learning.distiller.wait(wait)
-        return self.mind.learning.names()
+            self.memory.learning.distiller.wait(wait)
+        return self.memory.learning.names()
 
     def asides(self) -> list[str]:
         """What else came of learning and was not told yet: what waits for a person, and what went wrong."""
-        return self.mind.learning.asides()
+        return self.memory.learning.asides()
 
     def busy(self) -> bool:
         """Whether something is still being learned."""
-        return self.mind.learning.distiller.is_busy
+        return self.memory.learning.distiller.is_busy
 
     def close(self, wait: float = 0.0) -> None:
         """Wait so long at most for what is being learned, and let go. What is not learned yet waits in the inbox."""
         try:
-            self.mind.learning.distiller.wait(wait)
+            self.memory.learning.distiller.wait(wait)
         finally:
             self._leave()
-            self.mind.close()
+            self.memory.close()
 
     # what a request holds
 
@@ -230,37 +222,41 @@ class Agent:
             raise hinted(
                 CapReached(f"stopped after {self._most} requests in one turn"), "Say `go on` to let it continue."
             )
-        own = [*self.workshop.schemas(), DELEGATE]
-        if self.mind.ignoring:
+        own = [*self.tools.schemas(), DELEGATE]
+        if self.memory.ignoring:
             return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
-        system, tools = f"{self._plain}\n{self._memory}", [*own, *self.mind.schemas()]
+        system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.schemas()]
         return Request(system, list(self.conversation), tools, self.answer_tokens)
 
-    # running tools: what `steps.Hands` asks for
+    # running tools: what `steps.ToolRunner` asks for
 
     def line(self, tool: str, arguments: Mapping[str, object]) -> str:
         """What a call will do, in a few words."""
-        if tool in self.workshop.names:
-            return self.workshop.line(tool, arguments)
+        if tool in self.tools.names:
+            return self.tools.line(tool, arguments)
         first = next((value for value in arguments.values() if isinstance(value, str)), "")
         return one_line(f"{tool} {first}", 100)
 
     def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
         """Run one call of the model, if it may."""
         if call.tool == DELEGATE["name"]:
-            system = self._delegated if self.mind.ignoring else f"{self._delegated}\n{self._memory}"
-            work = delegated(self, call, arguments, system=system, most=self._most - self._made)
-            answer, bill = yield from work
-            self._made += bill.requests
-            self.aside = self.aside.plus(bill)
+            system = self._delegated if self.memory.ignoring else f"{self._delegated}\n{self._memory_prompt}"
+            reading = [] if self.memory.ignoring else reading_only(self.memory.schemas())
+            blank = Request(system, (), [*self.tools.schemas(), *reading], self.answer_tokens)
+            left = self._most - self._made
+            answer, cost = yield from delegate(
+                call, arguments, self.talker, blank, self.line, self.answer, context=self.context, most=left
+            )
+            self._made += cost.requests
+            self.aside = self.aside.plus(cost)
             return answer
         self.used = [*self.used, call.tool][-10:]
         return self.answer(call.tool, arguments)
 
     def answer(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """What a tool answers, if it may run."""
-        if tool in self.workshop.names:
-            return self.workshop.answer(tool, arguments)
+        if tool in self.tools.names:
+            return self.tools.answer(tool, arguments)
         if not tool.startswith("memory_"):
             return Answer(f"Error: there is no tool '{one_line(tool, 60)}'.", failed=True)
         try:
@@ -270,13 +266,140 @@ class Agent:
                 self.permission.require(self._deletion(str(arguments.get("filename", ""))))
         except Refused as error:
             return Answer(f"Error: {error}", failed=True)
-        return self.mind.answer(tool, arguments)
+        return self.memory.answer(tool, arguments)
 
-    def _deletion(self, name: str) -> Wish:
+    def _deletion(self, name: str) -> PermissionRequest:
         """The wish to delete a memory, with what it says."""
-        found, text = self.mind.found(name[:1_000])
+        found, text = self.memory.find(name[:1_000])
         file = one_line(found, 200)
-        return Wish("memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}")
+        return PermissionRequest(
+            "memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}"
+        )
+
+
+class _RunningTurn:
+    """One turn of an agent, from the message to what is learned of it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.loop = RequestLoop(agent.conversation, agent, keep=self._keep)
+        self.interrupted = False
+        self.notes: list[Notice] = []
+        self._recalled: list[str] = []
+        self._begin = len(agent.conversation)
+        self._late: list[Recall] = []
+        self._unfit = False
+        self._is_finished = False
+
+    def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
+        """Take the message in: what memory has to say about it begins to be looked for."""
+        agent = self._agent
+        agent.heed_erasures()
+        self._begin = len(agent.conversation)
+        if is_private(message):
+            yield Notice("this turn is off the record: neither what you said nor the answer is kept or learned from")
+        self.loop.add(Said("user", message))
+        yield from self._fit()
+        late = agent.memory.begin(message, ignore=ignore, tools=agent.used)
+        self._late = [late] if late else []
+
+    def _fit(self) -> Iterator[Event]:
+        """Make the conversation shorter when it is too long; the message that is being answered stays."""
+        agent = self._agent
+        if self._unfit or conversation_size(agent.conversation) <= agent.context:
+            return
+        try:
+            yield Notice(agent.compact(by_user=False))
+        except (Refused, StoreFailed) as error:
+            self._unfit = True
+            yield Notice(f"the conversation is long, and was not made shorter: {error}", "/compact tries again.")
+        users = [place for place, said in enumerate(agent.conversation) if said.role == "user"]
+        self._begin = users[-1] if users else 0
+
+    def before(self, first: bool) -> Iterator[Event]:
+        """Put beside the last message what was recalled meanwhile, and what changed in the catalog."""
+        memory, conversation = self._agent.memory, self._agent.conversation
+        if not first:
+            yield from self._fit()
+        if memory.ignoring:
+            return
+        texts = []
+        try:
+            texts = [memory.news()] if first else []
+        except MemsheafError as error:
+            yield Notice(f"memory cannot be read, and the turn goes on without it: {error}", error.hint)
+        found = [*self._late, memory.recalled(first=first)]
+        self._late = []
+        for recall in found:
+            if recall and recall.text:
+                files = tuple(one.name for one in recall.memories)
+                self._recalled += files
+                texts.append(recall.text)
+                yield Recalled(files)
+        if said := "\n\n".join(text.strip("\n") for text in texts if text):
+            last = conversation[-1]
+            conversation[-1] = last._replace(beside=f"{last.beside}\n\n{said}" if last.beside else said)
+
+    def finish(self) -> None:
+        """Keep and learn what there is, however the turn ended."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        agent = self._agent
+        self.loop.leave()
+        agent.spent = agent.spent.plus(self.cost)
+        said = agent.conversation[self._begin :]
+        if not said:
+            return
+        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool(self._done()))
+        self._note(lambda kept: kept.mark(model=agent.talker.name))
+        try:
+            agent.memory.learn(turn, later=agent.permission.planning)
+        except MemsheafError as error:
+            self.notes.append(Notice(f"nothing is learned from this turn: {error}", error.hint))
+
+    @property
+    def cost(self) -> Cost:
+        """What the turn cost so far, second agents included."""
+        return self.loop.cost.plus(self._agent.aside)
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        """The files that tools wrote in this turn."""
+        return tuple(dict.fromkeys(one.path for one in self._done() if one.action != "deleted"))
+
+    def _done(self) -> list[Touched]:
+        """What memory tools changed in this turn."""
+        told = (one for said in self._agent.conversation[self._begin :] for one in said.touched)
+        return [one for one in told if one.action in ("saved", "updated", "deleted")]
+
+    def ended(self) -> TurnEnded:
+        """What the turn came to."""
+        cost = self.cost
+        return TurnEnded(
+            self.loop.answer,
+            recalled=tuple(self._recalled),
+            saved=self.saved,
+            interrupted=self.interrupted,
+            ignored=self._agent.memory.ignoring,
+            input=cost.input,
+            output=cost.output,
+            cached=cost.cached,
+            dollars=cost.dollars,
+        )
+
+    def _keep(self, said: Said) -> None:
+        self._note(lambda kept: kept.add(said))
+
+    def _note(self, write: Callable[[Conversation], None]) -> None:
+        """Write something of the conversation down; what the disk refuses is told once."""
+        try:
+            if self._agent.kept:
+                write(self._agent.kept)
+        except StoreFailed as error:
+            note = Notice(f"this conversation cannot be kept: {error}", error.hint)
+            if note not in self.notes:
+                self.notes.append(note)
 
 
 def speaks_for_user(talker: Talker) -> bool:
@@ -304,3 +427,10 @@ def _filled(text: str, facts: Mapping[str, str]) -> str:
     for name, value in facts.items():
         text = text.replace(name, value)
     return text
+
+
+def _messages(said: Sequence[Said], begin: int) -> Iterator[Message]:
+    """A turn as learning reads it: what was said and looked at, without what memory itself answered."""
+    for number, one in enumerate(said, begin):
+        if one.text and not one.tool.startswith("memory_"):
+            yield Message(one.role, one.text, str(number))

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 from memsheaf.chat.agent import Agent, speaks_for_user
 from memsheaf.chat.conversations import Conversations
-from memsheaf.chat.memory import Mind
+from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.permissions import Permission
-from memsheaf.chat.tools import Workshop
+from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.errors import Refused
@@ -45,7 +45,7 @@ def open_agent(
     """
     if model and model not in OFFLINE and (model != settings.model or url):
         settings = settings._replace(model=model, model_url=url, model_key="")
-    minds: list[Mind] = []
+    minds: list[ChatMemory] = []
 
     def load(name: str) -> Talker:
         return _talker(name, settings, environment, lambda: _undone(minds[0], permission))
@@ -53,14 +53,14 @@ def open_agent(
     talker = load(model or _spoken(settings.model))
     selector = _selector(settings, environment) if settings.chat.selector and not speaks_for_user(talker) else None
     by = "user" if speaks_for_user(talker) else "agent"
-    mind = Mind.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
+    mind = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
     minds.append(mind)
     with ExitStack() as opened:
         opened.callback(mind.close)
         agent = Agent(
             talker,
             mind,
-            Workshop(
+            FolderTools(
                 cwd,
                 permission,
                 environment=_without_keys(settings, environment),
@@ -115,14 +115,14 @@ def _selector(settings: Settings, environment: Mapping[str, str]) -> Model:
     return load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
 
 
-def _undone(mind: Mind, permission: Permission) -> str:
+def _undone(mind: ChatMemory, permission: Permission) -> str:
     """Take the last change of memory back; says which it was. Raises MemsheafError."""
     if permission.planning:
         raise Refused("plan mode: nothing is written, memory included")
     return mind.undo()
 
 
-def _kept_out(settings: Settings, mind: Mind, cwd: str) -> list[str]:
+def _kept_out(settings: Settings, mind: ChatMemory, cwd: str) -> list[str]:
     """The folders that only memory tools may touch: memories, what is kept about them, and the settings."""
     ours = [settings.home, settings.state, settings.cache]
     apart = [place for place in ours if place and not is_within(os.path.realpath(cwd), os.path.realpath(place))]

@@ -19,7 +19,7 @@ WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was fo
 _MARK = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a]")
 
 
-class Word(NamedTuple):
+class QueryWord(NamedTuple):
     """One word that is looked for: as it was typed, its stems, and what no text that has those lacks."""
 
     typed: str
@@ -27,10 +27,10 @@ class Word(NamedTuple):
     starts: tuple[str, ...]
 
 
-class Look:
+class MessageQuery:
     """A question, to be held against messages.
 
-    >>> Look("straße DEPLOYED").among([Said("user", "We deploy to the Strasse.")])
+    >>> MessageQuery("straße DEPLOYED").find_lines([Said("user", "We deploy to the Strasse.")])
     ['user: We deploy to the Strasse.']
     """
 
@@ -41,7 +41,7 @@ class Look:
     def __bool__(self) -> bool:
         return bool(self._words)
 
-    def among(self, said: Iterable[Said]) -> list[str]:
+    def find_lines(self, said: Iterable[Said]) -> list[str]:
         """Lines of the messages that have all the words, a few; those that people and models said come first."""
         first: list[str] = []
         behind: list[str] = []
@@ -80,9 +80,9 @@ class Look:
         return 0 if any(word.stems and known.issuperset(word.stems) for word in self._words) else None
 
 
-def _word(typed: str) -> Word:
+def _word(typed: str) -> QueryWord:
     folded, stems = _fold(typed), tuple(words(typed))
-    return Word(folded, stems, tuple(_start(folded, stem) for stem in stems))
+    return QueryWord(folded, stems, tuple(_start(folded, stem) for stem in stems))
 
 
 def _start(typed: str, stem: str) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
+from memsheaf.chat.conversation_search import MessageQuery
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
@@ -30,7 +31,7 @@ LIST = "`memsheaf conversations` lists them."
 _ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
 
 
-class Kept(NamedTuple):
+class ConversationSummary(NamedTuple):
     """A kept conversation: when it began and was last gone on with (UTC), and its first words as `title`.
 
     `turns` is how often the user said something. `model` and `scope` are the last ones, "" when nobody said.
@@ -45,8 +46,8 @@ class Kept(NamedTuple):
     scope: str
 
 
-Listing = list[Kept]
-Found = list[tuple[Kept, list[str]]]
+Summaries = list[ConversationSummary]
+ConversationHits = list[tuple[ConversationSummary, list[str]]]
 """Conversations, and the lines of each that have what was looked for."""
 
 
@@ -110,7 +111,7 @@ class Conversation:
         before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
         self._write([*before, ConversationLine(self._now(), compacted=tuple(told))])
 
-    def said(self) -> list[Said]:
+    def messages(self) -> list[Said]:
         """What a model is to know of it: all since it was made shorter, the short form first.
 
         Every call has an answer: where a crash kept one from being written, that is said in its place.
@@ -134,7 +135,7 @@ class Conversation:
         """All that is kept of it, as it came."""
         return conversation_file.read(self._state, self.name)
 
-    def kept(self) -> Kept:
+    def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
         began = last = title = ""
         turns, facts = 0, self._facts
@@ -146,7 +147,7 @@ class Conversation:
                 title = title or one_line(line.said.text, TITLE)
         model, scope = (one if isinstance(one := facts.get(key), str) else "" for key in ("model", "scope"))
         at = _at(self.id)
-        return Kept(self.id, began or at, last or at, title, turns, model, scope)
+        return ConversationSummary(self.id, began or at, last or at, title, turns, model, scope)
 
     def hold(self) -> None:
         """Be the only one who adds to it, until it is closed. Raises Refused, StoreFailed."""
@@ -237,24 +238,23 @@ class Conversations:
         """What changes whenever something was taken out of conversations here."""
         return self._state.read(conversation_file.STAMP) or b""
 
-    def list(self, *, limit: int = 50) -> Listing:
+    def list(self, *, limit: int = 50) -> Summaries:
         """What is kept, that which was gone on with last first; 0 lists all."""
-        return [self._reading(id).kept() for id in self._newest()[: limit or None]]
+        return [self._reading(id).summarize() for id in self._newest()[: limit or None]]
 
-    def search(self, query: str, *, limit: int = 20) -> Found:
+    def search(self, query: str, *, limit: int = 20) -> ConversationHits:
         """Conversations with a message that has all these words, newest first, and lines that have some of them.
 
         The words may come in any order and form. What tools answered is looked through, too.
         """
-        from memsheaf.chat.conversation_search import Look
 
-        look = Look(query)
-        found: Found = []
-        for id in self._newest() if look else ():
+        search = MessageQuery(query)
+        found: ConversationHits = []
+        for id in self._newest() if search else ():
             conversation = self._reading(id)
             said = (line.said for line in conversation.lines() if line.said)
-            if lines := look.among(said):
-                found.append((conversation.kept(), lines))
+            if lines := search.find_lines(said):
+                found.append((conversation.summarize(), lines))
             if limit and len(found) >= limit:
                 break
         return found
@@ -266,10 +266,10 @@ class Conversations:
             with suppress(StoreFailed):  # some systems remove no file that is open
                 self._state.remove(f"{PREFIX}{conversation.id}.lock")
 
-    def older(self, days: float) -> Listing:
+    def older(self, days: float) -> Summaries:
         """Those that nobody went on with for so many days."""
         before = _iso(self._clock() - days * 86_400)
-        return [self._reading(id).kept() for id in self._newest() if self._last(id) < before]
+        return [self._reading(id).summarize() for id in self._newest() if self._last(id) < before]
 
     def prune(self, days: float) -> int:
         """Remove those that nobody went on with for so many days; gives how many. One that is open stays."""
@@ -297,7 +297,7 @@ class Conversations:
         return conversation_file.last_at(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
 
 
-class Lines:
+class InputHistory:
     """What was typed at a prompt, the latest 1,000. Secrets, and what is off the record, are not kept."""
 
     def __init__(self, state: State) -> None:

@@ -1,4 +1,4 @@
-"""What happens in a turn, in the order in which it happens: what a screen draws, and `--json` prints."""
+"""Events of a turn, in their order: what a screen draws, and `--json` prints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Called(NamedTuple):
     seconds: float
 
 
-class Noted(NamedTuple):
+class Notice(NamedTuple):
     """One line that the user should see: a trouble that was got over, a conversation that was made shorter."""
 
     line: str
@@ -53,7 +53,7 @@ class Failed(NamedTuple):
     hint: str = ""
 
 
-class Ended(NamedTuple):
+class TurnEnded(NamedTuple):
     """The turn is over. `answer` is all that was said in it; `saved` are the names of files that tools wrote.
 
     `input`, `output`, `cached` and `dollars` are what the turn cost; `dollars` is None when nobody knows.
@@ -70,13 +70,17 @@ class Ended(NamedTuple):
     dollars: float | None = None
 
 
-Event = Recalled | Text | Calling | Called | Noted | Failed | Ended
+Event = Recalled | Text | Calling | Called | Notice | Failed | TurnEnded
+
+
+_JSON_NAMES = {"Notice": "noted", "TurnEnded": "ended"}
 
 
 def as_json(event: Event) -> dict[str, object]:
     """An event as `--json` prints it.
 
-    >>> as_json(Noted("went on without memory"))
+    >>> as_json(Notice("went on without memory"))
     {'event': 'noted', 'line': 'went on without memory', 'hint': ''}
     """
-    return {"event": type(event).__name__.lower(), **event._asdict()}
+    name = type(event).__name__
+    return {"event": _JSON_NAMES.get(name, name.lower()), **event._asdict()}

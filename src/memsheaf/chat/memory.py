@@ -1,4 +1,4 @@
-"""The memory side of one chat: the catalog it began with, what is recalled, the tools, and what is learned behind it.
+"""The memory of a chat: its catalog, recall, memory tools and learning; and how a conversation is made to fit.
 
 All of it is over `Layers`: those around the working directory, or the scopes that were named.
 """
@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
+from memsheaf.learn.conversation_file import UNRECORDED
 from memsheaf.learn.learner import AT_IT, Distilled
 from memsheaf.llm import Model
+from memsheaf.llm.talker import Said
 from memsheaf.prompts import read_prompt
+from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
-from memsheaf.recall.turns import Turn
+from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Revision
 from memsheaf.tools import READING, Answer, Tools
+from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsheaf.recall.inject import Shown
-    from memsheaf.recall.turns import TranscriptEntry
     from memsheaf.work.compaction.levels import Compacted
 
 PATIENCE = 0.5
@@ -42,7 +45,7 @@ NEWS = 20
 PLANNING = "Error: plan mode: nothing is written, memory included. Say what you would save."
 
 
-class Mind:
+class ChatMemory:
     """What a chat remembers with. Close it."""
 
     def __init__(self, layers: Layers, *, selector: Model | None = None, tree: str = "") -> None:
@@ -63,7 +66,7 @@ class Mind:
         by: str = "agent",
         selector: Model | None = None,
         clock: Callable[[], float] = time.time,
-    ) -> Mind:
+    ) -> ChatMemory:
         """Open the memory of a chat in this folder. With a `selector`, that model chooses what is recalled.
 
         Raises:
@@ -72,9 +75,9 @@ class Mind:
         with ExitStack() as stack:
             opened = Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock)
             layers = stack.enter_context(opened)
-            mind = cls(layers, selector=selector, tree=around(cwd))
+            memory = cls(layers, selector=selector, tree=around(cwd))
             stack.pop_all()  # from here on whoever has it closes it
-        return mind
+        return memory
 
     def close(self) -> None:
         """Let everything go."""
@@ -154,7 +157,7 @@ class Mind:
         """Run a memory tool."""
         return self._tools.answer(name, arguments)
 
-    def found(self, name: str) -> tuple[str, str]:
+    def find(self, name: str) -> tuple[str, str]:
         """The name that a file is shown by, and its text; "" when it is nowhere."""
         try:
             memory = self.layers.read(name)
@@ -169,10 +172,28 @@ class Mind:
         if self.session.learn(turn) and not later:
             self.learning.distiller.start()
 
-    def compact(self, conversation: Sequence[TranscriptEntry], budget: int, *, by_user: bool, name: str) -> Compacted:
-        """Make a conversation fit so many tokens; what the layers say survives. Raises Refused, StoreFailed."""
+    def compact(
+        self, conversation: Sequence[Said], budget: int, *, by_user: bool, name: str
+    ) -> tuple[Compacted, list[Said]]:
+        """Make a conversation fit so many tokens: what became of it, and what there is to go on with.
+
+        What stood beside messages is left out: what matters is recalled again. Nothing of a turn off the record gets
+        into the summary.
+
+        Raises:
+            Refused: it failed three times in a row, and waits for the user to ask for it.
+            StoreFailed: what was taken out could not be written.
+        """
+        silent = _silent(conversation)
+        entries = [_entry(number, said, silent=number in silent) for number, said in enumerate(conversation)]
         trigger = "task" if by_user else "budget"
-        return self.layers.compact(conversation, budget, trigger=trigger, name=name, approve=by_user)
+        done = self.layers.compact(entries, budget, trigger=trigger, name=name, approve=by_user)
+        left = []
+        for entry in done.conversation:
+            number = int(entry.id) if entry.id else -1
+            was = conversation[number] if entry.id else Said(entry.role, entry.text)
+            left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
+        return done, [said for said in _paired(left) if said.text or said.calls]
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
@@ -184,7 +205,7 @@ class Learning:
     """What is learned behind a chat, kept until it is told."""
 
     def __init__(self, layers: Layers) -> None:
-        self.distiller = Distiller(layers, self._heard)
+        self.distiller = Distiller(layers, self._take)
         self._guard = threading.Lock()
         self._names: list[str] = []
         self._queued = 0
@@ -206,7 +227,7 @@ class Learning:
         waiting = [f"{queued} wait for your yes: /review"] if queued else []
         return [*waiting, *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else [])]
 
-    def _heard(self, came: Distilled) -> None:
+    def _take(self, came: Distilled) -> None:
         with self._guard:
             self._names += [one.proposal.name for one in came.of("saved")]
             self._queued += len(came.of("queued"))
@@ -227,6 +248,43 @@ def _lines(prompt: str) -> dict[str, None]:
     return dict.fromkeys(line[2:] for line in prompt.split("\n") if line.startswith("- ["))
 
 
-def reading(schemas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def reading_only(schemas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those of the memory tools that change nothing."""
     return [one for one in schemas if one["name"] in READING]
+
+
+def conversation_size(conversation: Sequence[Said]) -> int:
+    """How many tokens a conversation counts as, with what stands beside its messages and what was called."""
+    return sum(
+        tokens(said.text) + tokens(said.beside) + sum(tokens(call.arguments) for call in said.calls)
+        for said in conversation
+    )
+
+
+def is_summary(said: Said) -> bool:
+    """Whether a message is what stands for an earlier part of the conversation."""
+    return said.role == "user" and said.text.startswith(read_prompt("compacted").partition("\n")[0])
+
+
+def _paired(conversation: Sequence[Said]) -> Iterator[Said]:
+    """Messages without calls that nobody answers any more, and without answers to nothing."""
+    answered = {said.answers for said in conversation if said.answers}
+    called = {call.id for said in conversation for call in said.calls}
+    for said in conversation:
+        if not said.answers or said.answers in called:
+            yield said._replace(calls=tuple(call for call in said.calls if call.id in answered))
+
+
+def _silent(conversation: Sequence[Said]) -> set[int]:
+    """The messages of turns that the user wants off the record."""
+    found, is_silent = set(), False
+    for number, said in enumerate(conversation):
+        is_silent = is_private(said.text) if said.role == "user" else is_silent
+        if is_silent:
+            found.add(number)
+    return found
+
+
+def _entry(number: int, said: Said, *, silent: bool) -> TranscriptEntry:
+    calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
+    return TranscriptEntry(said.role, UNRECORDED if silent else said.text, str(number), said.tool, calls)

@@ -21,7 +21,7 @@ outside of it (with "write")."""
 _SHOWN = 200  # characters of what a rule is about
 
 
-class Wish(NamedTuple):
+class PermissionRequest(NamedTuple):
     """What a tool wants to do, in words for the user.
 
     The `line` says what will happen, and `detail` all of it, safe for a terminal: a command in full, a diff. `reach`
@@ -40,13 +40,18 @@ class Wish(NamedTuple):
 class Permission:
     """What the user allows in one conversation. With nobody to `ask`, what is not allowed beforehand is refused.
 
-    >>> Permission(lambda wish: "no").require(Wish("shell", "run: rm -r build", reach="run", key="run rm -r build"))
+    >>> wish = PermissionRequest("shell", "run: rm -r build", reach="run", key="run rm -r build")
+    >>> Permission(lambda wish: "no").require(wish)
     Traceback (most recent call last):
     memsheaf.errors.Refused: the user said no to this: run: rm -r build. Do not try it another way; ask what to do
     """
 
     def __init__(
-        self, ask: Callable[[Wish], str] | None = None, *, allow: Collection[str] = (), planning: bool = False
+        self,
+        ask: Callable[[PermissionRequest], str] | None = None,
+        *,
+        allow: Collection[str] = (),
+        planning: bool = False,
     ) -> None:
         self.ask = ask
         self.planning = planning
@@ -54,7 +59,7 @@ class Permission:
         self._rules: dict[str, str] = {}
         self._asking = threading.RLock()  # one question at a time
 
-    def require(self, wish: Wish) -> None:
+    def require(self, wish: PermissionRequest) -> None:
         """Let a tool go on, once the user is known to agree.
 
         Raises:
@@ -85,21 +90,21 @@ class Permission:
         """Ask again from now on, also what was answered for good."""
         self._rules.clear()
 
-    def _is_free(self, wish: Wish) -> bool:
+    def _is_free(self, wish: PermissionRequest) -> bool:
         """Whether nobody has to be asked: it reads here, or it was allowed beforehand."""
         if wish.reach == "read":
             return not wish.outside or not self._allow.isdisjoint(("read", "outside"))
         needed = {"write" if wish.reach == "write" else wish.tool}
         return self._allow >= (needed | {"outside"} if wish.outside else needed)
 
-    def _heed(self, answer: str, wish: Wish) -> None:
+    def _heed(self, answer: str, wish: PermissionRequest) -> None:
         if answer in ("always", "never") and wish.key:
             self._rules[wish.key] = answer
         if answer not in ("once", "always"):
             raise Refused(f"the user said no to this: {_said(wish)}. Do not try it another way; ask what to do")
 
 
-def _answer(ask: Callable[[Wish], str], wish: Wish) -> str:
+def _answer(ask: Callable[[PermissionRequest], str], wish: PermissionRequest) -> str:
     """What the user says; to walk away is no answer."""
     try:
         return ask(wish)
@@ -107,5 +112,5 @@ def _answer(ask: Callable[[Wish], str], wish: Wish) -> str:
         return "no"
 
 
-def _said(wish: Wish) -> str:
+def _said(wish: PermissionRequest) -> str:
     return f"{wish.line} (outside the working directory)" if wish.outside else wish.line

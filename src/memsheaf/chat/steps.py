@@ -1,4 +1,4 @@
-"""How an agent goes on with a conversation: ask, run what was called, ask again, until nothing more is called."""
+"""The request loop: ask the model, run the tools it calls, ask again. A second agent has a loop of its own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,40 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 
-from memsheaf.chat.events import Called, Calling, Event, Noted, Text
+from memsheaf.chat.events import Called, Calling, Event, Notice, Text
+from memsheaf.chat.memory import conversation_size
+from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.talker import Call, Request, Said, Spoken, Step, Talker
 from memsheaf.text.neutralize import one_line
-from memsheaf.tools import Answer
+from memsheaf.tools import READING, Answer
 from memsheaf.values import NamedTuple, Protocol
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NOT_RUN = "Error: not run: the turn was stopped."
 BROKEN_OFF = "Error: the user stopped this while it ran, or was asked about. Look how far it got before you go on."
 STOPPED = "(stopped here)"
+MOST_DELEGATED = 30
+"""So many requests a second agent may make."""
+
+DELEGATE: dict[str, Any] = {
+    "name": "agent",
+    "description": "Hand a task to a second agent with a context of its own, such as a search through many files. It "
+    "cannot ask back. You get its last message.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"task": {"type": "string", "description": "All it needs to know, and what to report"}},
+        "required": ["task"],
+        "additionalProperties": False,
+    },
+}
 
 
-class Bill(NamedTuple):
+class Cost(NamedTuple):
     """What was asked and what it cost; `dollars` is None when the price of a part of it is not known."""
 
     requests: int = 0
@@ -28,10 +49,10 @@ class Bill(NamedTuple):
     cached: int = 0
     dollars: float | None = 0.0
 
-    def plus(self, other: Bill) -> Bill:
+    def plus(self, other: Cost) -> Cost:
         """Both together."""
         dollars = None if self.dollars is None or other.dollars is None else self.dollars + other.dollars
-        return Bill(
+        return Cost(
             self.requests + other.requests,
             self.input + other.input,
             self.output + other.output,
@@ -40,7 +61,7 @@ class Bill(NamedTuple):
         )
 
 
-class Hands(Protocol):
+class ToolRunner(Protocol):
     """What runs tools."""
 
     def line(self, tool: str, arguments: Mapping[str, object]) -> str:
@@ -52,16 +73,16 @@ class Hands(Protocol):
         ...
 
 
-class Steps:
-    """One piece of work in a conversation, which it adds to. `keep` is told each message as soon as it is whole."""
+class RequestLoop:
+    """The requests of one turn, which add to its conversation. `keep` gets each message as soon as it is whole."""
 
     def __init__(
-        self, conversation: list[Said], hands: Hands, *, keep: Callable[[Said], None] = lambda said: None
+        self, conversation: list[Said], runner: ToolRunner, *, keep: Callable[[Said], None] = lambda said: None
     ) -> None:
         self.conversation = conversation
-        self.bill = Bill()
+        self.cost = Cost()
         self.answer = ""
-        self._hands = hands
+        self._runner = runner
         self._keep = keep
         self._partial = ""
         self._open: list[Call] = []
@@ -113,11 +134,11 @@ class Steps:
                 else:
                     step = piece
         self._partial = ""
-        self.bill = self.bill.plus(Bill(1, step.input, step.output, step.cached, step.dollars))
+        self.cost = self.cost.plus(Cost(1, step.input, step.output, step.cached, step.dollars))
         self.answer += step.said.text + ("\n" if step.said.text and step.said.calls else "")
         self.add(step.said)
         if step.cut:
-            yield Noted(f"the answer was cut after {request.max_tokens:,} tokens", "Say `go on` to hear the rest.")
+            yield Notice(f"the answer was cut after {request.max_tokens:,} tokens", "Say `go on` to hear the rest.")
         return step.said
 
     def _run(self, call: Call) -> Iterator[Event]:
@@ -126,16 +147,73 @@ class Steps:
             name: without_secrets(value) if isinstance(value, str) else value
             for name, value in (arguments or {}).items()
         }
-        yield Calling(call.id, call.tool, self._hands.line(call.tool, shown), shown)
+        yield Calling(call.id, call.tool, self._runner.line(call.tool, shown), shown)
         began = time.monotonic()
         if arguments is None:
             answer = Answer(f"Error: the arguments of {one_line(call.tool, 60)} must be a JSON object.", failed=True)
         else:
             self._runs = True
-            answer = yield from self._hands.run(call, arguments)
+            answer = yield from self._runner.run(call, arguments)
         self._open, self._runs = self._open[1:], False
         self.add(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
+
+
+class _DelegateRunner:
+    """The tools of a second agent: what the first has, without what changes memory or delegates further."""
+
+    def __init__(self, line: Callable[..., str], answer: Callable[..., Answer]) -> None:
+        self.line = line
+        self._answer = answer
+
+    def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
+        if call.tool == DELEGATE["name"] or (call.tool.startswith("memory_") and call.tool not in READING):
+            return Answer(f"Error: there is no tool '{one_line(call.tool, 60)}' here.", failed=True)
+        return self._answer(call.tool, arguments)
+        yield
+
+
+def delegate(
+    call: Call,
+    arguments: Mapping[str, object],
+    talker: Talker,
+    blank: Request,
+    line: Callable[..., str],
+    answer: Callable[..., Answer],
+    *,
+    context: int,
+    most: int,
+) -> Generator[Event, None, tuple[Answer, Cost]]:
+    """Have a second agent do a task, in at most so many requests: its answer, and what it cost.
+
+    `blank` is a request without a conversation, `line` and `answer` are how the first agent shows and runs a call.
+    Calls are told as events, with the id of the call that began it before theirs.
+    """
+    task = arguments.get("task")
+    if not isinstance(task, str) or not task.strip():
+        return Answer("Error: agent needs task, a text.", failed=True), Cost()
+    loop = RequestLoop([Said("user", task)], _DelegateRunner(line, answer))
+
+    def request() -> Request:
+        if conversation_size(loop.conversation) > context:
+            raise ModelFailed(f"its conversation has more than {context:,} tokens")
+        return blank._replace(conversation=list(loop.conversation))
+
+    work = loop.go(talker, request, lambda first: iter(()), min(MOST_DELEGATED, most))
+    try:
+        while True:
+            event = next(work)
+            if isinstance(event, Calling | Called):
+                yield event._replace(id=f"{call.id}/{event.id}")
+    except StopIteration as stop:
+        is_done = bool(stop.value)
+    except ModelFailed as error:
+        return Answer(f"Error: the second agent failed: {error}", failed=True), loop.cost
+    finally:
+        work.close()
+    if not is_done:
+        return Answer(f"Error: no end after {loop.cost.requests} requests.", failed=True), loop.cost
+    return Answer(loop.conversation[-1].text), loop.cost
 
 
 def _arguments(call: Call) -> Mapping[str, object] | None:

@@ -18,9 +18,9 @@ from memsheaf.text.neutralize import one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.chat.agent import Agent
-    from memsheaf.chat.conversations import Conversations, Kept
-    from memsheaf.chat.terminal.repl import Took
-    from memsheaf.chat.terminal.screen import Printed, Screen
+    from memsheaf.chat.conversations import Conversations, ConversationSummary
+    from memsheaf.chat.terminal.repl import TurnOutcome
+    from memsheaf.chat.terminal.screen import JsonScreen, Screen
     from memsheaf.chat.terminal.slash import Commands
     from memsheaf.cli.output import Console
     from memsheaf.learn.conversation_file import ConversationLine
@@ -114,30 +114,30 @@ def _opened(call: Call) -> Iterator[Agent]:
 
 def _talk(call: Call, agent: Agent) -> int:
     """A chat with a person."""
-    from memsheaf.chat.conversations import Lines
+    from memsheaf.chat.conversations import InputHistory
     from memsheaf.chat.terminal.line_editor import open_reader
-    from memsheaf.chat.terminal.repl import Repl, asking, greeting
+    from memsheaf.chat.terminal.repl import Repl, permission_prompt, render_greeting
 
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
-    agent.permission.ask = asking(screen, stdin)
+    agent.permission.ask = permission_prompt(screen, stdin)
     repl = Repl(agent, screen, stdin)
     commands = _commands(call, agent, screen)
-    for line in greeting(agent, _counts(agent)):
+    for line in render_greeting(agent, _counts(agent)):
         screen.note(line)
     if call.options.resume:
         commands.show_last()
-    repl.run(open_reader(Lines(agent.mind.home.state), repl, call.environment), commands)
+    repl.run(open_reader(InputHistory(agent.memory.home.state), repl, call.environment), commands)
     return 0
 
 
 def _answer(call: Call, agent: Agent, message: str | None) -> int:
     """One message, or all that come on standard input; nobody is there to be asked."""
     from memsheaf.chat.terminal.repl import LAST_WAIT, take_turn
-    from memsheaf.chat.terminal.screen import Printed
+    from memsheaf.chat.terminal.screen import JsonScreen
 
     console = call.console
-    screen = Printed(console.stdout) if console.json else _screen(console, live=False)
+    screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
     commands, code = _commands(call, agent, screen), 0
     if message is not None:
         then = commands.do(message)
@@ -154,17 +154,17 @@ def _answer(call: Call, agent: Agent, message: str | None) -> int:
     return code
 
 
-def _code(took: Took) -> int:
+def _code(took: TurnOutcome) -> int:
     if took.stopped:
         raise KeyboardInterrupt
     return int(took.failed)
 
 
-def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
+def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen) -> Commands:
     from memsheaf.chat.terminal.slash import Commands
 
     def files() -> list[str]:
-        return [row.path for row in agent.mind.layers.list()]
+        return [row.path for row in agent.memory.layers.list()]
 
     def complete(words: Sequence[str]) -> list[str]:
         from memsheaf.cli.completion import candidates
@@ -174,7 +174,7 @@ def _commands(call: Call, agent: Agent, screen: Screen | Printed) -> Commands:
     def conversations() -> list[str]:
         from memsheaf.chat.conversations import Conversations
 
-        return [kept.id for kept in Conversations(agent.mind.home.state).list()]
+        return [kept.id for kept in Conversations(agent.memory.home.state).list()]
 
     return Commands(
         agent,
@@ -217,7 +217,7 @@ def _chosen(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
         is_scoped = load(words[0]).scoped
     except Usage:  # `main` says so
         is_scoped = False
-    named = not agent.mind.layers.given or "--scope" in words or "--agent" in words
+    named = not agent.memory.layers.given or "--scope" in words or "--agent" in words
     return chosen if named or not is_scoped else [*chosen, "--scope", agent.scope]
 
 
@@ -263,27 +263,27 @@ def _lines(console: Console) -> Iterator[str]:
 
 
 def _counts(agent: Agent) -> list[tuple[str, int]]:
-    return [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.mind.sheaves]
+    return [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.sheaves]
 
 
 def _failed(console: Console, error: MemsheafError) -> int:
     from memsheaf.chat.events import Failed
-    from memsheaf.chat.terminal.screen import Printed
+    from memsheaf.chat.terminal.screen import JsonScreen
     from memsheaf.guard.secrets import without_secrets
 
-    Printed(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
+    JsonScreen(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
     return 1
 
 
 @contextmanager
 def _delivering() -> Iterator[None]:
     """Tell output that nobody takes from all else that may fail."""
-    from memsheaf.chat.terminal.screen import Unwritten
+    from memsheaf.chat.terminal.screen import OutputClosed
     from memsheaf.cli.output import Undelivered
 
     try:
         yield
-    except Unwritten as error:
+    except OutputClosed as error:
         raise Undelivered(str(error)) from None
 
 
@@ -342,7 +342,7 @@ def show_conversation(call: Call) -> int:
     from memsheaf.learn.conversation_file import record
 
     conversation = _kept(call).open(call.options.id, reading=True)
-    one, lines = conversation.kept(), list(conversation.lines())
+    one, lines = conversation.summarize(), list(conversation.lines())
     about = [one.id, _when(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
@@ -372,7 +372,7 @@ def remove_conversations(call: Call) -> int:
     kept, days, id = _kept(call), call.options.older_than, call.options.id
     if bool(days) == bool(id):
         raise Usage("give an ID or --older-than DAYS")
-    found = kept.older(days) if days else [kept.open(id, reading=True).kept()]
+    found = kept.older(days) if days else [kept.open(id, reading=True).summarize()]
     question = f"Remove {plural(len(found), 'conversation')} that nobody went on with for {plural(days or 0, 'day')}?"
     if not days:
         question = f"Remove {found[0].id} ({plural(found[0].turns, 'turn')}: {found[0].title}) for good?"
@@ -409,7 +409,7 @@ def _message_lines(line: ConversationLine) -> Iterator[str]:
         yield f"  {call.tool} {one_line(call.arguments, SHOWN)}"
 
 
-def _row(one: Kept) -> tuple[str, ...]:
+def _row(one: ConversationSummary) -> tuple[str, ...]:
     return one.id, _when(one.last), f"{one.turns:,}", one.title
 
 

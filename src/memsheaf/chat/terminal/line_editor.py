@@ -1,6 +1,6 @@
-"""What a person types at a terminal: messages of one or several lines, and the one key that answers a question.
+"""Terminal input: messages, and the one key that answers a question.
 
-With `pip install 'memsheaf[chat]'` that is prompt_toolkit; otherwise the interpreter's own `input` and readline.
+With `pip install 'memsheaf[chat]'` messages are edited with prompt_toolkit; otherwise `input` reads plain lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROMPT, CONTINUED = "> ", "  "
 NEWS_EVERY = 0.2
 _MENU = 6  # lines of completions
 _AT_ONCE = 1_024  # bytes of what is pasted into a question
-_STOPS_WITHIN = 1.0  # seconds that a turn has to stop in, before Ctrl-C is heard again
+_STOPS_WITHIN = 1.0  # seconds that a turn has to stop in, before Ctrl-C is taken again
 _TOGETHER = 0.03  # seconds between characters that nobody types one by one
 
 
@@ -37,7 +37,7 @@ class History(Protocol):
         ...
 
 
-class Behind(Protocol):
+class Prompter(Protocol):
     """What a reader asks while it waits for somebody to type."""
 
     def complete(self, text: str) -> list[str]:
@@ -62,7 +62,7 @@ class Behind(Protocol):
 
 
 class Reader(Protocol):
-    """Who reads messages. `shows_status` says whether the status stands on the screen while it does."""
+    """Reads messages. `shows_status` says whether the status stands on the screen meanwhile."""
 
     shows_status: bool
 
@@ -71,37 +71,37 @@ class Reader(Protocol):
         ...
 
 
-def open_reader(history: History, behind: Behind, environment: Mapping[str, str]) -> Reader:
+def open_reader(history: History, prompter: Prompter, environment: Mapping[str, str]) -> Reader:
     """The best reader there is here."""
     if environment.get("TERM", "dumb") != "dumb" or os.name == "nt":
         with suppress(ImportError):
-            return FullReader(history, behind)
-    return PlainReader(history, behind)
+            return FullReader(history, prompter)
+    return PlainReader(history, prompter)
 
 
 class FullReader:
-    """Reads with prompt_toolkit: a status line, completion while typing, news above it. Raises ImportError."""
+    """Reads with prompt_toolkit: several lines, a status line, completion, news above it. Raises ImportError."""
 
     shows_status = True
 
-    def __init__(self, history: History, behind: Behind) -> None:
+    def __init__(self, history: History, prompter: Prompter) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.history import InMemoryHistory
         from prompt_toolkit.styles import Style
 
         self._history = history
-        self._behind = behind
+        self._prompter = prompter
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             history=InMemoryHistory(list(history.all())),
-            completer=_completer(behind.complete),
+            completer=_completer(prompter.complete),
             complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             reserve_space_for_menu=_MENU,
             multiline=True,
             prompt_continuation=CONTINUED,
-            key_bindings=_bindings(behind.expand, lambda: time.monotonic() - self._changed < _TOGETHER),
-            bottom_toolbar=behind.status,
+            key_bindings=_bindings(prompter.expand, lambda: time.monotonic() - self._changed < _TOGETHER),
+            bottom_toolbar=prompter.status,
             style=Style.from_dict({"bottom-toolbar": "noreverse dim", "bottom-toolbar.text": "dim"}),
             enable_suspend=True,
         )
@@ -110,7 +110,7 @@ class FullReader:
 
     def read(self) -> str:
         """The next message; what comes in meanwhile is told above it."""
-        with _hearing(lambda: None):  # it reads Ctrl-C itself, and is not interrupted while it begins to
+        with _on_interrupt(lambda: None):  # it reads Ctrl-C itself, and is not interrupted while it begins to
             text = _whole(self._session.prompt(pre_run=self._begin))
         if text.strip():
             self._history.add(text)
@@ -120,7 +120,7 @@ class FullReader:
         self._changed = time.monotonic()
 
     def _begin(self) -> None:
-        if self._behind.has_news() is not None:
+        if self._prompter.has_news() is not None:
             self._session.app.create_background_task(self._tell())
 
     async def _tell(self) -> None:
@@ -128,34 +128,35 @@ class FullReader:
 
         from prompt_toolkit.application import run_in_terminal
 
-        while (news := self._behind.has_news()) is not None:
+        while (news := self._prompter.has_news()) is not None:
             if news:
-                await run_in_terminal(self._behind.tell_news)
+                await run_in_terminal(self._prompter.tell_news)
             await asyncio.sleep(NEWS_EVERY)
 
 
 class PlainReader:
-    """Reads with `input`, and readline where the interpreter has it. A backslash at the end asks for another line."""
+    """Reads a line with `input`; where the interpreter has readline, with what was typed before."""
 
     shows_status = False
 
-    def __init__(self, history: History, behind: Behind) -> None:
+    def __init__(self, history: History, prompter: Prompter) -> None:
         self._history = history
-        self._behind = behind
-        _use_readline(history, behind.complete)
+        self._prompter = prompter
+        with suppress(ImportError):  # Windows has none
+            import readline
+
+            for text in history.all():
+                readline.add_history(text)
 
     def read(self) -> str:
         """The next message; what came in meanwhile is told before it."""
-        if self._behind.has_news():
-            self._behind.tell_news()
+        if self._prompter.has_news():
+            self._prompter.tell_news()
         try:
-            text = input(PROMPT)
-            while text.endswith("\\"):
-                text = f"{text[:-1]}\n{input(CONTINUED)}"
+            text = _whole(input(PROMPT))
         except (EOFError, KeyboardInterrupt):
             print()
             raise
-        text = _whole(text)
         if text.strip():
             self._history.add(text)
         return text
@@ -216,33 +217,8 @@ def _bindings(expand: Callable[[], None], is_typing: Callable[[], bool]) -> Any:
     return keys
 
 
-def _use_readline(history: History, complete: Callable[[str], list[str]]) -> None:
-    try:
-        import readline
-    except ImportError:  # Windows has none
-        return
-    found: list[str] = []
-
-    def completed(word: str, state: int) -> str | None:
-        nonlocal found
-        if state == 0:
-            found = complete(readline.get_line_buffer()[: readline.get_endidx()])
-        return found[state] if state < len(found) else None
-
-    readline.set_completer(completed)
-    readline.set_completer_delims(" \t\n")
-    if "libedit" in (readline.__doc__ or ""):
-        readline.parse_and_bind("bind ^I rl_complete")
-    else:
-        readline.parse_and_bind("tab: complete")
-        readline.parse_and_bind("set enable-bracketed-paste on")
-        readline.parse_and_bind(r'"\e\C-m": "\C-v\C-j"')  # Alt-Enter puts a line end into the line
-    for text in history.all():
-        readline.add_history(text)
-
-
 @contextmanager
-def unechoed(stdin: TextIO) -> Iterator[None]:
+def without_echo(stdin: TextIO) -> Iterator[None]:
     """Let what is typed meanwhile not stand in the middle of an answer; it is there at the next prompt."""
     try:
         import termios
@@ -276,20 +252,20 @@ def interrupted_once(*, clock: Callable[[], float] = time.monotonic) -> Iterator
             heard = now
             raise KeyboardInterrupt
 
-    with _hearing(hear):
+    with _on_interrupt(hear):
         yield
 
 
 @contextmanager
-def _hearing(hear: Callable[[], None]) -> Iterator[None]:
-    """Have this called for Ctrl-C; only the main thread can."""
+def _on_interrupt(call: Callable[[], None]) -> Iterator[None]:
+    """Call this for Ctrl-C; only the main thread can."""
     import signal
     import threading
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda number, frame: hear())
+    before = signal.signal(signal.SIGINT, lambda number, frame: call())
     try:
         yield
     finally:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 
-from memsheaf.chat.events import Ended, Event, Failed
-from memsheaf.chat.permissions import Wish
-from memsheaf.chat.terminal.line_editor import Reader, interrupted_once, keys, unechoed
-from memsheaf.chat.terminal.screen import Printed, Screen, Unwritten
-from memsheaf.chat.terminal.slash import Commands, Then, costs
+from memsheaf.chat.events import Event, Failed, TurnEnded
+from memsheaf.chat.permissions import PermissionRequest
+from memsheaf.chat.terminal.line_editor import Reader, interrupted_once, keys, without_echo
+from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
+from memsheaf.chat.terminal.slash import Commands, NextStep, render_cost
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import one_line
@@ -33,7 +33,7 @@ CHOICE = "y once, a always, n no, N never"
 _ANSWERS = {"y": "once", "a": "always", "n": "no", "N": "never"}
 
 
-class Took(NamedTuple):
+class TurnOutcome(NamedTuple):
     """How a turn went."""
 
     failed: bool = False
@@ -41,12 +41,12 @@ class Took(NamedTuple):
 
 
 def take_turn(
-    agent: Agent, screen: Screen | Printed, message: str, *, ignore: bool = False, wait: float = LEARNED_WITHIN
-) -> Took:
+    agent: Agent, screen: Screen | JsonScreen, message: str, *, ignore: bool = False, wait: float = LEARNED_WITHIN
+) -> TurnOutcome:
     """Have a message answered and drawn; a failure is told. Ctrl-C stops the turn and is not passed on.
 
     Raises:
-        Unwritten: there is nowhere to draw it.
+        OutputClosed: there is nowhere to draw it.
     """
     last: Event | None = None
     failed = False
@@ -57,23 +57,23 @@ def take_turn(
                 screen.draw(event)
                 failed = failed or isinstance(event, Failed)
                 last = event
-    except Unwritten:
+    except OutputClosed:
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - other people's clients and tools; the chat goes on
         last = _broken_off(error)
         failed = isinstance(last, Failed)
         screen.draw(last)
-    ended = last if isinstance(last, Ended) else None
+    ended = last if isinstance(last, TurnEnded) else None
     screen.memory(ended, agent.learned(wait))
     for line in agent.asides():
         screen.note(line)
-    return Took(failed, bool(ended and ended.interrupted))
+    return TurnOutcome(failed, bool(ended and ended.interrupted))
 
 
-def _broken_off(error: BaseException) -> Ended | Failed:
+def _broken_off(error: BaseException) -> TurnEnded | Failed:
     """How a turn ended that was broken off: stopped, also when Ctrl-C came again while it stopped, or failed."""
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
-        return Ended("", interrupted=True)
+        return TurnEnded("", interrupted=True)
     if isinstance(error, MemsheafError):
         return Failed(without_secrets(str(error)), error.hint)
     why = without_secrets(f"{type(error).__name__}: {error}")
@@ -118,12 +118,12 @@ class Repl:
             return False
         if then.message:
             self._answer(then)
-            if not shows_status and (costs(self._agent) or self._agent.permission.planning):
+            if not shows_status and (render_cost(self._agent) or self._agent.permission.planning):
                 self._screen.note(self.status())
         return True
 
-    def _answer(self, then: Then) -> None:
-        with unechoed(self._stdin), interrupted_once():
+    def _answer(self, then: NextStep) -> None:
+        with without_echo(self._stdin), interrupted_once():
             try:
                 take_turn(self._agent, self._screen, then.message, ignore=then.ignore)
             except KeyboardInterrupt:  # once more, after the turn was stopped
@@ -150,7 +150,7 @@ class Repl:
     def status(self) -> str:
         """Who answers, where is remembered, and what it cost so far."""
         agent = self._agent
-        parts = [agent.talker.name, agent.scope, costs(agent), "plan mode" if agent.permission.planning else ""]
+        parts = [agent.talker.name, agent.scope, render_cost(agent), "plan mode" if agent.permission.planning else ""]
         return " · ".join(one_line(part, 60) for part in parts if part)
 
     def has_news(self) -> bool | None:
@@ -169,14 +169,14 @@ class Repl:
         self._screen.expand()
 
 
-class Asking:
+class PermissionPrompt:
     """Puts to the user what a tool wants to do, and gives the answer that `Permission` wants."""
 
     def __init__(self, screen: Screen, keys: Callable[[], AbstractContextManager[Callable[[], str]]]) -> None:
         self._screen = screen
         self._keys = keys
 
-    def __call__(self, wish: Wish) -> str:
+    def __call__(self, wish: PermissionRequest) -> str:
         """Ask until one of the keys is pressed; Ctrl-C and Ctrl-D are no."""
         style = _of_a_diff if wish.reach == "write" else _plain
         line = f"outside the working directory: {wish.line}" if wish.outside else wish.line
@@ -206,7 +206,7 @@ def _plain(line: str) -> str:
     return ""
 
 
-def greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str]:
+def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str]:
     """The first screen: what this is, who answers, what is remembered, and where help is."""
     name = agent.talker.name
     if name == "offline":
@@ -222,6 +222,6 @@ def greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str]:
     ]
 
 
-def asking(screen: Screen, stdin: TextIO) -> Asking:
+def permission_prompt(screen: Screen, stdin: TextIO) -> PermissionPrompt:
     """Somebody who asks at a terminal."""
-    return Asking(screen, lambda: keys(stdin))
+    return PermissionPrompt(screen, lambda: keys(stdin))

@@ -1,15 +1,17 @@
-"""The events of a turn, drawn: for a person at a terminal, as plain text for a pipe, as JSON for a program.
+"""Output of a turn: for a person at a terminal, as plain text for a pipe, as JSON for a program.
 
 Whatever a model, a tool or a memory says passes `for_terminal` here, piece by piece while it streams.
 """
 
 from __future__ import annotations
 
+import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
-from memsheaf.chat.events import Called, Calling, Ended, Event, Failed, Noted, Text, as_json
-from memsheaf.chat.terminal.spinner import Spinner
+from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import columns, for_terminal, one_line
 from memsheaf.values import NamedTuple
 
@@ -20,26 +22,31 @@ if TYPE_CHECKING:
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 KEPT_CALLS = 200
+FRAMES = "|/-\\"
+_FRAME_EVERY = 0.1
+_IDLE = 0.5  # seconds without a word after which the spinner shows
+_COUNTED = 3.0  # seconds after which it says how long it has been
+_SPINNER_ROOM = 10
 _ANSWER = 60  # columns of a tool's answer that stand in its line
 _WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
 
 
-class Unwritten(Exception):
+class OutputClosed(Exception):
     """The screen cannot be written to; without a message, because its reader has had enough."""
 
 
-class Ran(NamedTuple):
+class ShownCall(NamedTuple):
     """A tool's call as it can be shown in full."""
 
     calling: Calling
     called: Called | None = None
 
 
-class Flow:
+class SafeStream:
     """Text that comes in pieces, made harmless piece by piece: it comes out as the whole would.
 
-    >>> flow = Flow()
+    >>> flow = SafeStream()
     >>> [flow.piece(text) for text in ("a\\r", "\\nb\\x1b", "[31m")]
     ['a', '\\nb<U+001B>', '[31m']
     """
@@ -63,6 +70,85 @@ class Flow:
         return for_terminal(held)
 
 
+class Spinner:
+    """Turns where the text ends, as long as nothing is written there. Whoever writes does so `away` from it."""
+
+    def __init__(self, err: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._err = err
+        self._clock = clock
+        self._guard = threading.RLock()
+        self._done = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._shown = 0
+        self._fits = True
+        self._is_resting = False
+        self._since = 0.0
+
+    def __enter__(self) -> Spinner:
+        self._done.clear()
+        self._since = self._clock()
+        self._worker = threading.Thread(target=self._turn, name="memsheaf-spinner", daemon=True)
+        self._worker.start()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._done.set()
+        if self._worker:
+            self._worker.join()
+            self._worker = None
+        with self._guard:
+            self._erase()
+
+    @contextmanager
+    def away(self, column: int, width: int) -> Iterator[None]:
+        """Let something be written that ends in this column; with no room behind it, nothing turns there."""
+        with self._guard:
+            self._erase()
+            try:
+                yield
+            finally:
+                self._fits = column + _SPINNER_ROOM < width
+                self._since = self._clock()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Turn no more until somebody has answered."""
+        with self._guard:
+            self._erase()
+            before, self._is_resting = self._is_resting, True
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._is_resting = before
+                self._since = self._clock()
+
+    def _turn(self) -> None:
+        frame = 0
+        while not self._done.wait(_FRAME_EVERY):
+            with self._guard:
+                waited = self._clock() - self._since
+                if self._is_resting or not self._fits or waited < _IDLE:
+                    continue
+                self._erase()
+                sign = FRAMES[frame % len(FRAMES)] + (f" {waited:.0f} s" if waited >= _COUNTED else "")
+                self._write(sign)
+                self._shown = len(sign)
+                frame += 1
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._write("\b" * self._shown + " " * self._shown + "\b" * self._shown)
+            self._shown = 0
+
+    def _write(self, text: str) -> None:
+        try:
+            self._err.write(text)
+            self._err.flush()
+        except (OSError, ValueError):  # nobody watches any more
+            self._done.set()
+
+
 class Screen:
     """Where a turn is drawn. A `live` one is a terminal with a person before it: all stands in one column of text.
 
@@ -80,11 +166,11 @@ class Screen:
     ) -> None:
         self.out = out
         self.live = live
-        self.calls: list[Ran] = []
+        self.calls: list[ShownCall] = []
         self.width = width
         self._err = err
         self._colour = colour
-        self._flow = Flow()
+        self._flow = SafeStream()
         self._column = 0
         self._aside = False
         self._open = ""  # the call whose line is not finished yet
@@ -103,7 +189,7 @@ class Screen:
     @contextmanager
     def interlude(self) -> Iterator[None]:
         """Let something else be said in the middle of a turn, from the start of a line."""
-        with self._spinner.resting() if self._spinner else _nothing():
+        with self._spinner.resting() if self._spinner else nullcontext():
             self._end_line()
             self._open = ""
             yield
@@ -116,11 +202,11 @@ class Screen:
             self._calling(event)
         elif isinstance(event, Called):
             self._called(event)
-        elif isinstance(event, Noted):
+        elif isinstance(event, Notice):
             self.note(event.line, event.hint)
         elif isinstance(event, Failed):
             self.note(event.line, event.hint, style="red")
-        elif isinstance(event, Ended):
+        elif isinstance(event, TurnEnded):
             self._put(self._flow.rest())
             self._end_line()
             self._open = ""
@@ -140,7 +226,7 @@ class Screen:
             for one in hint.split("\n"):
                 self._aside_line(one, "dim")
 
-    def memory(self, ended: Ended | None, learned: Sequence[str] = ()) -> None:
+    def memory(self, ended: TurnEnded | None, learned: Sequence[str] = ()) -> None:
         """Say in one line what memory did: what was recalled in a turn, and what was learned behind it."""
         if line := memory_line(ended, learned):
             self.note(line)
@@ -164,9 +250,9 @@ class Screen:
         that takes many more lines than `most`, only so many are drawn, and one of the keys shows all.
         """
         room = max(self.width() - 3, 20)
-        first, *more = wrapped(one_line(line, 4 * room), room)
+        first, *more = wrap_line(one_line(line, 4 * room), room)
         lines = for_terminal(detail).rstrip("\n").split("\n") if detail.strip() else []
-        rows = [(part, style(each)) for each in lines for part in wrapped(each.expandtabs(4), room)]
+        rows = [(part, style(each)) for each in lines for part in wrap_line(each.expandtabs(4), room)]
         left = len(rows) - most if most and len(rows) > most + 2 else 0
         self.say(first, "bold")
         for part, its_style in [*((part, "bold") for part in more), *rows[: len(rows) - left]]:
@@ -200,14 +286,14 @@ class Screen:
     def _calling(self, event: Calling) -> None:
         self._put(self._flow.rest())
         self._end_line()
-        self.calls = [*self.calls[1 - KEPT_CALLS :], Ran(event)]
+        self.calls = [*self.calls[1 - KEPT_CALLS :], ShownCall(event)]
         if self.live:
             self._put(self._call_line(event), style="dim")
             self._open = event.id
 
     def _called(self, event: Called) -> None:
         calling = self._ran(event)
-        said = f"— {outcome(event)}"
+        said = f"— {render_outcome(event)}"
         if self._open == event.id:
             room = max(self.width() - self._column - 1, 20)
             self._put(f" {one_line(said, room - 1)}\n", style="dim")
@@ -239,7 +325,7 @@ class Screen:
         if self.live:
             self._put(self.styled(for_terminal(text), style) + "\n")
             return
-        with suppress(Unwritten):  # there is nobody else to tell
+        with suppress(OutputClosed):  # there is nobody else to tell
             _deliver(self._err, self.styled(for_terminal(text), style) + "\n")
 
     def _put(self, text: str, style: str = "") -> None:
@@ -248,12 +334,12 @@ class Screen:
             return
         tail = text.rpartition("\n")[2] if "\n" in text else text
         column = columns(tail) + (0 if "\n" in text else self._column)
-        with self._spinner.away(column, self.width()) if self._spinner else _nothing():
+        with self._spinner.away(column, self.width()) if self._spinner else nullcontext():
             self._column = column
             _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
 
 
-class Printed:
+class JsonScreen:
     """Events as JSON, one a line."""
 
     live = False
@@ -270,32 +356,30 @@ class Printed:
         """Print one event."""
         self._print(as_json(event))
 
-    def memory(self, ended: Ended | None, learned: Sequence[str] = ()) -> None:
+    def memory(self, ended: TurnEnded | None, learned: Sequence[str] = ()) -> None:
         """Print what was learned behind the turns."""
         if learned:
             self._print({"event": "learned", "names": list(learned)})
 
     def note(self, line: str, hint: str = "", style: str = "dim") -> None:
         """Print what else is to be told."""
-        self.draw(Noted(line, hint))
+        self.draw(Notice(line, hint))
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print what else is to be told."""
-        self.draw(Noted(text))
+        self.draw(Notice(text))
 
     def expand(self, number: int = 1) -> None:
         """Print nothing: each event was printed whole."""
 
     def _print(self, value: object) -> None:
-        import json
-
         _deliver(self._out, json.dumps(value, ensure_ascii=True, default=str) + "\n")
 
 
-def memory_line(ended: Ended | None, learned: Sequence[str] = ()) -> str:
+def memory_line(ended: TurnEnded | None, learned: Sequence[str] = ()) -> str:
     """What memory did, in one line; "" when it did nothing.
 
-    >>> memory_line(Ended("", recalled=("user/a.md", "user/b.md")), ["Prefers single quotes"])
+    >>> memory_line(TurnEnded("", recalled=("user/a.md", "user/b.md")), ["Prefers single quotes"])
     '[memory: 2 recalled, 1 learned: Prefers single quotes]'
     """
     if ended and ended.ignored:
@@ -308,11 +392,11 @@ def memory_line(ended: Ended | None, learned: Sequence[str] = ()) -> str:
     return f"[memory: {', '.join(parts)}]" if parts else ""
 
 
-def outcome(event: Called) -> str:
+def render_outcome(event: Called) -> str:
     """What came of a call, in a few words: the reason when it failed, a short answer itself, else how long it is.
 
-    >>> outcome(Called("1", "read", "a\\nb\\n", False, 0.41)), outcome(Called("1", "x", "Done.", False, 0.01))
-    ('2 lines, 0.4 s', 'Done')
+    >>> render_outcome(Called("1", "read", "a\\nb\\n", False, 0.41))
+    '2 lines, 0.4 s'
     """
     lines = event.answer.strip().splitlines()
     if event.failed:
@@ -324,10 +408,10 @@ def outcome(event: Called) -> str:
     return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
 
 
-def wrapped(line: str, room: int) -> list[str]:
+def wrap_line(line: str, room: int) -> list[str]:
     """A line in parts that each fit, as it stands.
 
-    >>> wrapped("abcdef", 4)
+    >>> wrap_line("abcdef", 4)
     ['abcd', 'ef']
     """
     parts, part, used = [], "", 0
@@ -341,16 +425,11 @@ def wrapped(line: str, room: int) -> list[str]:
 
 
 def _deliver(stream: TextIO, text: str) -> None:
-    """Write and hand on. Raises Unwritten."""
+    """Write and hand on. Raises OutputClosed."""
     try:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
-        raise Unwritten("") from None
+        raise OutputClosed("") from None
     except OSError as error:
-        raise Unwritten(f"the output could not be written: {error.strerror or error}") from None
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+        raise OutputClosed(f"the output could not be written: {error.strerror or error}") from None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memsheaf.chat.agent import Agent
 
 
-class Slash(NamedTuple):
+class SlashCommand(NamedTuple):
     """One command: what it takes, what it does, and the words that may follow it."""
 
     takes: str
@@ -23,30 +23,30 @@ class Slash(NamedTuple):
 
 
 COMMANDS = {
-    "memory": Slash(
+    "memory": SlashCommand(
         "[list|show FILE|edit FILE|why TEXT|search TEXT|undo]",
         "what is remembered",
         ("list", "show", "edit", "why", "search", "undo"),
     ),
-    "remember": Slash("TEXT", "save something now"),
-    "forget": Slash("FILE or TEXT", "remove a memory; /memory undo brings it back"),
-    "recall": Slash("TEXT", "what would come beside such a message"),
-    "ignore": Slash("TEXT", "say this without memory"),
-    "notes": Slash("[...]", "the project's notes"),
-    "task": Slash("[...]", "the task at hand"),
-    "promote": Slash("[...]", "carry what a task or session found up to the project"),
-    "review": Slash("[...]", "what waits to be approved"),
-    "dream": Slash("[status|run]", "consolidate memories, if it is due", ("status", "run")),
-    "cost": Slash("[--days N]", "what this conversation and all others cost"),
-    "compact": Slash("", "make the conversation shorter"),
-    "clear": Slash("", "begin a new conversation"),
-    "model": Slash("[NAME]", "which model answers, or another from here on; offline for none"),
-    "resume": Slash("[ID]", "list conversations, or go on with one"),
-    "plan": Slash("", "plan mode on or off: nothing is written or run"),
-    "allow": Slash("[reset]", "what you allowed for good", ("reset",)),
-    "expand": Slash("[N]", "a tool call in full: the last, or the Nth last; also Ctrl-O"),
-    "help": Slash("", "this"),
-    "exit": Slash("", "leave, as Ctrl-D does"),
+    "remember": SlashCommand("TEXT", "save something now"),
+    "forget": SlashCommand("FILE or TEXT", "remove a memory; /memory undo brings it back"),
+    "recall": SlashCommand("TEXT", "what would come beside such a message"),
+    "ignore": SlashCommand("TEXT", "say this without memory"),
+    "notes": SlashCommand("[...]", "the project's notes"),
+    "task": SlashCommand("[...]", "the task at hand"),
+    "promote": SlashCommand("[...]", "carry what a task or session found up to the project"),
+    "review": SlashCommand("[...]", "what waits to be approved"),
+    "dream": SlashCommand("[status|run]", "consolidate memories, if it is due", ("status", "run")),
+    "cost": SlashCommand("[--days N]", "what this conversation and all others cost"),
+    "compact": SlashCommand("", "make the conversation shorter"),
+    "clear": SlashCommand("", "begin a new conversation"),
+    "model": SlashCommand("[NAME]", "which model answers, or another from here on; offline for none"),
+    "resume": SlashCommand("[ID]", "list conversations, or go on with one"),
+    "plan": SlashCommand("", "plan mode on or off: nothing is written or run"),
+    "allow": SlashCommand("[reset]", "what you allowed for good", ("reset",)),
+    "expand": SlashCommand("[N]", "a tool call in full: the last, or the Nth last; also Ctrl-O"),
+    "help": SlashCommand("", "this"),
+    "exit": SlashCommand("", "leave, as Ctrl-D does"),
 }
 KEYS = "Enter sends; Alt-Enter or \\ at the end begins a new line; Ctrl-C stops a turn; // sends /"
 _ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
@@ -54,7 +54,7 @@ _ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command l
 _SHOWN_LAST = 300
 
 
-class Then(NamedTuple):
+class NextStep(NamedTuple):
     """What is to happen next: a message to be sent, or the end."""
 
     message: str = ""
@@ -62,7 +62,7 @@ class Then(NamedTuple):
     leave: bool = False
 
 
-class Told(Protocol):
+class CommandOutput(Protocol):
     """Where commands print."""
 
     def say(self, text: str = "", style: str = "") -> None:
@@ -92,7 +92,7 @@ class Commands:
     def __init__(
         self,
         agent: Agent,
-        told: Told,
+        told: CommandOutput,
         run: Callable[[Sequence[str]], int],
         *,
         files: Files = lambda: (),
@@ -107,25 +107,25 @@ class Commands:
         self._complete = complete
         self._known: dict[str, list[str]] = {}  # looked up once for each line that is typed
 
-    def do(self, line: str) -> Then:
+    def do(self, line: str) -> NextStep:
         """Do what a line says; a line that is no command is a message."""
         self._known.clear()
         name, rest = split(line)
         if name is None:
-            return Then(rest)
+            return NextStep(rest)
         name = _ALIASES.get(name, name)
         if name not in COMMANDS:
             self._told.note(f"there is no command /{one_line(name, 40)}{_closest(name)}", "/help lists them.", "red")
-            return Then()
+            return NextStep()
         try:
             if name in _ON_A_LINE:
-                self._run([name, *worded(rest)])
-                return Then()
+                self._run([name, *split_words(rest)])
+                return NextStep()
             then = getattr(self, f"_{name}")(rest)
         except MemsheafError as error:
             self._told.note(str(error), error.hint, "red")
-            return Then()
-        return then if isinstance(then, Then) else Then()
+            return NextStep()
+        return then if isinstance(then, NextStep) else NextStep()
 
     def candidates(self, text: str) -> list[str]:
         """What may stand for the last word of a line that is being typed."""
@@ -159,15 +159,15 @@ class Commands:
         what, _, rest = (rest or "list").partition(" ")
         rest = rest.strip()
         if what == "list":
-            self._run(["list", *self._scopes(), *worded(rest)])
+            self._run(["list", *self._scopes(), *split_words(rest)])
         elif what in ("show", "edit") and rest:
             self._run([what, *self._scopes(), "--", rest])
         elif what in ("why", "search") and rest:
             self._said(what, rest)
         elif what == "undo" and not rest:
-            self._told.say(self._agent.mind.undo())  # in whichever scope it was
+            self._told.say(self._agent.memory.undo())  # in whichever scope it was
         elif what == "undo":
-            self._run(["undo", *worded(rest)])
+            self._run(["undo", *split_words(rest)])
         elif what in COMMANDS["memory"].words:
             self._told.note(f"/memory {what} takes {'a FILE' if what in ('show', 'edit') else 'a TEXT'}", style="red")
         else:
@@ -179,15 +179,15 @@ class Commands:
 
     def _scopes(self) -> list[str]:
         """The scopes of this chat as words for a line, where it is not about those that commands are about anyway."""
-        return [word for scope in self._agent.mind.layers.given for word in ("--scope", scope)]
+        return [word for scope in self._agent.memory.layers.given for word in ("--scope", scope)]
 
-    def _remember(self, rest: str) -> Then | None:
+    def _remember(self, rest: str) -> NextStep | None:
         if not rest:
             self._told.note("/remember takes a TEXT: /remember I prefer tabs", style="red")
             return None
-        return Then(f"Remember this: {rest}")
+        return NextStep(f"Remember this: {rest}")
 
-    def _forget(self, rest: str) -> Then | None:
+    def _forget(self, rest: str) -> NextStep | None:
         if not rest:
             self._told.note("/forget takes a FILE, or some words of what to forget", style="red")
         elif rest in ("--help", "-h"):
@@ -195,7 +195,7 @@ class Commands:
         elif rest.endswith(".md") and (" " not in rest or rest in self._files()):
             self._run(["forget", *self._scopes(), "--", rest])
         else:
-            return Then(f"Forget what you know about {rest}")
+            return NextStep(f"Forget what you know about {rest}")
         return None
 
     def _recall(self, rest: str) -> None:
@@ -204,9 +204,9 @@ class Commands:
         else:
             self._told.note("/recall takes a TEXT: /recall how do we deploy?", style="red")
 
-    def _ignore(self, rest: str) -> Then | None:
+    def _ignore(self, rest: str) -> NextStep | None:
         if rest:
-            return Then(rest, ignore=True)
+            return NextStep(rest, ignore=True)
         self._told.note("/ignore takes the message that is to be answered without memory", style="red")
         return None
 
@@ -214,8 +214,8 @@ class Commands:
 
     def _cost(self, rest: str) -> None:
         if not rest:
-            self._told.say(f"this conversation: {costs(self._agent) or 'nothing was asked of a model'}")
-        self._run(["cost", *worded(rest)])
+            self._told.say(f"this conversation: {render_cost(self._agent) or 'nothing was asked of a model'}")
+        self._run(["cost", *split_words(rest)])
 
     def _compact(self, rest: str) -> None:
         self._told.say(self._agent.compact())
@@ -273,8 +273,8 @@ class Commands:
             self._told.say(f"{usage:<24}  {said}" if len(usage) <= 24 else f"{usage}\n{'':<24}  {said}")
         self._told.note(KEYS)
 
-    def _exit(self, rest: str) -> Then:
-        return Then(leave=True)
+    def _exit(self, rest: str) -> NextStep:
+        return NextStep(leave=True)
 
 
 def split(line: str) -> tuple[str | None, str]:
@@ -292,7 +292,7 @@ def split(line: str) -> tuple[str | None, str]:
     return first[1:].lower(), more[0].strip() if more else ""
 
 
-def worded(rest: str) -> list[str]:
+def split_words(rest: str) -> list[str]:
     """A line's words as a shell cuts them; at its blanks where the quotes do not fit."""
     import shlex
 
@@ -302,7 +302,7 @@ def worded(rest: str) -> list[str]:
         return rest.split()
 
 
-def costs(agent: Agent) -> str:
+def render_cost(agent: Agent) -> str:
     """What a conversation cost so far, in words; "" when nothing was asked."""
     spent = agent.spent
     if not spent.input and not spent.output:

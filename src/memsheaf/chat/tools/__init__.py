@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from memsheaf.chat.permissions import Permission, Wish
+from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools.edits import BOM, diff_texts, keep_form, refuse_masks, replace_text
 from memsheaf.chat.tools.files import (
     AT_ONCE,
@@ -65,7 +65,7 @@ class _Seen(NamedTuple):
 
 
 def shell(
-    desk: Workshop,
+    desk: FolderTools,
     command: Annotated[str, "A line for sh, run in the working directory"],
     seconds: Annotated[int, "When to give up, 1 to 600"] = 0,
 ) -> Answer:
@@ -78,7 +78,9 @@ def shell(
     if seconds and not 1 <= seconds <= LONGEST:
         raise Refused(f"seconds must be between 1 and {LONGEST}")
     line = f"run: {one_line(command, _SAID)}"
-    desk.permission.require(Wish("shell", line, for_terminal(command), reach="run", key=f"run {command}"))
+    desk.permission.require(
+        PermissionRequest("shell", line, for_terminal(command), reach="run", key=f"run {command}")
+    )
     given = seconds or desk.seconds
     outcome = run_command(command, folder=desk.root, environment=desk.environment, seconds=given)
     return Answer(
@@ -87,7 +89,7 @@ def shell(
 
 
 def read(
-    desk: Workshop,
+    desk: FolderTools,
     path: Annotated[str, "The file, from the working directory"],
     start: Annotated[int, "The first line, from 1"] = 1,
     lines: Annotated[int, "How many lines"] = LINES,
@@ -114,7 +116,7 @@ def read(
 
 
 def write(
-    desk: Workshop,
+    desk: FolderTools,
     path: Annotated[str, "The file, from the working directory"],
     content: Annotated[str, "All of its text"],
 ) -> str:
@@ -133,7 +135,7 @@ def write(
 
 
 def edit(
-    desk: Workshop,
+    desk: FolderTools,
     path: Annotated[str, "The file, from the working directory"],
     old_text: Annotated[str, "The exact text to replace; it must occur once"],
     new_text: Annotated[str, "What to put in its place"],
@@ -158,7 +160,7 @@ def edit(
 
 
 def glob(
-    desk: Workshop,
+    desk: FolderTools,
     pattern: Annotated[str, "Such as **/*.py or docs/*.{md,txt}"],
     path: Annotated[str, "The folder to look in; the working directory if left out"] = "",
 ) -> str:
@@ -169,7 +171,7 @@ def glob(
 
 
 def grep(
-    desk: Workshop,
+    desk: FolderTools,
     pattern: Annotated[str, "A regular expression of Python; (?i) at its start ignores case"],
     path: Annotated[str, "The file or folder to search; the working directory if left out"] = "",
     glob: Annotated[str, "Only files with such names, such as *.py"] = "",
@@ -185,14 +187,14 @@ def grep(
 TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write, edit, glob, grep)}
 
 
-class Workshop:
+class FolderTools:
     """The tools, bound to one working directory, for one conversation.
 
     It knows which files the model has read: none is replaced unseen. What is in the folders of memories and in
     `keep_out` is neither read nor written, and no search goes there; nor is anything written into a folder of git.
     Commands get the `environment` without what looks like a key, and `seconds` of time, or what the model asks for.
 
-    >>> Workshop(".", Permission()).answer("read", {"path": "README.md"})        # doctest: +SKIP
+    >>> FolderTools(".", Permission()).answer("read", {"path": "README.md"})        # doctest: +SKIP
     """
 
     names: tuple[str, ...] = tuple(TOOLS)
@@ -263,7 +265,7 @@ class Workshop:
             whole = tool != "read"
             key = f"{'search' if whole else 'read'} {place.real}"
             line = f"{'search' if whole else 'read'} {one_line(place.real, _SAID)}"
-            self.permission.require(Wish(tool, line, for_terminal(place.real), outside=True, key=key))
+            self.permission.require(PermissionRequest(tool, line, for_terminal(place.real), outside=True, key=key))
         return place
 
     def writable(self, tool: str, path: str) -> ResolvedPath:
@@ -272,7 +274,7 @@ class Workshop:
         if path.endswith(("/", os.sep)):
             raise Refused(f"{quote_path(path)} names a folder; files are written, with the folders they need")
         if self.permission.planning:
-            self.permission.require(Wish(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
+            self.permission.require(PermissionRequest(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
         self._refuse_memory(place, "change")
         if ".git" in place.real.casefold().split(os.sep):
             raise Refused(f"{quote_path(place.shown)} belongs to git; change it with git, through the shell")
@@ -331,7 +333,7 @@ class Workshop:
         size = f"new, {_lines(data)}" if old is None else f"+{found.added} -{found.taken} lines"
         line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
-        self.permission.require(Wish(tool, line, for_terminal(found.text), "write", place.outside, key))
+        self.permission.require(PermissionRequest(tool, line, for_terminal(found.text), "write", place.outside, key))
         replace_file(self.root, place, data, old)
         seen = self._seen.get(place.real)
         knew = old is None or (seen is not None and seen == (version_of(old.data), _count(old.data)))
