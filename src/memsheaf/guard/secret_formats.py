@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import add
 
 from memsheaf.values import NamedTuple
 
@@ -285,8 +286,21 @@ PREFIXED = (
 
 def begun(text: str) -> list[Format]:
     """The formats whose needle is in a text."""
-    letters = frozenset(text)
-    return [known for known in FORMATS if letters.issuperset(known.needle) and known.needle in text]
+    pairs = {*map(add, text, text[1:]), *_SINGLE}
+    near = sorted(number for pair in pairs & _BY_PAIR.keys() for number in _BY_PAIR[pair])
+    return [FORMATS[number] for number in near if FORMATS[number].needle in text]
+
+
+def _by_pair() -> dict[str, list[int]]:
+    """The formats by the first two characters of their needles: most texts have few of these pairs."""
+    found: dict[str, list[int]] = {}
+    for number, known in enumerate(FORMATS):
+        found.setdefault(known.needle[:2], []).append(number)
+    return found
+
+
+_BY_PAIR = _by_pair()
+_SINGLE = [pair for pair in _BY_PAIR if len(pair) == 1]
 
 
 def found(pattern: re.Pattern[str], text: str, needle: str, back: int, lowered: str = "") -> Iterator[re.Match[str]]:

@@ -310,6 +310,8 @@ def _in_manifests(view: View) -> Iterator[_Found]:
 
 def _beside(view: View) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
+    if max(map(len, view.text.split()), default=0) < 32:
+        return
     for match in _compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()
         before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()

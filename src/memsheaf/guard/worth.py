@@ -266,11 +266,11 @@ def _pasted(text: str) -> str:
     """What most lines of a text were pasted from, or "" when somebody wrote them."""
     if text.count("\n") < 2:
         return ""
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
     for paste in _PASTES:
-        if any(map(text.__contains__, paste.needles)) and _exact(paste.sure).search(text):
-            lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
-            count = sum(bool(_exact(paste.line).match(line)) for line in lines)
-            if count >= paste.least and count > 0.6 * len(lines):
+        if len(lines) >= paste.least and any(map(text.__contains__, paste.needles)):
+            count = sum(map(bool, map(_exact(paste.line).match, lines)))
+            if count >= paste.least and count > 0.6 * len(lines) and _exact(paste.sure).search(text):
                 return paste.what
     return ""
 

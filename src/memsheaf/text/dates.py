@@ -260,7 +260,7 @@ def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
     """Each relative date: where it ends, its words in small letters, and how it is read."""
     lowered = _lower(text)
     stems = _STEMS if text.isascii() else _STEMS + _STEMS_UNSPACED
-    if not any(stem in lowered for stem in stems):
+    if not any(map(lowered.__contains__, stems)):
         return
     said = spoken(lowered)
     found = _matches(_SPACED, _STEMS, said)
