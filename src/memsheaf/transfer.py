@@ -219,9 +219,10 @@ class _Import:
         there = {change.path for change in self._changes}
         commits = self._store.graft(steps_of(self._past, there), self._stones) if self._past or self._stones else 0
         own = [change for change in self._changes if not self.root and change.path.endswith(".md")]
+        others = [change for change in self._changes if self.root or not change.path.endswith(".md")]
         if own:  # each was looked at
             self._keeper.commit(own, why, by="import", parsed=self._parsed, allow=Allow(secrets=True, anyway=True))
-        if others := [change for change in self._changes if change not in own]:
+        if others:
             self._store.commit(others, by="import", why=why)
         return commits
 

@@ -11,7 +11,7 @@ from collections import namedtuple
 # Known to type checkers under this name: for them these are the ones of the standard library.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hashlib import sha256
+    from hashlib import blake2b, sha256
     from typing import Annotated, NamedTuple, Protocol
 else:
     try:  # the interpreter's own, as the standard library's `random` does it
@@ -21,6 +21,10 @@ else:
             from _sha256 import sha256
         except ImportError:  # an interpreter that was built without them
             from hashlib import sha256
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
 
     class Annotated:
         """A type and what is said of it: `Annotated[int, "Page, from 1"]` is the pair."""
@@ -48,4 +52,4 @@ else:
     _base = type.__new__(_Named, "NamedTuple", (), {})
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
-__all__ = ["Annotated", "NamedTuple", "Protocol", "sha256"]
+__all__ = ["Annotated", "NamedTuple", "Protocol", "blake2b", "sha256"]

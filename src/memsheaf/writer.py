@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+Near = Sequence[tuple[str, Version]]
+"""The paths and versions of memories that may say the same, as `Index.alike` gives them."""
 FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
 TRIES = 100  # retries when other writers win the race
 
@@ -214,7 +216,10 @@ class Writer:
         allow: Allow = STRICT,
     ) -> Memory:
         """Store one memory, new or in the place of what it was, with the trust that its channel gives it."""
-        memory = self._doubted(vouched(memory, was, self.by), was)
+        memory, near = vouched(memory, was, self.by), None
+        if was is None and memory.state == "ok":
+            near = self.index.alike(fact(memory))
+            memory = self._doubted(memory, near)
         self.commit(
             [Change(memory.path, memory.data, expect)],
             why,
@@ -222,22 +227,23 @@ class Writer:
             was={memory.path: was} if was else {},
             alone=alone,
             allow=allow,
+            near=near,
         )
         return memory
 
-    def _doubted(self, memory: Memory, was: Memory | None) -> Memory:
-        """The memory, unconfirmed when a machine writes anew what nobody vouched for, here or in a scope around."""
-        if was is not None or self.by == "user" or memory.state != "ok" or memory.trust == "unconfirmed":
+    def _doubted(self, memory: Memory, near: Near) -> Memory:
+        """A new memory, unconfirmed when a machine writes what nobody vouched for, here or in a scope around."""
+        if self.by == "user" or memory.trust == "unconfirmed":
             return memory
         others = (one for one in self.around() if one is not self)
-        if not self.doubts(memory) and not any(one.doubts(memory._replace(path="")) for one in others):
+        if not self.doubts(memory, near) and not any(one.doubts(memory._replace(path="")) for one in others):
             return memory
         return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
 
-    def doubts(self, memory: Memory) -> bool:
+    def doubts(self, memory: Memory, near: Near | None = None) -> bool:
         """Whether what it says stands here shared or unconfirmed, or was so when it was removed."""
         wanted = fact(memory)
-        for path, _ in self.index.alike(wanted):
+        for path, _ in self.index.alike(wanted) if near is None else near:
             with suppress(MemsheafError):
                 other = self.read(path)
                 if path != memory.path and other.trust != "confirmed" and alike(wanted, fact(other)) >= LIKE:
@@ -261,6 +267,7 @@ class Writer:
         alone: bool = False,
         allow: Allow = STRICT,
         rewriting: bool = False,
+        near: Near | None = None,
     ) -> Commit:
         """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
 
@@ -288,7 +295,7 @@ class Writer:
             if memory.state == "ok":
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
-                    self.refuse_duplicate(memory)
+                    self.refuse_duplicate(memory, near)
         commit = self.follow(
             lambda: self.store.commit(changes, by=by or self.by, why=why),
             [change.path for change in changes],
@@ -388,14 +395,14 @@ class Writer:
         if is_fact(found.path) and told(memory) != told(found):
             raise CreateOnly(found.path)
 
-    def refuse_duplicate(self, memory: Memory) -> None:
-        """Raise Duplicate when another memory says the same in almost the same words.
+    def refuse_duplicate(self, memory: Memory, near: Near | None = None) -> None:
+        """Raise Duplicate when another memory, one of those `near`, says the same in almost the same words.
 
         A fact may differ in a word alone from the one that it supersedes.
         """
         wanted = fact(memory)
         itself = {memory.path, *(memory.supersedes if is_fact(memory.path) else ())}
-        for path, version in self.index.alike(wanted):
+        for path, version in self.index.alike(wanted) if near is None else near:
             if (known := self._facts.get(version)) and alike(wanted, known) < LIKE:
                 continue  # a file of that text was read before
             with suppress(MemsheafError):

@@ -300,11 +300,11 @@ class Filling:
             db.execute(f"DROP INDEX {name}")
         db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_LARGE,))
 
-    def put(self, memory: Memory, stamp: Stamp, *, usable: bool) -> None:
-        """As `put` of a file that the journal does not know, words included."""
+    def put(self, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool) -> None:
+        """As `put` of a file, words included."""
         self._row += 1
         used = self._used.get(memory.path, 0)
-        values, _ = _values(memory, stamp, pending=usable, usable=usable, by_text=self._by_text, used=used)
+        values, _ = _values(memory, stamp, pending=pending, usable=usable, by_text=self._by_text, used=used)
         self._rows.append((self._row, *values))
         if usable:
             self._traces += [number << 31 | row for number, row in _traces(memory, self._row)]

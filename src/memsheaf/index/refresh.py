@@ -273,7 +273,7 @@ class Refresher:
             if row is None or verified < row[4] <= due or row[:4] != entry.stamp:
                 if filling:
                     memory, entry, usable = self._taken(entry)
-                    filling.put(memory, entry.stamp, usable=usable)
+                    filling.put(memory, entry.stamp, pending=usable, usable=usable)
                     changed = True
                 else:
                     changed |= self._compare(db, entry, row, worded=True)
@@ -374,14 +374,22 @@ class Refresher:
             if many:
                 known = notes(db)
                 self._put_words(db, _unworded(db))
+            filling = Filling(db, by_text=self._by_text) if many and not known.rows else None
             for revision in revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
+                if filling and revision.new is not None and stamp is not None:
+                    memory = parsed.get(path) or parse(path, revision.new)
+                    filling.put(memory, stamp, pending=False, usable=True)
+                    continue
                 if revision.new is None or stamp is None:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
                 else:
                     memory = parsed.get(path) or parse(path, revision.new)
                     entry = put(db, memory, stamp, pending=False, worded=many, by_text=self._by_text)
                 self.catalog.replace(path, entry)
+            if filling:
+                filling.close()
+                self.catalog.invalidate()
             if many:
                 set_facts(db, worded=notes(db).fact("last"))
                 if known.fact("verified") == known.fact("last"):

@@ -113,6 +113,7 @@ class FolderStore:
         self._spare = ""  # of this process alone: what was published before, to be written over
         self._spare_of = 0
         self._has_spare = False
+        self._last_published = b""
 
     def read(self, path: str) -> Document:
         """Give the text at `path`. An empty file is read again: an editor may be in the middle of saving.
@@ -423,6 +424,7 @@ class FolderStore:
                     self._drop_spare(history)
                     raise
                 self._put_derived(root, history, name, data)
+                self._last_published = data
                 return {path: _stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
             raise StoreFailed(_failure(error)) from error
@@ -454,7 +456,7 @@ class FolderStore:
             return True
         except PathRefused:
             return False
-        return found == data or catalogs.is_ours(history, found)
+        return found in (data, self._last_published) or catalogs.is_ours(history, found)
 
     def set_aside(self, name: str, shown: bytes, *, wait: float | None = None) -> str | None:
         """Make room for a derived text where somebody else's stands: what that says beyond `shown` is kept beside it.
@@ -573,6 +575,8 @@ class FolderStore:
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
+        if not os.path.lexists(os.path.join(self.journals, HISTORY, tombstones.NAME)):
+            return False
         try:
             with self._open_root() as root, self._history(root) as history:
                 return tombstones.doubted(history, words, path)
