@@ -238,8 +238,9 @@ def cut(work: str, place: str, victims: Victims, *, every: int = 1) -> Report:
     assert well.said == (WORKS[work].said,), f"{work} goes wrong without any fault: {well.said}"
     new = told(root)
     for number, line in enumerate(well.trace.splitlines()):
+        was_acknowledged = medium.acknowledged
         medium.replay(line)
-        if (number % every and not medium.acknowledged) or not os.path.exists(root):
+        if (number % every and medium.acknowledged == was_acknowledged) or not os.path.exists(root):
             continue
         for way, lose in LOSSES.items():
             copy = os.path.join(place, "copy")

@@ -188,7 +188,7 @@ def _make_older(place: str) -> None:
             os.utime(os.path.join(folder, name), (1_700_000_000, 1_700_000_000))
 
 
-def faults_of(kind: str, trace: str, every: int, never: str) -> Iterator[Fault]:
+def faults_of(kind: str, trace: str, never: str) -> Iterator[Fault]:
     """Every call of a trace that ran well, one fault each, and for the disk also all calls from there on.
 
     A call that fails in any case is left out: strace takes one fault for each.
@@ -197,7 +197,7 @@ def faults_of(kind: str, trace: str, every: int, never: str) -> Iterator[Fault]:
     for call, count in sorted(calls.items()):
         if call in NOT_AIMED_AT or f"inject={call}:" in never or (kind != "kill" and call in CANNOT_FAIL):
             continue
-        for number in range(1, count + 1, every):
+        for number in range(1, count + 1):
             yield Fault(kind, call, number)
             if kind != "kill" and call in FAILING_FOR_GOOD:
                 yield Fault(kind, call, number, all=True)
@@ -219,9 +219,10 @@ def strike(work: str, kind: str, place: str, victims: Victims, *, every: int = 1
         shutil.copytree(template, clean)
         victims.run("batch", os.path.join(clean, "user"))
     seen = Witness(work, before, old, told(os.path.join(clean, "user")))
-    for number, fault in enumerate(faults_of(kind, well.trace, every, WORKS[work].fault)):
-        if kind != "kill" and WORKS[work].failing and fault.call not in WORKS[work].failing:
-            continue
+    failing = WORKS[work].failing if kind != "kill" else ()
+    faults = [one for one in faults_of(kind, well.trace, WORKS[work].fault) if not failing or one.call in failing]
+    first = list(WORKS).index(work) % every  # so that not each work is struck at the same calls
+    for number, fault in enumerate(faults[first::every]):
         copy = os.path.join(place, f"{number}")
         shutil.copytree(template, copy)
         outcome = victims.run(work, os.path.join(copy, "user"), fault.option())

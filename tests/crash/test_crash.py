@@ -34,80 +34,32 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    "works",
+    ("fault", "every", "works"),
     [
-        ("first", "create", "update"),
-        ("delete", "undo", "adopt", "publish"),
-        ("batch", "rotate"),
-        ("settle", "recover"),
-        ("taken", "raced"),
+        ("kill", 20, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
+        ("kill", 25, ("batch", "rotate", "append", "fold", "taken", "raced")),
+        ("kill", 100, ("remember", "report", "supersede", "end", "tidy")),
+        ("full", 20, ("create", "undo", "publish", "taken", "raced")),
+        ("full", 150, ("report", "supersede", "end", "tidy")),
+        ("broken", 20, ("update", "batch", "raced")),
     ],
-    ids="-".join,
+    ids=["kill", "kill-batches", "kill-scopes", "full", "full-scopes", "broken"],
 )
-def test_killed_at_any_system_call_a_commit_is_whole_or_absent(works: tuple[str, ...]) -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "9", *works)
-
-    assert hit == aimed > 20
-
-
-def test_a_disk_that_fails_under_the_catalog_is_a_store_failure() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "2", "publish")
-
-    assert hit == aimed > 20
-
-
-def test_killed_while_it_appends_or_folds_the_journal_stays_whole() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "60", "append", "fold")
-
-    assert hit == aimed > 10
-
-
-def test_killed_while_it_follows_a_commit_the_index_heals() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "25", "remember")
-
-    assert hit == aimed > 40
-
-
-@pytest.mark.parametrize("fault", ["kill", "full"])
-def test_a_step_of_a_layer_is_whole_or_absent_whatever_happens(fault: str) -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", fault, "--every", "75", "report", "supersede", "end")
-
-    assert hit == aimed > 30
-
-
-def test_killed_anywhere_a_consolidation_is_whole_or_absent_and_the_next_one_completes_it() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "kill", "--every", "75", "tidy")
-
-    assert hit == aimed > 20
-
-
-def test_a_disk_that_fails_during_a_consolidation_leaves_it_whole_or_absent() -> None:
-    aimed, hit, _ = counts("strike.py", "--fault", "full", "--every", "25", "tidy")
-
-    assert hit == aimed > 10
-
-
-@pytest.mark.parametrize("fault", ["full", "broken"])
-@pytest.mark.parametrize(
-    ("every", "works"), [("15", ("create", "update", "batch", "undo")), ("6", ("taken", "raced"))], ids=["any", "odd"]
-)
-def test_a_failing_disk_is_a_store_failure_and_a_commit_is_whole_or_absent(
-    fault: str, every: str, works: tuple[str, ...]
+def test_struck_at_any_system_call_a_commit_is_whole_or_absent(
+    fault: str, every: int, works: tuple[str, ...]
 ) -> None:
-    aimed, hit, acknowledged = counts("strike.py", "--fault", fault, "--every", every, *works)
+    aimed, hit, acknowledged = counts("strike.py", "--fault", fault, "--every", str(every), *works)
 
-    assert hit == aimed > 60
+    assert hit == aimed >= len(works)
     assert acknowledged < aimed
 
 
-@pytest.mark.parametrize(
-    "works", [("first", "update"), ("batch",), ("settle", "large"), ("rotate", "erase")], ids="-".join
-)
-def test_after_a_power_cut_every_acknowledged_commit_is_there(works: tuple[str, ...]) -> None:
-    aimed, _, acknowledged = counts("power.py", "--every", "20", *works)
+def test_after_a_power_cut_every_acknowledged_commit_is_there() -> None:
+    works = ("first", "update", "batch", "settle", "rotate", "erase")
+    aimed, _, acknowledged = counts("power.py", "--every", "60", *works)
 
-    assert aimed > 40
-    assert acknowledged > 10
+    assert aimed > 20
+    assert acknowledged >= len(works)
 
 
 @pytest.mark.long
