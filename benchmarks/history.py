@@ -27,7 +27,8 @@ from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.journal import SEGMENT_BYTES, encode, segment_name
+from memsheaf.store.journal import SEGMENT_BYTES, segment_name
+from memsheaf.store.journal_lines import encode
 
 MEMORIES = 200
 DAY = 86_400.0

@@ -24,7 +24,7 @@ from memsheaf.guard.paths import is_fact
 from memsheaf.memory import STRICT, Allow, Memory, parse
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.store import ABSENT, Change, Commit, version_of
-from memsheaf.store.journal import decode, encode
+from memsheaf.store.journal_lines import decode, encode
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
 from memsheaf.values import NamedTuple
 from memsheaf.writer import Writer

@@ -40,7 +40,8 @@ from memsheaf.store import (
 )
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
 from memsheaf.store.git_checkout import journals_of
-from memsheaf.store.journal import Journal, needle_of
+from memsheaf.store.journal import Journal
+from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, rewrite, stage, walk
 from memsheaf.store.transaction import Transaction
 from memsheaf.values import NamedTuple
@@ -759,7 +760,7 @@ class FolderStore:
                 journal = Journal(history, self._segment)
                 transaction = Transaction(root, history, journal, self.boot, Placing(root, history, self._patience))
                 try:
-                    journal.open_to_append()
+                    journal.open()
                     transaction.recover()
                     transaction.make_room()
                     if not self._swept:

@@ -18,15 +18,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from memsheaf.store import ABSENT, Commit, Revision
-from memsheaf.store.journal import (
+from memsheaf.store.journal import HEADS, KEPT, SEGMENT_BYTES, THROUGH, Journal, archive_name, segment_name
+from memsheaf.store.journal_lines import (
     CHANGED,
-    HEADS,
-    KEPT,
-    SEGMENT_BYTES,
-    THROUGH,
-    Journal,
     Texts,
-    archive_name,
     chunks,
     decode,
     decode_step,
@@ -34,7 +29,6 @@ from memsheaf.store.journal import (
     encode_head,
     needle_of,
     rewritten,
-    segment_name,
 )
 from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.values import NamedTuple

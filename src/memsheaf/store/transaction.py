@@ -11,7 +11,8 @@ from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
-from memsheaf.store.journal import Head, Journal, draft_name, encode, needle_of
+from memsheaf.store.journal import Head, Journal, draft_name
+from memsheaf.store.journal_lines import encode, needle_of
 from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
 
 PAGE = 4096
@@ -192,7 +193,7 @@ class Transaction:
         """Complete the commit that a dead process decided, and after a reboot verify those before it."""
         tail = self.journal.tail()
         if tail.state == "torn":
-            self.journal.mend()
+            self.journal.cut_torn_line()
             tail = self.journal.tail()
         if tail.state == "clean" and (tail.safe or tail.boot == self.boot):
             return
