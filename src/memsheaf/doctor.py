@@ -15,7 +15,8 @@ from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.folder import HISTORY, FolderStore
+from memsheaf.store import HISTORY
+from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
 from memsheaf.worktree import tracked_private
 

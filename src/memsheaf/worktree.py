@@ -17,7 +17,8 @@ from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
 from memsheaf.scope import FOLDER, around
-from memsheaf.store.folder import HISTORY, FolderStore
+from memsheaf.store import HISTORY
+from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import for_prompt, one_line

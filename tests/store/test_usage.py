@@ -176,11 +176,11 @@ def test_many_lines_are_brought_together_without_changing_what_they_say(tmp_path
         for day in range(10, 30):
             usage.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
             if day == 20:
-                usage.mark(folder)
+                usage.take(folder, 0, True)
         before, size = usage.read(folder), (tmp_path / "uses").stat().st_size
         usage.bring_together(folder)
         after = usage.read(folder)
-        usage.mark(folder)
+        usage.take(folder, 0, True)
 
         assert (tmp_path / "uses").stat().st_size < size / 5
         assert (after.days, after.more) == (before.days, before.more)

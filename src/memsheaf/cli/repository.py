@@ -26,7 +26,8 @@ from memsheaf.scope import (
     repository_around,
 )
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.folder import HISTORY, IGNORED, keep_out_of_git
+from memsheaf.store import HISTORY
+from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import shared

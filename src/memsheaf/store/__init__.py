@@ -22,6 +22,9 @@ Version = str
 ABSENT: Version = ""
 """The version of a text that is not there."""
 
+HISTORY = ".history"
+"""The folder of a journal, beside the texts or among git's own files."""
+
 Stamp = tuple[int, int, int, int]
 """mtime_ns, ctime_ns, size, inode: equal stamps mean an untouched file, but for edits in the same instant."""
 

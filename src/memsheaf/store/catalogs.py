@@ -7,15 +7,16 @@ replaced only when its hash is recorded here. Losing the record loses nothing: a
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 
-from memsheaf.errors import MemsheafError
+from memsheaf.errors import Changed, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
-from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all
+from memsheaf.store.safe_dir import APPEND, Folder, read_file, rewrite, stage, write_all
 from memsheaf.values import blake2b
 
 NAME = "catalogs"
@@ -23,6 +24,89 @@ RECORDED = 4_096  # the newest that are kept when the record is trimmed
 _DIGITS = 16
 _LARGEST = 64 << 20
 _BLANK = b"\0 \t\r\n"  # a power cut may leave zeros
+
+
+class CatalogFile:
+    """How this process puts a derived text in the root: whole for every reader, over nothing but what is ours.
+
+    The file that the text before last was in is kept as a spare, to be written over: making one costs far more.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spare = ""
+        self._spare_of = 0  # the process
+        self._has_spare = False
+        self._last = b""
+
+    def publish(self, root: Folder, history: Folder, name: str, data: bytes, *, sure: bool) -> None:
+        """Put a text in place; the caller may be `sure` that what stands there is ours.
+
+        Raises:
+            Changed: what stands there was not published by us; it stays.
+        """
+        with self._lock:
+            if not sure and not self._may_replace(root, history, name, data):
+                raise Changed(name)
+            try:
+                record(history, data)
+                self._stage(history, data)
+            except OSError:
+                self.drop_spare(history)
+                raise
+            self._put(root, history, name, data)
+            self._last = data
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether this very process, and not its parent, keeps a spare file."""
+        return self._has_spare and self._spare_of == os.getpid()
+
+    def _put(self, root: Folder, history: Folder, name: str, data: bytes) -> None:
+        """Bring the draft and what stands there to change places, and look at what came out."""
+        try:
+            history.rename_new(self._spare, root, name)
+            self._has_spare = False
+        except FileExistsError:
+            if not history.swap(self._spare, root, name):
+                history.rename(self._spare, root, name)
+                self._has_spare = False
+            else:
+                is_ours = False
+                try:
+                    is_ours = self._may_replace(history, history, self._spare, data)
+                finally:
+                    if not is_ours:
+                        history.swap(self._spare, root, name)  # saved since we looked: it goes back
+                if not is_ours:
+                    raise Changed(name) from None
+
+    def _may_replace(self, folder: Folder, history: Folder, name: str, data: bytes) -> bool:
+        """Whether what has this name is nothing, what is about to be published, or what we published before."""
+        try:
+            found = read_file(folder, name, _LARGEST)
+        except FileNotFoundError:
+            return True
+        except PathRefused:
+            return False
+        return found in (data, self._last) or is_ours(history, found)
+
+    def _stage(self, history: Folder, data: bytes) -> None:
+        """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
+        if self._spare_of != os.getpid():  # this is the first one, or a child that was forked
+            self._spare, self._spare_of, self._has_spare = f"derived-{os.urandom(8).hex()}", os.getpid(), False
+        if self._has_spare:
+            if rewrite(history, self._spare, data):
+                return
+            self.drop_spare(history)
+        stage(history, self._spare, data)
+        self._has_spare = True
+
+    def drop_spare(self, history: Folder) -> None:
+        """Remove the spare file, if it is there."""
+        with suppress(OSError):
+            history.unlink(self._spare)
+        self._has_spare = False
 
 
 def record(history: Folder, data: bytes) -> None:

@@ -9,22 +9,20 @@ line that was not yet marked safe. Where the system cannot tell a reboot, every 
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
 
-from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
-from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
+from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
+from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
+    HISTORY,
     Change,
     Commit,
     Document,
@@ -38,36 +36,25 @@ from memsheaf.store import (
     usage,
     version_of,
 )
-from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
-from memsheaf.store.git_checkout import journals_of
-from memsheaf.store.journal import Journal
+from memsheaf.store.access import StoreAccess, failure, stamp_at, stamp_of
+from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
 from memsheaf.store.journal_lines import needle_of
-from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, rewrite, stage, walk
+from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.store.transaction import Transaction
 from memsheaf.values import NamedTuple
 
-HISTORY = ".history"
-IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
-and what is generated: a file that each save changes would keep git from switching branches."""
-ITSELF_TOO = f".gitignore\n{CATALOG}\n"
-"""The same for a folder in a checkout that nobody prepared; it ignores itself, as another branch may bring one."""
-DEPTH = 4
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 SETTLE_AFTER = 64
 MASS = 6  # so many files that go at once were not each rejected by somebody
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
-_LATEST = (1 << 63) - 1
 ROOT_ALONE = [""]
 PRUNED = "pruned"  # when retention was last seen to
-
-
-def boot_id() -> str:
-    """Tell this boot from the last, or "" where the system does not say."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(13)
-    except OSError:
-        return ""
 
 
 class Erased(NamedTuple):
@@ -96,25 +83,31 @@ class FolderStore:
         private: str = "",
     ) -> None:
         """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
-        self.root = os.path.abspath(root)
-        self._clock = clock
-        self._wait = wait
-        self._patience = patience
-        self.boot = boot_id() if boot is None else boot
-        self._options = {} if portable is None else {"portable": portable}
-        self._retention_days = retention_days
+        self._access = StoreAccess(
+            root,
+            clock=clock,
+            wait=wait,
+            patience=patience,
+            boot=boot,
+            portable=portable,
+            checkout=checkout,
+            private=private,
+        )
+        self.root = self._access.root
+        self.boot = self._access.boot
         self.checkout = checkout
-        self.journals = journals_of(self.root, checkout)
+        self.journals = self._access.journals
         """The folder that the journal's is in: the root, or what stands for it among git's own files."""
-        self._private = private
-        self._segment = 0
+        self.bring_journal = self._access.bring_journal
+        self._clock = clock
+        self._retention_days = retention_days
         self._unsettled = 0
-        self._swept = False
-        self._publishing = threading.Lock()
-        self._spare = ""  # of this process alone: what was published before, to be written over
-        self._spare_of = 0
-        self._has_spare = False
-        self._last_published = b""
+        self._catalog = catalogs.CatalogFile()
+
+    @property
+    def left_journal(self) -> bool:
+        """Whether a journal lies among the texts of a checkout, and none where it is kept."""
+        return self._access.left_journal
 
     def read(self, path: str) -> Document:
         """Give the text at `path`. An empty file is read again: an editor may be in the middle of saving.
@@ -125,8 +118,8 @@ class FolderStore:
         """
         path = self._spelling(path)
         try:
-            with self._open_root() as root, walk(root, path) as (folder, name):
-                return Document(path, read_patiently(folder, name, path, self._patience))
+            with self._access.open_root() as root, walk(root, path) as (folder, name):
+                return Document(path, read_patiently(folder, name, path, self._access.patience))
         except FileNotFoundError:
             raise NotFound(path) from None
         except OSError as error:
@@ -138,7 +131,7 @@ class FolderStore:
         What cannot be used comes with its problem.
         """
         try:
-            yield from self._scan()
+            yield from self._access.scan()
         except FileNotFoundError:
             return
         except OSError as error:
@@ -146,7 +139,7 @@ class FolderStore:
 
     def events(self) -> list[str]:
         """The files of events that are kept beside the Markdown, which `scan` does not list."""
-        with suppress(OSError, PathRefused), self._open_root() as root, root.folder("observability") as folder:
+        with suppress(OSError, PathRefused), self._access.open_root() as root, root.folder("observability") as folder:
             return sorted(f"observability/{one.name}" for one in folder.scan() if one.name.endswith(".ndjson"))
         return []
 
@@ -154,19 +147,19 @@ class FolderStore:
         """The stamps of these files and folders now, None for what is not there."""
         if paths == ROOT_ALONE:
             with suppress(OSError):
-                return {"": _stamp(os.stat(self.root))}
+                return {"": stamp_of(os.stat(self.root))}
         try:
-            root = self._open_root()
+            root = self._access.open_root()
         except FileNotFoundError:
             return dict.fromkeys(paths)
         except OSError as error:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
         with root:
-            return {path: _stamp_at(root, path) for path in paths}
+            return {path: stamp_at(root, path) for path in paths}
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
-        with self._reading() as journal:
+        with self._access.reading() as journal:
             for commit in journal.commits(needle_of(path) if path is not None else b"") if journal else ():
                 if path is None:
                     yield commit
@@ -176,7 +169,7 @@ class FolderStore:
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
         found: list[Commit] = []
-        with self._reading() as journal:
+        with self._access.reading() as journal:
             for commit in journal.commits(f'{{"commit": "{commit_id}'.encode("utf-8", "replace")) if journal else ():
                 if commit.id == commit_id:
                     return commit
@@ -222,12 +215,12 @@ class FolderStore:
 
     def last_id(self) -> str:
         """The id of the last commit, "" when there is none or the journal is being written."""
-        with self._reading() as journal:
+        with self._access.reading() as journal:
             return journal.tail().last if journal else ""
 
     def damaged(self) -> list[str]:
         """The journal lines that can no longer be read."""
-        with self._reading() as journal:
+        with self._access.reading() as journal:
             return journal.damaged() if journal else []
 
     def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
@@ -238,8 +231,8 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes, segment = self._admitted(changes, undoing=bool(undoes)), self._segment
-        with self._transaction() as transaction:
+        changes, segment = self._admitted(changes, undoing=bool(undoes)), self._access.segment
+        with self._access.transaction() as transaction:
             revisions = [transaction.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
             name = os.urandom(6).hex() if revisions else ""
@@ -249,8 +242,8 @@ class FolderStore:
                 self._settle_if_due(transaction)
             if undoes:
                 tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
-        if segment and self._segment != segment:
-            self._note_heads()
+        if segment and self._access.segment != segment:
+            self._access.note_heads()
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
@@ -261,7 +254,7 @@ class FolderStore:
         is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury`.
         """
         commit = None
-        with self._transaction(wait) as transaction:
+        with self._access.transaction(wait) as transaction:
             steps = transaction.outside(None if paths is None else set(paths))
             # a catalog that the journal does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
@@ -278,7 +271,7 @@ class FolderStore:
                     tombstones.add(transaction.history, stones)
                 tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
         if paths is None:
-            self._note_heads()
+            self._access.note_heads()
         return commit
 
     def _note_outside(self, transaction: Transaction, revisions: tuple[Revision, ...]) -> Commit:
@@ -309,12 +302,12 @@ class FolderStore:
         """
         path = self._spelling(path)
         try:
-            self._open_root().close()  # erasing makes nothing
+            self._access.open_root().close()  # erasing makes nothing
         except FileNotFoundError:
             raise NotFound(path) from None
         except OSError as error:
-            raise StoreFailed(_failure(error)) from error
-        with self._transaction() as transaction:
+            raise StoreFailed(failure(error)) from error
+        with self._access.transaction() as transaction:
             transaction.sweep(self._clock())
             names, texts = transaction.forget(path)
             if not texts:
@@ -339,10 +332,10 @@ class FolderStore:
         cutoff = _iso(now - self._retention_days * 86400)
         dropped = 0
         for work in (journal_folding.fold, journal_folding.trim):
-            while plan := self._tended(partial(work, cutoff=cutoff), locked=locked):
+            while plan := self._access.fold(partial(work, cutoff=cutoff), locked=locked):
                 dropped += plan.dropped
-        self._note_heads()
-        with self._transaction() as transaction:
+        self._access.note_heads()
+        with self._access.transaction() as transaction:
             tombstones.prune(transaction.history, cutoff)
             transaction.drop_derived()
             usage.bring_together(transaction.history)
@@ -352,33 +345,10 @@ class FolderStore:
             stage(transaction.history, PRUNED, f"{self._clock()}\n".encode())
         return dropped
 
-    def _note_heads(self) -> None:
-        with suppress(StoreFailed, OSError):  # derived: the next one will do
-            self._tended(journal_folding.note_heads)
-
-    def _tended(
-        self, work: Callable[[Folder, Journal], journal_folding.FoldPlan | None], *, locked: bool = False
-    ) -> journal_folding.FoldPlan | None:
-        """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
-
-        What has to be done now is planned with the lock held as well.
-        """
-        if locked:
-            with self._transaction() as transaction:
-                plan = work(transaction.history, transaction.journal)
-                transaction.journal.close()
-                return plan if plan and journal_folding.put_in_place(transaction.history, plan) else None
-        with suppress(Busy), self._named_lock("lock-fold", 0.0) as history, self._reading() as journal:
-            plan = work(history, journal) if journal else None
-            if plan:
-                with self._transaction() as transaction:
-                    return plan if journal_folding.put_in_place(transaction.history, plan) else None
-        return None
-
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
         commits were new. No file is changed. Raises StoreFailed, Busy."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             known = {commit.id for commit in transaction.journal.commits()}
             fresh = [commit for commit in commits if commit.id not in known]
             if fresh:
@@ -389,14 +359,12 @@ class FolderStore:
 
     def buried_all(self) -> list[tombstones.Tombstone]:
         """What is not to be learned again, oldest first."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            return list(tombstones.read(history))
-        return []
+        return self._ask_history(lambda history: list(tombstones.read(history)), [])
 
     @contextmanager
     def still(self) -> Iterator[None]:
         """Hold the folder still: nobody commits to it meanwhile. Raises Busy, StoreFailed."""
-        with self._transaction():
+        with self._access.transaction():
             yield
 
     def publish(
@@ -412,52 +380,13 @@ class FolderStore:
         """
         try:
             with (
-                self._publishing,
-                self._open_root(create=True) as root,
-                self._open_history(root) as history,
+                self._access.open_root(create=True) as root,
+                self._access.make_history(root) as history,
             ):
-                if not sure and not self._may_replace(root, history, name, data):
-                    raise Changed(name)
-                try:
-                    catalogs.record(history, data)
-                    self._stage_derived(history, data)
-                except OSError:
-                    self._drop_spare(history)
-                    raise
-                self._put_derived(root, history, name, data)
-                self._last_published = data
-                return {path: _stamp_at(root, path) for path in (name, *also)}
+                self._catalog.publish(root, history, name, data, sure=sure)
+                return {path: stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
-            raise StoreFailed(_failure(error)) from error
-
-    def _put_derived(self, root: Folder, history: Folder, name: str, data: bytes) -> None:
-        """Bring the draft and what stands there to change places, and look at what came out."""
-        try:
-            history.rename_new(self._spare, root, name)
-            self._has_spare = False
-        except FileExistsError:
-            if not history.swap(self._spare, root, name):
-                history.rename(self._spare, root, name)
-                self._has_spare = False
-            else:
-                is_ours = False
-                try:
-                    is_ours = self._may_replace(history, history, self._spare, data)
-                finally:
-                    if not is_ours:
-                        history.swap(self._spare, root, name)  # saved since we looked: it goes back
-                if not is_ours:
-                    raise Changed(name) from None
-
-    def _may_replace(self, folder: Folder, history: Folder, name: str, data: bytes) -> bool:
-        """Whether what has this name is nothing, what is about to be published, or what we published before."""
-        try:
-            found = read_file(folder, name, READ_LIMIT + 1)
-        except FileNotFoundError:
-            return True
-        except PathRefused:
-            return False
-        return found in (data, self._last_published) or catalogs.is_ours(history, found)
+            raise StoreFailed(failure(error)) from error
 
     def set_aside(self, name: str, shown: bytes, *, wait: float | None = None) -> str | None:
         """Make room for a derived text where somebody else's stands: what that says beyond `shown` is kept beside it.
@@ -469,7 +398,7 @@ class FolderStore:
             Changed: somebody saved in this moment.
             PathRefused, TextRefused, StoreFailed: it is a link or a folder, too large, or cannot be read; it stays.
         """
-        with self._transaction(wait) as transaction:
+        with self._access.transaction(wait) as transaction:
             found = transaction.present(name)
             head = transaction.journal.heads({name}).get(name)
             if head:
@@ -489,111 +418,91 @@ class FolderStore:
             self._settle_if_due(transaction)
             return kept.path if kept else ""
 
-    def _stage_derived(self, history: Folder, data: bytes) -> None:
-        """Write a derived text as a draft, in the file that the one before last was in, when that is free."""
-        if self._spare_of != os.getpid():  # this is the first one, or a child that was forked
-            self._spare, self._spare_of, self._has_spare = f"derived-{os.urandom(8).hex()}", os.getpid(), False
-        if self._has_spare:
-            if rewrite(history, self._spare, data):
-                return
-            self._drop_spare(history)
-        stage(history, self._spare, data)
-        self._has_spare = True
-
-    def _drop_spare(self, history: Folder) -> None:
-        with suppress(OSError):
-            history.unlink(self._spare)
-        self._has_spare = False
-
     def published(self, name: str) -> bytes | None:
         """Give a derived text back, None when it is not there."""
         try:
-            with self._open_root() as root:
-                return read_file(root, name, READ_LIMIT)
+            with self._access.open_root() as root:
+                return read_file(root, name, READ_LIMIT + 1)
         except (OSError, PathRefused):
             return None
 
     def recognise(self, data: bytes) -> None:
         """Take a derived text that is there for ours."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._open_history(root) as history:
+        with (
+            suppress(OSError, PathRefused),
+            self._access.open_root() as root,
+            self._access.make_history(root) as history,
+        ):
             catalogs.record(history, data)
 
     def is_published(self, name: str) -> bool:
         """Whether a derived text is there, and is ours."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            return catalogs.is_ours(history, read_file(root, name, READ_LIMIT + 1))
-        return False
+        data = self.published(name)
+        return data is not None and self._ask_history(lambda history: catalogs.is_ours(history, data), False)
 
     def add_uses(self, day: str, paths: Iterable[str]) -> None:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            usage.add(history, day, paths)
+        self._ask_history(lambda history: usage.add(history, day, paths), None)
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            found = usage.read(history, start)
-            if take_all and found.more:
-                usage.mark(history)
-                found = usage.read(history, start)
-            return found
-        return usage.Uses({}, 0, more=False)
+        return self._ask_history(lambda history: usage.take(history, start, take_all), usage.Uses({}, 0, more=False))
 
     def uses_noted(self) -> tuple[dict[str, str], str]:
         """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
-        with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-            return usage.noted(history)
-        return {}, ""
+        nothing: dict[str, str] = {}
+        return self._ask_history(usage.noted, (nothing, ""))
 
     def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:
         """Note that texts are not to be learned again: memories at their paths, or what never was one, at ""."""
         stones = [tombstones.of(path, data, self._now(), why) for path, data in texts]
-        try:
-            with self._named_lock("lock", self._wait) as history:
-                tombstones.add(history, stones)
-        except OSError as error:
-            raise StoreFailed(_failure(error)) from error
+        self._change_history(lambda history: tombstones.add(history, stones))
 
     def unbury(self, facts: Iterable[Sequence[str]]) -> None:
         """Note that what says the same as these words is wanted again: it may be learned."""
         stones = self.buried_all()
         wanted = [words for words in facts if tombstones.match(stones, words)] if stones else []
-        if not wanted:
-            return
-        try:
-            with self._named_lock("lock", self._wait) as history:
-                tombstones.lift_alike(history, wanted)
-        except OSError as error:
-            raise StoreFailed(_failure(error)) from error
+        if wanted:
+            self._change_history(lambda history: tombstones.lift_alike(history, wanted))
 
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
         """The tombstone of what says the same as these words; None when nobody wants it gone."""
-        try:
-            with self._open_root() as root, self._history(root) as history:
-                return tombstones.match(tombstones.read(history), words)
-        except OSError:
-            return None
+        return self._ask_history(lambda history: tombstones.match(tombstones.read(history), words), None)
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
         if not os.path.lexists(os.path.join(self.journals, HISTORY, tombstones.NAME)):
             return False
+        return self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
+
+    def _change_history(self, change: Callable[[Folder], None]) -> None:
+        """Change what is kept beside the journal, with the lock held. Raises Busy, StoreFailed."""
         try:
-            with self._open_root() as root, self._history(root) as history:
-                return tombstones.doubted(history, words, path)
-        except OSError:
-            return False
+            with self._access.locked("lock") as history:
+                change(history)
+        except OSError as error:
+            raise StoreFailed(failure(error)) from error
+
+    def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
+        """What the folder of the journal says, without the lock; `otherwise` where there is none."""
+        with (
+            suppress(OSError, PathRefused),
+            self._access.open_root() as root,
+            self._access.open_history(root) as history,
+        ):
+            return ask(history)
+        return otherwise
 
     def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""
-        return self._named_lock(f"lock-{check_label(name, 'lock')}", self._wait if wait is None else wait)
+        return self._access.locked(f"lock-{check_label(name, 'lock')}", wait)
 
     def recover(self) -> None:
         """Complete what a crash left half done. Cheap when there is nothing; every writer does it anyway."""
-        with self._reading() as journal:
+        with self._access.reading() as journal:
             tail = journal.tail() if journal else None
         if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self.boot)):
-            with self._transaction():
+            with self._access.transaction():
                 pass
 
     def close(self) -> None:
@@ -601,16 +510,15 @@ class FolderStore:
 
         What was acknowledged is in the journal: if this fails now, a later flush will do.
         """
-        if self._has_spare and self._spare_of == os.getpid():
-            with suppress(OSError, PathRefused), self._open_root() as root, self._history(root) as history:
-                self._drop_spare(history)
+        if self._catalog.has_spare:
+            self._ask_history(self._catalog.drop_spare, None)
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
-                with self._transaction() as transaction:
+                with self._access.transaction() as transaction:
                     transaction.settle()
                     self._unsettled = 0
                     last, now = self._last_pruned(transaction.history), self._clock()
-                self._note_heads()
+                self._access.note_heads()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
                     self._prune(min(now, last + 86400))
@@ -624,52 +532,6 @@ class FolderStore:
 
     def _now(self) -> str:
         return _iso(self._clock())
-
-    def _open_history(self, root: Folder) -> Folder:
-        """The journal's folder, made when it is not there; what is private here is kept out of git."""
-        history = self._history(root, create=True)
-        if self.journals == self.root:
-            keep_out_of_git(history)
-        if self._private:
-            with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
-                keep_out_of_git(private)
-        if self.checkout:
-            keep_out_of_git(root, ITSELF_TOO)
-        return history
-
-    def _history(self, root: Folder, *, create: bool = False) -> Folder:
-        """The journal's folder, which in a checkout is where no commit reaches."""
-        if self.journals == self.root:
-            return root.folder(HISTORY, create=create)
-        return Folder.open(os.path.join(self.journals, HISTORY), create=create, **self._options)
-
-    @property
-    def left_journal(self) -> bool:
-        """Whether a journal lies among the texts of a checkout, and none where it is kept."""
-        old, new = (os.path.join(place, HISTORY) for place in (self.root, self.journals))
-        return old != new and os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new)
-
-    def bring_journal(self) -> None:
-        """Move the journal that lies among the texts of a checkout to where no commit reaches. Raises StoreFailed.
-
-        It is one rename, with the lock held. Only a journal that was written on this machine may be brought.
-        """
-        try:
-            with (
-                suppress(FileNotFoundError),  # somebody was faster
-                self._open_root() as root,
-                root.folder(HISTORY) as history,
-                Folder.open(self.journals, create=True, **self._options) as journals,
-                kernel_lock(history, "lock", wait=self._wait),
-            ):
-                root.rename(HISTORY, journals, HISTORY)
-                journals.sync()
-                root.sync()
-        except OSError as error:
-            raise StoreFailed(_failure(error)) from error
-
-    def _open_root(self, *, create: bool = False) -> Folder:
-        return Folder.open(self.root, create=create, **self._options)
 
     def _spelling(self, path: str) -> str:
         """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
@@ -687,27 +549,6 @@ class FolderStore:
             admitted.append(change._replace(path=path) if path != change.path else change)
         return admitted
 
-    def _scan(self) -> Iterator[ScanEntry]:
-        waiting = [""]
-        with self._open_root() as root:
-            while waiting:
-                prefix = waiting.pop()
-                try:
-                    with walk(root, f"{prefix}any") as (folder, _):
-                        yield ScanEntry(prefix, _stamp(folder.stat_self()))
-                        for entry in folder.scan():
-                            if not _is_folder_of_ours(entry, prefix):
-                                if found := _entry(entry, prefix):
-                                    yield found
-                            elif problem := _name_problem(f"{prefix}{entry.name}/any.md"):
-                                yield ScanEntry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
-                            else:
-                                waiting.append(f"{prefix}{entry.name}/")
-                except (OSError, PathRefused):
-                    if not prefix:
-                        raise
-                    yield ScanEntry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
-
     def _settle_if_due(self, transaction: Transaction) -> None:
         self._unsettled += 1
         if not self.boot:
@@ -717,152 +558,15 @@ class FolderStore:
                 transaction.settle()
                 self._unsettled = 0
 
-    @contextmanager
-    def _named_lock(self, name: str, wait: float) -> Iterator[Folder]:
-        with ExitStack() as held:
-            try:
-                root = held.enter_context(self._open_root(create=True))
-                history = held.enter_context(self._open_history(root))
-                held.enter_context(kernel_lock(history, name, wait=wait))
-            except OSError as error:
-                raise StoreFailed(_failure(error)) from error
-            yield history
-
-    @contextmanager
-    def _reading(self) -> Iterator[Journal | None]:
-        try:
-            with self._open_root() as root:
-                history = self._history(root)
-        except FileNotFoundError:
-            yield None
-            return
-        except OSError as error:
-            raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
-        with history:
-            try:
-                journal = Journal(history)
-                try:
-                    yield journal
-                finally:
-                    journal.close()
-            except OSError as error:
-                raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
-
-    @contextmanager
-    def _transaction(self, wait: float | None = None) -> Iterator[Transaction]:
-        """Where changes are made: the lock held, the journal sound, crashes of others mended."""
-        try:
-            with (
-                self._open_root(create=True) as root,
-                self._open_history(root) as history,
-                kernel_lock(history, "lock", wait=self._wait if wait is None else wait),
-            ):
-                journal = Journal(history, self._segment)
-                transaction = Transaction(root, history, journal, self.boot, Placing(root, history, self._patience))
-                try:
-                    journal.open()
-                    transaction.recover()
-                    transaction.make_room()
-                    if not self._swept:
-                        transaction.sweep(self._clock())
-                        self._swept = True
-                    yield transaction
-                finally:
-                    self._segment = journal.segment
-                    journal.close()
-        except OSError as error:
-            raise StoreFailed(_failure(error)) from error
-
     def _before(self, revision: Revision) -> bytes | None:
         if revision.before == ABSENT or revision.old is not None:
             return revision.old
         return self.version(revision.path, revision.before)
 
 
-def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
-    """Give a folder an ignore file where it has none of its own, and say whether that was so.
-
-    A private folder has its own, with all in it: whatever else is checked out around it, it is never committed.
-    """
-    try:
-        if ignored != IGNORED or read_file(folder, ".gitignore", 64) != ITSELF_TOO.encode():
-            folder.stat(".gitignore")
-            return False
-        folder.unlink(".gitignore")
-    except FileNotFoundError:
-        pass
-    with suppress(FileExistsError):
-        stage(folder, ".gitignore", ignored.encode(), mode=0o644)
-    return True
-
-
-def remove_empty(root: str) -> None:
-    """Remove the folders below a root, and the root, that hold nothing but an ignore file of ours."""
-    ours = ("*\n", IGNORED, ITSELF_TOO)
-    for folder, _, files in os.walk(root, topdown=False):
-        with suppress(OSError, UnicodeDecodeError):
-            place = os.path.join(folder, ".gitignore")
-            if files == [".gitignore"]:
-                with open(place, encoding="utf-8") as file:
-                    text = file.read(256)
-                if text in ours and os.listdir(folder) == [".gitignore"]:
-                    os.unlink(place)
-            os.rmdir(folder)
-
-
 def _is_about_memories(commit: Commit) -> bool:
     return any(revision.path.endswith(".md") for revision in commit.revisions)
 
 
-def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
-    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False) or entry.name.endswith(".md"):
-        return False
-    return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
-
-
-def _entry(entry: os.DirEntry[str], prefix: str) -> ScanEntry | None:
-    if not listable(entry.name) or (not prefix and entry.name == CATALOG):
-        return None
-    path, problem = prefix + entry.name, ""
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError as error:
-        return ScanEntry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
-    if not stat.S_ISREG(found.st_mode):
-        problem = "is a link, which is not followed" if stat.S_ISLNK(found.st_mode) else "is not a plain file"
-    else:
-        problem = _name_problem(path)
-    return ScanEntry(shown(path) if problem else path, _stamp(found), problem)
-
-
-@lru_cache(maxsize=1 << 14)
-def _name_problem(path: str) -> str:
-    try:
-        check_path(path)
-    except PathRefused as error:
-        return f"has a name that is not allowed: {error.why}"
-    return ""
-
-
-def _stamp_at(root: Folder, path: str) -> Stamp | None:
-    try:
-        if "/" not in path:
-            return _stamp(root.stat(path) if path else root.stat_self())
-        with walk(root, path.rstrip("/")) as (folder, name):
-            return _stamp(folder.stat(name))
-    except (OSError, PathRefused):
-        return None
-
-
-def _stamp(found: os.stat_result) -> Stamp:
-    # no database keeps more than 63 bits, and no honest clock needs them
-    return min(found.st_mtime_ns, _LATEST), min(found.st_ctime_ns, _LATEST), found.st_size, found.st_ino & _LATEST
-
-
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
-
-
-def _failure(error: OSError) -> str:
-    reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
-    return f"the store could not be changed: {reason or error.strerror or error}"

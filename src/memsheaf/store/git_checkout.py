@@ -1,4 +1,4 @@
-"""Where a git checkout is at, and where its journals are, by its files alone: nothing is run, no link is followed."""
+"""A git checkout by its files alone: its HEAD, the folder for journals, what git ignores. Nothing is run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import re
 from contextlib import suppress
 
 from memsheaf.errors import PathRefused
-from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.guard.paths import CATALOG
+from memsheaf.store import HISTORY
+from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.trusted_repositories import foreign_owner
 
 JOURNALS = "memsheaf"
 """The folder beside git's own files for journals: no commit can put a file there, and no checkout replaces one."""
+IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
+"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
+and what is generated: a file that each save changes would keep git from switching branches."""
+ITSELF_TOO = f".gitignore\n{CATALOG}\n"
+"""The same for a folder in a checkout that nobody prepared; it ignores itself, as another branch may bring one."""
 _LARGEST = 16 << 20  # of packed refs
 _WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+?)\s*$")
 
@@ -49,6 +56,37 @@ def journals_of(root: str, checkout: str) -> str:
     while not os.path.isdir(place):
         place = os.path.dirname(place)
     return os.path.normpath(os.path.join(git, JOURNALS, below)) if _device(git) == _device(place) else root
+
+
+def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
+    """Give a folder an ignore file where it has none of its own, and say whether that was so.
+
+    A private folder has its own, with all in it: whatever else is checked out around it, it is never committed.
+    """
+    try:
+        if ignored != IGNORED or read_file(folder, ".gitignore", 64) != ITSELF_TOO.encode():
+            folder.stat(".gitignore")
+            return False
+        folder.unlink(".gitignore")
+    except FileNotFoundError:
+        pass
+    with suppress(FileExistsError):
+        stage(folder, ".gitignore", ignored.encode(), mode=0o644)
+    return True
+
+
+def remove_empty(root: str) -> None:
+    """Remove the folders below a root, and the root, that hold nothing but an ignore file of ours."""
+    ours = ("*\n", IGNORED, ITSELF_TOO)
+    for folder, _, files in os.walk(root, topdown=False):
+        with suppress(OSError, UnicodeDecodeError):
+            place = os.path.join(folder, ".gitignore")
+            if files == [".gitignore"]:
+                with open(place, encoding="utf-8") as file:
+                    text = file.read(256)
+                if text in ours and os.listdir(folder) == [".gitignore"]:
+                    os.unlink(place)
+            os.rmdir(folder)
 
 
 def _device(path: str) -> int:

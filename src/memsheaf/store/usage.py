@@ -38,11 +38,6 @@ def add(history: Folder, day: str, paths: Iterable[str]) -> None:
     _append(history, "".join(f"{day} {path}\n" for path in paths).encode("utf-8", "surrogateescape"))
 
 
-def mark(history: Folder) -> None:
-    """Say that the catalog is written with all that stands here."""
-    _append(history, _MARK)
-
-
 def read(history: Folder, start: int = 0) -> Uses:
     """What was noted from a place on, up to the last mark; from the beginning when that place is not there."""
     data = _read(history)
@@ -50,6 +45,15 @@ def read(history: Folder, start: int = 0) -> Uses:
         start = 0  # the lines were brought together meanwhile
     end = max(start, _marked(data))
     return Uses(_days(data[start:end]), end, bool(_LINE.search(data, end)))
+
+
+def take(history: Folder, start: int, take_all: bool) -> Uses:
+    """As `read`; to `take_all`, a mark is set behind what was noted since the last one."""
+    found = read(history, start)
+    if take_all and found.more:
+        _append(history, _MARK)
+        found = read(history, start)
+    return found
 
 
 def noted(history: Folder) -> tuple[dict[str, str], str]:

@@ -1,0 +1,262 @@
+"""Open a folder store: its root, the folder of its journal, the lock, and a transaction under it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
+
+from memsheaf.errors import Busy, PathRefused, StoreFailed
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, listable, shown
+from memsheaf.store import HISTORY, ScanEntry, Stamp, journal_folding
+from memsheaf.store.atomic_replace import Placing
+from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
+from memsheaf.store.journal import Journal
+from memsheaf.store.journal_folding import FoldPlan, put_in_place
+from memsheaf.store.safe_dir import Folder, kernel_lock, walk
+from memsheaf.store.transaction import Transaction
+
+DEPTH = 4
+_LATEST = (1 << 63) - 1
+
+
+def boot_id() -> str:
+    """Tell this boot from the last, or "" where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(13)
+    except OSError:
+        return ""
+
+
+class StoreAccess:
+    """How one root is opened: where its journal is, how long to wait for the lock, and which boot this is."""
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        clock: Callable[[], float],
+        wait: float,
+        patience: float,
+        boot: str | None,
+        portable: bool | None,
+        checkout: str,
+        private: str,
+    ) -> None:
+        self.root = os.path.abspath(root)
+        self.wait = wait
+        self.patience = patience
+        self.boot = boot_id() if boot is None else boot
+        self.checkout = checkout
+        self.journals = journals_of(self.root, checkout)
+        self.segment = 0
+        self._clock = clock
+        self._options = {} if portable is None else {"portable": portable}
+        self._private = private
+        self._swept = False
+
+    def open_root(self, *, create: bool = False) -> Folder:
+        """Open the directory of the texts. Raises OSError."""
+        return Folder.open(self.root, create=create, **self._options)
+
+    def make_history(self, root: Folder) -> Folder:
+        """The journal's folder, made when it is not there; what is private here is kept out of git."""
+        history = self.open_history(root, create=True)
+        if self.journals == self.root:
+            keep_out_of_git(history)
+        if self._private:
+            with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
+                keep_out_of_git(private)
+        if self.checkout:
+            keep_out_of_git(root, ITSELF_TOO)
+        return history
+
+    def open_history(self, root: Folder, *, create: bool = False) -> Folder:
+        """The journal's folder, which in a checkout is where no commit reaches."""
+        if self.journals == self.root:
+            return root.folder(HISTORY, create=create)
+        return Folder.open(os.path.join(self.journals, HISTORY), create=create, **self._options)
+
+    @property
+    def left_journal(self) -> bool:
+        """Whether a journal lies among the texts of a checkout, and none where it is kept."""
+        old, new = (os.path.join(place, HISTORY) for place in (self.root, self.journals))
+        return old != new and os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new)
+
+    def bring_journal(self) -> None:
+        """Move the journal that lies among the texts of a checkout to where no commit reaches. Raises StoreFailed.
+
+        It is one rename, with the lock held. Only a journal that was written on this machine may be brought.
+        """
+        try:
+            with (
+                suppress(FileNotFoundError),  # somebody was faster
+                self.open_root() as root,
+                root.folder(HISTORY) as history,
+                Folder.open(self.journals, create=True, **self._options) as journals,
+                kernel_lock(history, "lock", wait=self.wait),
+            ):
+                root.rename(HISTORY, journals, HISTORY)
+                journals.sync()
+                root.sync()
+        except OSError as error:
+            raise StoreFailed(failure(error)) from error
+
+    @contextmanager
+    def locked(self, name: str, wait: float | None = None) -> Iterator[Folder]:
+        """Hold a lock of the journal's folder, which is given. Raises Busy, StoreFailed."""
+        with ExitStack() as held:
+            try:
+                root = held.enter_context(self.open_root(create=True))
+                history = held.enter_context(self.make_history(root))
+                held.enter_context(kernel_lock(history, name, wait=self.wait if wait is None else wait))
+            except OSError as error:
+                raise StoreFailed(failure(error)) from error
+            yield history
+
+    @contextmanager
+    def reading(self) -> Iterator[Journal | None]:
+        """The journal without the lock, None when there is none. Raises StoreFailed."""
+        try:
+            with self.open_root() as root:
+                history = self.open_history(root)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+        with history:
+            try:
+                journal = Journal(history)
+                try:
+                    yield journal
+                finally:
+                    journal.close()
+            except OSError as error:
+                raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+
+    @contextmanager
+    def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
+        """Make changes with the lock held, the journal sound, and what a crash left completed."""
+        try:
+            with (
+                self.open_root(create=True) as root,
+                self.make_history(root) as history,
+                kernel_lock(history, "lock", wait=self.wait if wait is None else wait),
+            ):
+                journal = Journal(history, self.segment)
+                opened = Transaction(root, history, journal, self.boot, Placing(root, history, self.patience))
+                try:
+                    journal.open()
+                    opened.recover()
+                    opened.make_room()
+                    if not self._swept:
+                        opened.sweep(self._clock())
+                        self._swept = True
+                    yield opened
+                finally:
+                    self.segment = journal.segment
+                    journal.close()
+        except OSError as error:
+            raise StoreFailed(failure(error)) from error
+
+    def note_heads(self) -> None:
+        """Note where the journal left each path, when that has become worth it."""
+        with suppress(StoreFailed, OSError):  # derived: the next one will do
+            self.fold(journal_folding.note_heads)
+
+    def fold(self, work: Callable[[Folder, Journal], FoldPlan | None], *, locked: bool = False) -> FoldPlan | None:
+        """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
+
+        What has to be done now is planned with the lock held as well.
+        """
+        if locked:
+            with self.transaction() as transaction:
+                plan = work(transaction.history, transaction.journal)
+                transaction.journal.close()
+                return plan if plan and put_in_place(transaction.history, plan) else None
+        with suppress(Busy), self.locked("lock-fold", 0.0) as history, self.reading() as journal:
+            plan = work(history, journal) if journal else None
+            if plan:
+                with self.transaction() as transaction:
+                    return plan if put_in_place(transaction.history, plan) else None
+        return None
+
+    def scan(self) -> Iterator[ScanEntry]:
+        """Every Markdown file and every folder, in no order. Raises OSError for the root."""
+        waiting = [""]
+        with self.open_root() as root:
+            while waiting:
+                prefix = waiting.pop()
+                try:
+                    with walk(root, f"{prefix}any") as (folder, _):
+                        yield ScanEntry(prefix, stamp_of(folder.stat_self()))
+                        for entry in folder.scan():
+                            if not _is_folder_of_ours(entry, prefix):
+                                if found := _scanned(entry, prefix):
+                                    yield found
+                            elif problem := _name_problem(f"{prefix}{entry.name}/any.md"):
+                                yield ScanEntry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+                            else:
+                                waiting.append(f"{prefix}{entry.name}/")
+                except (OSError, PathRefused):
+                    if not prefix:
+                        raise
+                    yield ScanEntry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
+
+
+def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
+    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False) or entry.name.endswith(".md"):
+        return False
+    return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
+
+
+def _scanned(entry: os.DirEntry[str], prefix: str) -> ScanEntry | None:
+    if not listable(entry.name) or (not prefix and entry.name == CATALOG):
+        return None
+    path, problem = prefix + entry.name, ""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return ScanEntry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
+    if not stat.S_ISREG(found.st_mode):
+        problem = "is a link, which is not followed" if stat.S_ISLNK(found.st_mode) else "is not a plain file"
+    else:
+        problem = _name_problem(path)
+    return ScanEntry(shown(path) if problem else path, stamp_of(found), problem)
+
+
+@lru_cache(maxsize=1 << 14)
+def _name_problem(path: str) -> str:
+    try:
+        check_path(path)
+    except PathRefused as error:
+        return f"has a name that is not allowed: {error.why}"
+    return ""
+
+
+def stamp_at(root: Folder, path: str) -> Stamp | None:
+    """The stamp of a file or folder now, None when it is not there."""
+    try:
+        if "/" not in path:
+            return stamp_of(root.stat(path) if path else root.stat_self())
+        with walk(root, path.rstrip("/")) as (folder, name):
+            return stamp_of(folder.stat(name))
+    except (OSError, PathRefused):
+        return None
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """The stamp in what the system says of a file."""
+    # no database keeps more than 63 bits, and no honest clock needs them
+    return min(found.st_mtime_ns, _LATEST), min(found.st_ctime_ns, _LATEST), found.st_size, found.st_ino & _LATEST
+
+
+def failure(error: OSError) -> str:
+    """Why a store could not be changed."""
+    reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
+    return f"the store could not be changed: {reason or error.strerror or error}"
