@@ -15,7 +15,8 @@ from memsheaf.index.search import database_for
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.scope import checkout_of
 from memsheaf.store import ABSENT, Change, Version, version_of
-from memsheaf.store.folder import FolderStore, remove_empty
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.git_checkout import remove_empty
 from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
