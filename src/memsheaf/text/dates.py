@@ -1,7 +1,8 @@
 """Relative dates such as *tomorrow*, with the day that they mean beside them.
 
 The words stay; the day is added in brackets. A wrong date is worse than none, so what may be a habit ("on Fridays"),
-a span ("expires in 30 days"), a title or code is left alone. Weekdays are read so:
+a span ("expires in 30 days"), a title or code is left alone. The words are in
+`prompts/dates.md`. Weekdays are read so:
 
 - *by Friday*, *this Friday*: the next one, today included
 - *next Friday*: that of the next week; weeks begin on Monday
@@ -68,128 +69,13 @@ _NUMBER = {word: number for number, words in _NUMBERS for word in words.split()}
 
 
 class _Rule(NamedTuple):
-    """One way to say a date: what it counts in, from where, and the words, with {day} and {n} for their lists.
-
-    `unit` is day, seven days, week, month, quarter or year; the end of one; or a weekday: from today on, after it,
-    before it, of a week. Rules that count (`{n}`) take the number from the words. `steps` is how many units away it
-    is. What is `doubtful` may be a habit or a span: it counts only where the sentence tells of something to come.
-    """
+    """One way to say a date, as `prompts/dates.md` describes it."""
 
     unit: str
     steps: int
     words: str
-    doubtful: bool = False
+    is_doubtful: bool
 
-
-# An earlier rule wins where two begin at the same place, so the longer words come first.
-_SPACED = (
-    _Rule("day", 2, "(?:the )?day after tomorrow|übermorgen|après-demain|pasado mañana"),
-    _Rule("day", -2, "(?:the )?day before yesterday|vorgestern|avant-hier|anteayer|antier"),
-    _Rule("day", 0, "today|tonight|this (?:morning|afternoon|evening)|heute(?: abend| morgen| nacht| nachmittag)?"),
-    _Rule("day", 0, "aujourd['’]hui|ce (?:soir|matin)|hoy|esta (?:mañana|tarde|noche)"),
-    _Rule(
-        "day",
-        1,
-        "tomorrow(?: (?:morning|afternoon|evening|night))?|(?<!heute )(?<!gestern )(?<!jeden )(?<!guten )morgen",
-    ),
-    _Rule("day", 1, "demain(?: matin| soir)?|(?<!la )(?<!esta )(?<!cada )(?<!una )(?<!de )mañana"),
-    _Rule(
-        "day", -1, "yesterday(?: (?:morning|afternoon|evening))?|last night|gestern(?: abend| morgen)?|ayer|anoche"
-    ),
-    _Rule("day", -1, "(?<=depuis )hier|hier (?:soir|matin)|hier(?=,? (?:nous|on|j['’]|ils?|elles?|l[ea]s?|l['’]))"),
-    _Rule("end of month", 0, "(?:the )?end of (?:the|this) month|ende (?:des|dieses) monats|monatsende"),
-    _Rule("end of month", 0, "fin (?:du|de ce) mois|fin(?:al|ales)? de(?: este)? mes"),
-    _Rule("end of month", 1, "(?:the )?end of next month|ende (?:des )?nächsten monats|fin du mois prochain"),
-    _Rule(
-        "end of quarter",
-        0,
-        "(?:the )?end of (?:the|this) quarter|ende (?:des|dieses) quartals|fin (?:du|de ce) trimestre",
-    ),
-    _Rule("end of year", 0, "(?:the )?end of (?:the|this) year|ende (?:des|dieses) jahres|jahresende"),
-    _Rule("end of year", 0, "fin de (?:l['’]année|cette année)|fin(?:al|ales)? de(?: este)? año"),
-    _Rule("weekday of week", 1, "next {day}|nächste[nrs]? {day}"),
-    _Rule("weekday after", 0, "kommende[nrs]? {day}|{day} prochain|(?:el )?próximo {day}|(?:el )?{day} que viene"),
-    _Rule(
-        "weekday before", 0, "last {day}|letzte[nrs]? {day}|vergangene[nrs]? {day}|{day} dernier|(?:el )?{day} pasado"
-    ),
-    _Rule("weekday from", 0, "(?:by|until|till|before|due|due on|this) {day}|(?:bis|diesen) {day}"),
-    _Rule("weekday from", 0, "(?:d['’]ici|avant|jusqu['’]à|ce) {day}|(?:antes del?|para el|hasta el|este) {day}"),
-    _Rule("weekday from", 0, "on {day}|am {day}|le {day}|el {day}", doubtful=True),
-    _Rule("day", 1, "in {n} days?|in {n} tag(?:en)?|dans {n} jours?|(?:dentro de|en) {n} días?", doubtful=True),
-    _Rule("day", -1, "{n} days? ago|vor {n} tag(?:en)?|il y a {n} jours?|hace {n} d[ií]as?"),
-    _Rule(
-        "seven days",
-        1,
-        "in {n} weeks?|in {n} wochen?|dans {n} semaines?|(?:dentro de|en) {n} semanas?",
-        doubtful=True,
-    ),
-    _Rule("seven days", -1, "{n} weeks? ago|vor {n} wochen?|il y a {n} semaines?|hace {n} semanas?"),
-    _Rule(
-        "month", 1, "in {n} months?|in {n} monat(?:en)?|dans {n} mois|(?:dentro de|en) {n} mes(?:es)?", doubtful=True
-    ),
-    _Rule("month", -1, "{n} months? ago|vor {n} monat(?:en)?|il y a {n} mois|hace {n} mes(?:es)?"),
-    _Rule("week", 1, "next week|nächste[rn]? woche|kommende[rn]? woche|la semaine prochaine"),
-    _Rule("week", 1, "la próxima semana|la semana que viene"),
-    _Rule("week", 0, "this week|diese[rn]? woche|cette semaine|esta semana"),
-    _Rule(
-        "week",
-        -1,
-        "last week|letzte[rn]? woche|vergangene[rn]? woche|la semaine (?:dernière|passée)|la semana pasada",
-    ),
-    _Rule(
-        "month",
-        1,
-        "next month|nächste[nrs]? monats?|kommenden monat|le mois prochain|el mes que viene|el próximo mes",
-    ),
-    _Rule("month", 0, "this month|diese[nms] monats?|ce mois-ci|este mes"),
-    _Rule("month", -1, "last month|letzte[nrs]? monats?|vergangenen monat|le mois dernier|el mes pasado"),
-    _Rule("quarter", 1, "next quarter|nächste[ns]? quartal|le trimestre prochain|el próximo trimestre"),
-    _Rule("quarter", 0, "this quarter|diese[sm] quartal|ce trimestre|este trimestre"),
-    _Rule("quarter", -1, "last quarter|letzte[ns]? quartal|le trimestre dernier|el trimestre pasado"),
-    _Rule(
-        "year", 1, "next year|nächste[ns]? jahr|l['’]année prochaine|l['’]an prochain|el año que viene|el próximo año"
-    ),
-    _Rule("year", 0, "this year|diese[sm] jahr|cette année|este año"),
-    _Rule(
-        "year", -1, "last year|letzte[ns]? jahr|vergangene[ns] jahr|l['’]année dernière|l['’]an dernier|el año pasado"
-    ),
-)
-_UNSPACED = (
-    _Rule("day", 2, "明後日|(?:后天|後天)(?!性|免疫|培|的性格)"),
-    _Rule("day", -2, "一昨日|前天"),
-    _Rule("day", 0, "今天(?:早上|上午|下午|晚上)?(?!的标准|的標準)|今晚|今晩|今夜|今日(?!の|では)|本日"),
-    _Rule("day", 1, "明天(?:早上|上午|下午|晚上)?|明晚|明日(?!への)"),
-    _Rule("day", -1, "昨天(?:早上|上午|下午|晚上)?|昨晚|昨晩|昨夜|昨日"),
-    _Rule("weekday of week", 1, "下个?(?:周|星期|礼拜)[{han}]|下個?(?:週|星期|禮拜)[{han}]|来週の?{day}日?"),
-    _Rule("weekday of week", -1, "上个?(?:周|星期|礼拜)[{han}]|上個?(?:週|星期|禮拜)[{han}]|先週の?{day}日?"),
-    _Rule(
-        "weekday of week",
-        0,
-        "[这本](?:个)?(?:周|星期|礼拜)[{han}]|[這本](?:個)?(?:週|星期|禮拜)[{han}]|今週の?{day}日?",
-    ),
-    _Rule("weekday from", 0, "(?:周|週|星期|礼拜)[{han}](?=之?前)|{day}日?(?=まで)"),
-    _Rule("week", 1, "下个?(?:周|星期)(?![{han}期])|下個?[週](?!期)|来週"),
-    _Rule("week", -1, "上个?(?:周|星期)(?![{han}期])|上個?[週](?!期)|先週"),
-    _Rule("week", 0, "[这本](?:个)?(?:周|星期)(?![{han}期])|[這本](?:個)?[週](?!期)|今週"),
-    _Rule("end of month", 1, "下个?月底|下個?月底|来月末"),
-    _Rule("end of month", 0, "(?<![每个個])(?:本|这个|這個)?月底|今月末"),
-    _Rule("end of year", 0, "(?:今年|本年)底|(?<![每\\d一二三四五六七八九])年底(?!奖)"),
-    _Rule("day", -1, "{n}\\s?(?:天|日)(?:以|之)?前"),
-    _Rule("day", 1, "{n}\\s?(?:天|日)(?:以|之)?(?:后|後)", doubtful=True),
-    _Rule("seven days", -1, "{n}\\s?个?(?:周|週|星期|週間)(?:以|之)?前"),
-    _Rule("seven days", 1, "{n}\\s?个?(?:周|週|星期|週間)(?:以|之)?(?:后|後)", doubtful=True),
-    _Rule("month", -1, "{n}\\s?(?:个月|個月|か月|ヶ月|ヵ月|カ月)(?:以|之)?前"),
-    _Rule("month", 1, "{n}\\s?(?:个月|個月|か月|ヶ月|ヵ月|カ月)(?:以|之)?(?:后|後)", doubtful=True),
-    _Rule("month", 1, "下个月|下個月|(?<![\\d一二三四五六七八九十])下月|来月"),
-    _Rule("month", -1, "上个月|上個月|(?<![\\d一二三四五六七八九十])上月|先月"),
-    _Rule("month", 0, "这个月|這個月|本月|今月"),
-    _Rule("quarter", 1, "下(?:个|個)?季度|来四半期"),
-    _Rule("quarter", -1, "上(?:个|個)?季度|前四半期"),
-    _Rule("quarter", 0, "(?:本|这个|這個)季度|今四半期"),
-    _Rule("year", 1, "明年|来年"),
-    _Rule("year", -1, "去年|昨年"),
-    _Rule("year", 0, "今年|本年度"),
-)
 
 _MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
 _LETTERS = "0-9A-Za-z_À-ɏ"
@@ -251,7 +137,10 @@ def _dated(text: str, today: date) -> str:
     pieces: list[str] = []
     done = 0
     for end, words, rule in _relative(text):
-        pieces += text[done:end], _brackets(rule).format(_meant(rule, words, today))
+        pieces += (
+            text[done:end],
+            (" ({})" if rule in _rules("spaced") else "（{}）").format(_meant(rule, words, today)),
+        )
         done = end
     return "".join([*pieces, text[done:]])
 
@@ -263,9 +152,9 @@ def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
     if not any(map(lowered.__contains__, stems)):
         return
     said = spoken(lowered)
-    found = _matches(_SPACED, _STEMS, said)
+    found = _matches("spaced", _STEMS, said)
     if not text.isascii():
-        found = merge(found, _matches(_UNSPACED, _STEMS_UNSPACED, said), key=lambda each: each[0].start())
+        found = merge(found, _matches("unspaced", _STEMS_UNSPACED, said), key=lambda each: each[0].start())
     places: dict[str, list[int]] = {}
     for match, rule in islice(found, MOST):
         if _is_meant(text, said, match, rule, places):
@@ -274,8 +163,13 @@ def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
 
 
 @cache
-def _brackets(rule: _Rule) -> str:
-    return " ({})" if rule in _SPACED else "（{}）"
+def _rules(title: str) -> tuple[_Rule, ...]:
+    """The ways to say a date in scripts with spaces, or in those without."""
+    from memsheaf.prompts import read_prompt
+
+    section = read_prompt("dates").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    items = re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
+    return tuple(_Rule(unit, int(steps), words, bool(doubtful)) for unit, steps, doubtful, words in items)
 
 
 def _lower(text: str) -> str:
@@ -286,13 +180,13 @@ def _lower(text: str) -> str:
     return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
 
 
-def _matches(rules: tuple[_Rule, ...], stems: tuple[str, ...], said: str) -> Iterator[tuple[re.Match[str], _Rule]]:
+def _matches(title: str, stems: tuple[str, ...], said: str) -> Iterator[tuple[re.Match[str], _Rule]]:
     """What the rules find, line by line: most lines have no stem, and cost next to nothing."""
     start, stems = 0, tuple(stem for stem in stems if stem in said)
     for line in said.split("\n") if stems else ():
         if any(stem in line for stem in stems):
-            for match in _pattern(rules is _SPACED).finditer(said, start, start + len(line)):
-                yield match, rules[(match.lastindex or 1) - 1]
+            for match in _pattern(title).finditer(said, start, start + len(line)):
+                yield match, _rules(title)[(match.lastindex or 1) - 1]
         start += len(line) + 1
 
 
@@ -319,7 +213,7 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
 
     if holds(_HABIT):
         return False
-    if rule.doubtful:
+    if rule.is_doubtful:
         return holds(_COMING) and not holds(_SPAN)
     return "{n}" not in rule.words or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
 
@@ -408,14 +302,15 @@ def _number(words: str) -> int:
 
 
 @cache
-def _pattern(spaced: bool) -> re.Pattern[str]:
+def _pattern(title: str) -> re.Pattern[str]:
     """One pattern for all rules, a group each."""
+    spaced = title == "spaced"
     names = "|".join(name for names in _WEEKDAYS for name in names[slice(0, 4) if spaced else slice(4, 5)])
     numbers = "|".join(word for word in _NUMBER if ("a" <= word < "ÿ") is spaced)
     count = rf"(?:\d{{1,3}}|{numbers})" if spaced else r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
     groups = "|".join(
         f"({rule.words})".replace("{day}", f"(?:{names})").replace("{n}", count).replace("{han}", "一二三四五六日天")
-        for rule in (_SPACED if spaced else _UNSPACED)
+        for rule in _rules(title)
     )
     edges = (r"(?=[0-9\u2e80-\U0003ffff])", "")
     if spaced:  # every rule begins with a letter or a number
