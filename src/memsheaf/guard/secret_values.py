@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 # Words with digits in them that are words, longest first where one begins another.
-_TECHNICAL = re.compile(
+_TECHNICAL = (
     r"(?i)1password|argon2(?:id?|d)?|base(?:16|32|58|62|64|85)(?:url)?|pbkdf2|sha-?(?:1|2|3|224|256|384|512)(?:sum)?"
     r"|md[45](?:sum)?|hs(?:256|384|512)|[rpe]s(?:256|384|512)|aes-?(?:128|192|256)|rsa-?(?:1024|2048|3072|4096)"
     r"|ed25519|x25519|curve25519|secp256[kr]1|p-?(?:256|384|521)|blake[23]b?|chacha20|poly1305|crc32|fido2|x\.?509"
@@ -23,38 +23,39 @@ _TECHNICAL = re.compile(
     r"|x86(?:_64)?|amd64|arm64|win(?:32|64)|u?int(?:8|16|32|64|128)|float(?:16|32|64)|varchar2|md5|iso-?[0-9]{4,5}|rfc-?[0-9]{3,4}"
     r"|(?<![a-z0-9])v[0-9]{1,3}(?:(?:alpha|beta|rc|p)[0-9]{0,3})?(?![a-z0-9])|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:t[0-9:.]{4,15}z?)?|20[0-9]{6}"
 )
-_WEAK = re.compile(
+_WEAK = (
     r"(?i)(?:my|your|the|some|new|old|a|db|user|app)?[-_.]?(?:pass(?:word|wd|phrase|code)?|passwort|pwd|pw|secret|token|key"
     r"|api[-_]?key|user(?:name)?|admin|root|guest|test(?:ing)?|demo|dev|local(?:host)?|postgres(?:ql)?|mysql|mariadb|mongo|redis"
     r"|rabbitmq|minio(?:admin)?|example|sample|dummy|default|foo|bar|baz|qwerty|letmein|change[-_]?(?:me|it|this)|none|null|nil"
     r"|true|false|empty|undefined|todo|tbd|value|string|text|hidden|removed|masked|redacted|secure)"
     r"[-_.]?(?:password|pass|secret|token|key|value|here)?[-_.]?[0-9]{0,4}!?"
 )
-_STANDS_FOR = re.compile(
+_STANDS_FOR = (
     r"(?i)x{4,}|\*{3,}|•{2,}|\.{3,}|…|_{4,}|-{4,}|(?<![a-z0-9])your(?![a-z0-9])|yourkey|yourtoken|placeholder"
     r"|change[-_]?me|redacted|insert[-_]|replace[-_]?(?:me|with)|(?<![a-z])dummy|example|(?<![a-z])todo(?![a-z])"
 )
 # The same for what has the form of a provider's key: too long a word, or too long a run, to come about by chance.
-_EXAMPLE = re.compile(
-    r"(?i)([x*_.-])\1{7}|\.{3}$|…|placeholder|redacted|changeme|example|(?<![a-z0-9])(?-i:your|YOUR)(?![a-z0-9])|replace[-_](?:me|with)"
+_EXAMPLE = (
+    r"(?i)([x*_.-])\1{7}|\.{3}$|…|placeholder|redacted|changeme|example|(?<![a-z0-9])(?-i:your|YOUR)(?![a-z0-9])"
+    r"|replace[-_](?:me|with)"
 )
-_REFERENCE = re.compile(
+_REFERENCE = (
     r"[\[({<]|\$[A-Z_][A-Z0-9_]*$|\$\{|\$\(|%[A-Z_]{2,}%|![A-Za-z]+$|(?:os|process|import|env|config|settings|self|this|secrets"
     r"|vars?|local|data|args|options|params|request|req|props|state|ctx|context)(?:\.[A-Za-z_]|\?\.)|[A-Za-z][A-Za-z0-9+.-]{1,20}:/"
     r"|arn:|vault:|ssm:|op:|file:|enc:|sha(?:1|256|384|512)[:-]|md5:|\$(?:2[abxy]|argon2|pbkdf2|scrypt|apr1|[1567y])\$|\.{1,2}/|@"
 )
-_CODE = re.compile(r"[A-Za-z_][\w.]*(?:[(\[{]|=(?![=]|$))")  # a call, or an argument by its name
-_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}")
-_FILE = re.compile(
+_CODE = r"[A-Za-z_][\w.]*(?:[(\[{]|=(?![=]|$))"  # a call, or an argument by its name
+_EMAIL = r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}"
+_FILE = (
     r"(?i)\.(?:md|txt|py|js|tsx?|go|rs|java|rb|c|h|cc|cpp|json|ya?ml|toml|ini|cfg|conf|env|pem|key|crt|sh|sql|html?|xml"
     r"|lock|log|kdbx|gpg|asc|zip|gz|com|org|net|io|dev|local|internal)$"
 )
-_NUMBERED = re.compile(r"v?[0-9]+(?:[.,:/x-][0-9]+)*[A-Za-z%+]{0,3}$")
-_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OBJECT = re.compile(r"[a-z]{2,}(?:-[a-z0-9]{1,12})+")  # what runs in a cluster is called so
-_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
-_CHUNK = re.compile(r"[A-Za-z]+[0-9]{0,4}|[0-9]{1,6}")
-_SPECIAL = re.compile(r"[!#$%^&*?+~=@]")
+_NUMBERED = r"v?[0-9]+(?:[.,:/x-][0-9]+)*[A-Za-z%+]{0,3}$"
+_UUID = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OBJECT = r"[a-z]{2,}(?:-[a-z0-9]{1,12})+"  # what runs in a cluster is called so
+_HEX = r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)"
+_CHUNK = r"[A-Za-z]+[0-9]{0,4}|[0-9]{1,6}"
+_SPECIAL = r"[!#$%^&*?+~=@]"
 # Three of four pairs of letters in English words and names in code are of these; at random it is one in five.
 _PAIRS = frozenset(
     re.findall(
@@ -64,7 +65,7 @@ _PAIRS = frozenset(
         "sisospssstsutatethtitotrtsttulunurusutve",
     )
 )
-_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_RUN = r"[A-Z]?[a-z]+|[A-Z]+"
 
 
 @lru_cache(maxsize=512)
@@ -129,19 +130,19 @@ def is_placeholder(value: str) -> bool:
     """
     if len(set(value)) <= 3 and len(value) > 3:
         return True
-    if "fake" not in value.lower() and _WEAK.fullmatch(value):
+    if "fake" not in value.lower() and _compiled(_WEAK).fullmatch(value):
         return True
-    return value[:1] == "<" or "${" in value or "{{" in value or bool(_STANDS_FOR.search(value))
+    return value[:1] == "<" or "${" in value or "{{" in value or bool(_compiled(_STANDS_FOR).search(value))
 
 
 def is_example(rest: str) -> bool:
     """Whether what follows the beginning of a provider's key only shows how one looks."""
-    return len(set(rest)) <= 3 or bool(_EXAMPLE.search(rest))
+    return len(set(rest)) <= 3 or bool(_compiled(_EXAMPLE).search(rest))
 
 
 def is_weak(value: str) -> bool:
     """Whether everybody would guess it: what examples and default installations use."""
-    return bool(_WEAK.fullmatch(value))
+    return bool(_compiled(_WEAK).fullmatch(value))
 
 
 def is_password(value: str, *, exact: bool) -> bool:
@@ -149,7 +150,7 @@ def is_password(value: str, *, exact: bool) -> bool:
     if not _may_be_secret(value, 6):
         return False
     if not is_name(value):
-        return _has_digit(value) or bool(_SPECIAL.search(value)) or _is_random(value)
+        return _has_digit(value) or bool(_compiled(_SPECIAL).search(value)) or _is_random(value)
     chunks = _chunks(value)
     return (len(chunks) == 1 and _has_digit(value)) or (
         exact and ((len(chunks) > 3 and "-" in value) or _has_digit(value))
@@ -161,7 +162,7 @@ def is_token(value: str) -> bool:
     if not _may_be_secret(value, 12) or is_name(value):
         return False
     bare = value.removeprefix("0x")
-    if _HEX.fullmatch(bare):
+    if _compiled(_HEX).fullmatch(bare):
         return len(bare) >= 16
     return (_has_digit(value) and _entropy(value) >= 2.8) or _is_random(value)
 
@@ -170,15 +171,15 @@ def is_striking(value: str) -> bool:
     """Whether a word stands out of prose as a secret: nobody writes so who wants to be read."""
     if not _may_be_secret(value, 8) or not _has_digit(value) or is_name(value):
         return False
-    if _HEX.fullmatch(value) or _UUID.fullmatch(value) or _OBJECT.fullmatch(value):
+    if _compiled(_HEX).fullmatch(value) or _compiled(_UUID).fullmatch(value) or _compiled(_OBJECT).fullmatch(value):
         return False
-    plain = _TECHNICAL.sub("", value)
+    plain = _compiled(_TECHNICAL).sub("", value)
     between = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", plain))
     leet = re.search(r"[A-Za-z][0-9]{1,2}[a-z]", plain)
     mixed = (
         len(plain) >= 16 and re.search("[a-z]", plain) and re.search("[A-Z]", plain) and re.search("[0-9]{4}", plain)
     )
-    special = _SPECIAL.search(plain) and re.search("[A-Za-z]{2}", plain)
+    special = _compiled(_SPECIAL).search(plain) and re.search("[A-Za-z]{2}", plain)
     return bool(leet or between >= 3 or mixed or special)
 
 
@@ -186,11 +187,16 @@ def _may_be_secret(value: str, least: int) -> bool:
     """Whether it is long enough, and neither a placeholder nor a way to something else."""
     if len(value) < least or not value.isascii() or is_placeholder(value):
         return False
-    if _REFERENCE.match(value) or _EMAIL.fullmatch(value) or _FILE.search(value) or _is_path(value):
+    if (
+        _compiled(_REFERENCE).match(value)
+        or _compiled(_EMAIL).fullmatch(value)
+        or _compiled(_FILE).search(value)
+        or _is_path(value)
+    ):
         return False
-    if _CODE.match(value) or "()" in value:
+    if _compiled(_CODE).match(value) or "()" in value:
         return False
-    return not (_NUMBERED.match(value) and not re.fullmatch("[0-9]{6,}", value))
+    return not (_compiled(_NUMBERED).match(value) and not re.fullmatch("[0-9]{6,}", value))
 
 
 def _is_path(value: str) -> bool:
@@ -203,10 +209,10 @@ def _is_path(value: str) -> bool:
 
 def is_name(value: str) -> bool:
     """Whether it reads as words and small numbers, as names of things do."""
-    plain = _TECHNICAL.sub("", value)
+    plain = _compiled(_TECHNICAL).sub("", value)
     if not plain.strip("-_./:"):
         return True
-    if _SPECIAL.search(plain) or not all(_CHUNK.fullmatch(chunk) for chunk in _chunks(plain)):
+    if _compiled(_SPECIAL).search(plain) or not all(_compiled(_CHUNK).fullmatch(chunk) for chunk in _chunks(plain)):
         return False
     digits = sum(map(str.isdigit, plain))
     return not _is_random(plain) and digits * 2 < len(plain) and digits <= 6
@@ -239,7 +245,9 @@ def wordiness(value: str) -> float:
     """
     pairs = sum(pair.isalpha() for pair in map("".join, pairwise(value)))
     usual = sum(
-        run[at : at + 2] in _PAIRS for run in map(str.lower, _RUN.findall(value)) for at in range(len(run) - 1)
+        run[at : at + 2] in _PAIRS
+        for run in map(str.lower, _compiled(_RUN).findall(value))
+        for at in range(len(run) - 1)
     )
     return usual / max(pairs, 1)
 
@@ -248,3 +256,8 @@ def _entropy(value: str) -> float:
     """Bits a character, by how often each occurs."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
