@@ -195,14 +195,14 @@ def make(tree: Tree, text: str) -> Citation:
             raise CitationRefused(f"there is no {path!r} in the working tree")
         if citation.first or symbol:
             raise CitationRefused(f"{path!r} is no text that has lines")
-        return _told(citation.place)
+        return _checked(citation.place)
     if _is_short(lines, citation):
         raise CitationRefused(f"{path!r} has only {len(lines)} lines")
     if symbol and not (at := _lines_of_symbol(lines, citation)):
         raise CitationRefused(f"there is no {symbol!r} in {path!r}")
     if symbol and citation.first and not _shows_symbol(lines, citation):
         raise CitationRefused(f"{symbol!r} is not at those lines of {path!r}, but at line {at[0]}")
-    return _told(citation._replace(hash=digest(_cited(lines, citation))))
+    return _checked(citation._replace(hash=digest(_cited(lines, citation))))
 
 
 def check(citation: Citation, tree: Tree, *, elsewhere: bool = True) -> Verdict:
@@ -238,7 +238,7 @@ def cited(memory: Memory, citation: Citation) -> str:
     return edited(memory.text, fields={"citations": [*kept, str(citation)]})
 
 
-def _told(citation: Citation) -> Citation:
+def _checked(citation: Citation) -> Citation:
     if parse(str(citation)) != citation:
         raise CitationRefused(f"{citation.path!r} cannot be told from other words when it is cited")
     return citation

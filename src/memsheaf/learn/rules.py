@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import cache
 
 from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
@@ -143,16 +144,19 @@ def _lexicons(sentence: str) -> list[PhraseBook]:
     return [lexicon("phrases", language) for language in guess_languages(sentence)]
 
 
+@cache
 def _before(language: PhraseBook) -> re.Pattern[str]:
     """What may stand before a phrase."""
     return compiled(rf"{language.one_of('before')}[\s,:，、.!-]*+")
 
 
+@cache
 def _turned(language: PhraseBook) -> re.Pattern[str]:
     """What makes a clause a question, a doubt or a report."""
     return compiled(rf"{language.one_of('turned round')}.*")
 
 
+@cache
 def _joint(language: PhraseBook) -> re.Pattern[str]:
     """What stands between two clauses."""
     joint = r"[,;:–—]\s+|\s-+\s+" if language.is_spaced else r"[，、,；：;:]\s*"

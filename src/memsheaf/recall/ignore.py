@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.text.phrases import LANGUAGES, Dialect, compiled, lexicon
-from memsheaf.values import NamedTuple
+from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, lexicon
 
 HEAD = TAIL = 2_000
 REQUEST = 160
@@ -100,24 +99,6 @@ DIALECT = Dialect(
     fold=fold,
 )
 """How the phrases of `prompts/ignore.md` are read: what they are searched in has marks for three lists."""
-
-
-class Language(NamedTuple):
-    """The patterns of one language. They stay text until one is needed: compiling them takes milliseconds."""
-
-    spaced: bool
-    surely: str
-    perhaps: str
-    turn: str
-    starting: str
-    anywhere: str
-    led: str
-    clause: str
-    turned: str
-    turned_just: str
-    turned_after: str
-    mentioned: str
-    hardware: str
 
 
 def asks_to_ignore(message: str) -> bool:
@@ -207,22 +188,22 @@ def _asks(spoken: list[str], said: str, sentence: str) -> bool:
     spoken = [name for name in spoken if any(stem in sentence for stem in STEMS[name])]
     if "Chinese" in spoken and (re.search(_KANA, sentence) or not re.search(_HAN, sentence)):
         spoken.remove("Chinese")
-    languages = [_language(name) for name in spoken]
+    languages = [lexicon("ignore", name, DIALECT) for name in spoken]
     return any(_asks_in(language, languages, said, sentence) for language in languages)
 
 
-def _asks_in(language: Language, languages: list[Language], said: str, sentence: str) -> bool:
-    if not language.spaced:
+def _asks_in(language: PhraseBook, languages: list[PhraseBook], said: str, sentence: str) -> bool:
+    if not language.is_spaced:
         sentence = sentence.replace(" ", "")
-    for pattern, mark in (language.surely, _SURELY), (language.perhaps, _PERHAPS), (language.turn, _TURN):
-        sentence = _replace_phrases(pattern, mark, sentence)
-    for pattern in (language.starting, language.anywhere):
-        for found in compiled(pattern).finditer(sentence):
+    for title, mark in ("memory", _SURELY), ("memory or hardware", _PERHAPS), ("this turn", _TURN):
+        sentence = _replace_phrases(language.one_of(title), mark, sentence)
+    for title in ("asks", "asks anywhere"):
+        for found in _request(language, title).finditer(sentence):
             earlier = sentence[max(0, found.start() - 300) : found.start()]
-            clause = compiled(language.clause).split(earlier)[-1].lstrip()
-            led = compiled(language.led).search(clause)
+            clause = _joint(language).split(earlier)[-1].lstrip()
+            led = _lead(language).search(clause)
             misplaced = not led if clause else sentence.startswith("?", found.end())
-            if (misplaced and pattern is language.starting) or _CUT in clause:
+            if (misplaced and title == "asks") or _CUT in clause:
                 continue
             before = clause[: led.start()] if led else clause
             if not any(_turned(other, said, earlier, before, found) for other in languages):
@@ -235,49 +216,52 @@ def _replace_phrases(pattern: str, mark: str, sentence: str) -> str:
     return compiled(pattern).sub(lambda phrase: mark + phrase[0][len(phrase[0].rstrip()) :], sentence)
 
 
-def _turned(language: Language, said: str, earlier: str, before: str, found: re.Match[str]) -> bool:
+def _turned(language: PhraseBook, said: str, earlier: str, before: str, found: re.Match[str]) -> bool:
     """Whether what stands around a phrase makes it a negation, a question, a report, a mention, or hardware."""
+
+    def holds(title: str, text: str) -> bool:
+        return bool(compiled(language.one_of(title)).search(text))
+
     later = found.string[found.end() :]
-    if any(compiled(language.turned).search(text) for text in (before, *filter(None, found.groups()))):
+    if any(holds("turned round", text) for text in (before, *filter(None, found.groups()))):
         return True
-    if compiled(language.turned_just).search(earlier[-40:]) or compiled(language.mentioned).search(earlier):
+    if _turned_just(language).search(earlier[-40:]) or holds("mentioned", earlier):
         return True
-    if compiled(language.turned_after).search(compiled(language.clause).split(later, maxsplit=1)[0]):
+    if holds("turned round after", _joint(language).split(later, maxsplit=1)[0]):
         return True
     if _PERHAPS not in found[0]:
         return False
-    near = earlier + found[0] + (" ".join(later.split()[:5]) if language.spaced else later[:12])
-    return bool(compiled(language.hardware).search(near if _TURN in found.string else said + near))
+    near = earlier + found[0] + (" ".join(later.split()[:5]) if language.is_spaced else later[:12])
+    return holds("hardware", near if _TURN in found.string else said + near)
 
 
 @cache
-def _language(name: str) -> Language:
-    """The lists of one language as patterns."""
-    words = lexicon("ignore", name, DIALECT)
+def _request(language: PhraseBook, title: str) -> re.Pattern[str]:
+    """What ends in dots may be followed by anything; the rest by the end of a clause or what is in `after`."""
+    phrases = language.lists[title]
+    opened = language.any_phrase(phrase.removesuffix("...") for phrase in phrases if phrase.endswith("..."))
+    closed = language.any_phrase(phrase for phrase in phrases if not phrase.endswith("..."))
+    edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if language.is_spaced else r"[.,:;!?)\]。、~]"
+    follows = rf"(?:(?<=\n)|(?=$|[\n—–]|{edge}|{language.one_of('after')}))"
+    return compiled(f"{closed}{follows}|{opened}")
 
-    def request(title: str) -> str:
-        """What ends in dots may be followed by anything; the rest by the end of a clause or what is in `after`."""
-        opened = [phrase.removesuffix("...") for phrase in words.lists[title] if phrase.endswith("...")]
-        closed = [phrase for phrase in words.lists[title] if not phrase.endswith("...")]
-        edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if words.is_spaced else r"[.,:;!?)\]。、~]"
-        follows = rf"(?:(?<=\n)|(?=$|[\n—–]|{edge}|{words.one_of('after')}))"
-        return rf"{words.any_phrase(closed)}{follows}|{words.any_phrase(opened)}"
 
-    return Language(
-        spaced=words.is_spaced,
-        surely=words.one_of("memory"),
-        perhaps=words.one_of("memory or hardware"),
-        turn=words.one_of("this turn"),
-        starting=request("asks"),
-        anywhere=request("asks anywhere"),
-        led=rf"{words.one_of('before')}{{1,6}}$",
-        clause=rf"{_CLAUSE}|{words.one_of('joins')}",
-        turned=words.one_of("turned round"),
-        turned_just=rf"{words.one_of('turned round')}$",
-        turned_after=words.one_of("turned round after"),
-        mentioned=words.one_of("mentioned"),
-        hardware=words.one_of("hardware"),
-    )
+@cache
+def _joint(language: PhraseBook) -> re.Pattern[str]:
+    """What stands between two clauses."""
+    return compiled(rf"{_CLAUSE}|{language.one_of('joins')}")
+
+
+@cache
+def _lead(language: PhraseBook) -> re.Pattern[str]:
+    """What may lead to a request, at the end of what stands before it."""
+    return compiled(rf"{language.one_of('before')}{{1,6}}$")
+
+
+@cache
+def _turned_just(language: PhraseBook) -> re.Pattern[str]:
+    """What turns a request round, just before it."""
+    return compiled(rf"{language.one_of('turned round')}$")
 
 
 @cache
