@@ -69,13 +69,28 @@ _NAMED = (
     r"(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
     r"\w+(?: \w+)?\s*[,!.\n-]"
 )
-_SIGNED = (
-    r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
-    r"|(?:^|\n)[ \t]*+(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]++\s?){1,3})[,，]\s*"
-    r"\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
-    r"|(?:^|\n|[.!?]\s)[ \t]*+{closes}[,，]?\s+(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
-    r"|(?:^|\n)[ \t]*+{closes}\s*\n\s*(?-i:[A-Z])[^\n.!?]{1,40}$"
-)
+# Patterns in which a name in braces stands for any phrase of that list.
+_PATTERNS = {
+    # where an introduction may end: at a colon, or at a stop behind words that announce what follows
+    "ends": r"[:：](?=\s|$)|：|{announces}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))",
+    "announces": "{announces}",
+    "points": "{points}",
+    "as text": "{as text}",
+    "text noun": "{text noun}",
+    "dictates": r"(?:{before}[\s,]*+)*{dictates}",
+    "courtesy": r"(?:{before}|{greets}|{closes}|\W)*+",
+    "refers back": r"(?:{before}|{closes}|{remember that}|\W)*+",
+    "greets": r"\s*(?:{greets}|{formal})",
+    "greets later": r"(?<=[.!?。！？]\s)(?:{greets}|{formal})[^\n,.!?]{0,30}[,，!]",
+    "formal": r"\s*(?:{greets}[\s,]*)?{formal}",
+    "signed": (
+        r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
+        r"|(?:^|\n)[ \t]*+(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]++\s?){1,3})[,，]\s*"
+        r"\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
+        r"|(?:^|\n|[.!?]\s)[ \t]*+{closes}[,，]?\s+(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
+        r"|(?:^|\n)[ \t]*+{closes}\s*\n\s*(?-i:[A-Z])[^\n.!?]{1,40}$"
+    ),
+}
 
 
 class Paragraph(NamedTuple):
@@ -166,23 +181,25 @@ def _cut(lines: list[_Line], end: int) -> tuple[int, set[int]]:
     for number, line in enumerate(lines):
         if compiled(_RECORD).match(line.text):
             return line.start, dictated
-        if number and (_greets().match(line.text) or re.match(_ALONE, line.text)):
+        if number and (_pattern("greets").match(line.text) or re.match(_ALONE, line.text)):
             return line.start, dictated
-        if greeting := _greets_later().search(line.text):
+        if greeting := _pattern("greets later").search(line.text):
             return line.start + greeting.start(), dictated
         done = 0
-        for mark in _ends().finditer(line.text):
+        for mark in _pattern("ends").finditer(line.text):
             sentence = line.text[max(done, mark.end() - LONG) : mark.end()].rstrip(" :：.!。！")
             done = mark.end()
             before = re.split(r"[.!?。！？]\s", sentence)[-1].strip(" *#-")
             if _introduces(before) or (
-                _points().search(before) and not _dictates().fullmatch(before) and not compiled(_FIRST).match(before)
+                _pattern("points").search(before)
+                and not _pattern("dictates").fullmatch(before)
+                and not compiled(_FIRST).match(before)
             ):
                 return line.start + mark.end(), dictated
         if number + 1 == len(lines) or re.match(_BULLET, line.text):
             continue
         if line.text.rstrip().endswith((":", "：")):
-            if not _dictates().fullmatch(line.text.strip(" :：*#")):
+            if not _pattern("dictates").fullmatch(line.text.strip(" :：*#")):
                 return line.end, dictated
             dictated |= {line.start, *_listed(lines[number + 1 :], line.end)}
         elif _introduces(line.text):
@@ -203,7 +220,7 @@ def _pieces(own: str, dictated: set[int], odd: str) -> list[Paragraph]:
     """The paragraphs of what is the user's, each with what speaks against it."""
     borders = [0, *(match.end() for match in re.finditer(r"\n[^\S\n]*\n", own)), len(own)]
     spans = [(start, end) for start, end in pairwise(borders) if start < end]
-    full = [span for span in spans if not _courtesy().fullmatch(own[slice(*span)])]
+    full = [span for span in spans if not _pattern("courtesy").fullmatch(own[slice(*span)])]
     doubt = PASTED if len(full) > 1 or len(own.replace(SHOWN, "")) > LONG else ""
     pointed, told = _pointed(own)
     pieces = []
@@ -224,12 +241,12 @@ def _is_an_order(paragraph: str) -> bool:
     if len(paragraph) > LONG:
         return False
     is_asked = re.search(r"[?？]\W*$", paragraph)
-    speaks = _points().search(paragraph) or _has_noun(paragraph) or _introduces(paragraph)
+    speaks = _pattern("points").search(paragraph) or _has_noun(paragraph) or _introduces(paragraph)
     return not is_asked and not speaks
 
 
 def _has_noun(sentence: str) -> bool:
-    return bool(compiled(any_of("phrases", "text noun")).search(sentence))
+    return bool(_pattern("text noun").search(sentence))
 
 
 def _speaks_of_text(sentence: str) -> bool:
@@ -246,30 +263,34 @@ def _pointed(own: str) -> tuple[int, int]:
         clause, done = own[max(start, done) : end.start()].strip(), end.end()
         sentence = own[start : end.start()].strip()
         if end[0] in ":-–—":  # a line that begins with a dash is one of a list
-            is_said = _introduces(clause) or _announces().search(clause)
-            names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _points().search(clause)
+            is_said = _introduces(clause) or _pattern("announces").search(clause)
+            names = re.fullmatch(_NAME, sentence) if end[0] == ":" else _pattern("points").search(clause)
             if (is_said or names) and not (
-                _dictates().fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
+                _pattern("dictates").fullmatch(sentence) or (end[0] != ":" and compiled(_FIRST).match(sentence))
             ):
                 told = min(told, start)
             continue
         is_asked = end[0] in "?？"
-        points = (_introduces(sentence) or _points().search(sentence)) if is_asked else _speaks_of_text(sentence)
-        if points and not _refers_back().fullmatch(own, end.end()):
+        points = (
+            (_introduces(sentence) or _pattern("points").search(sentence)) if is_asked else _speaks_of_text(sentence)
+        )
+        if points and not _pattern("refers back").fullmatch(own, end.end()):
             return end.end(), told
     return len(own), told
 
 
 def _is_odd(text: str, lines: list[_Line]) -> bool:
     """Whether a message looks like a letter, a list of fields, a table or a page."""
-    if _signed().search(text.rstrip()) or re.search(_GOES_ON, text):
+    if _pattern("signed").search(text.rstrip()) or re.search(_GOES_ON, text):
         return True
     said = [line.text for line in lines]
     if not said:
         return False
     pairs = list(pairwise(said))
     return (
-        bool(_formal().match(said[0]) or compiled(_NAMED).match(f"{said[0]}\n") or re.match(_SHOUTED, said[0]))
+        bool(
+            _pattern("formal").match(said[0]) or compiled(_NAMED).match(f"{said[0]}\n") or re.match(_SHOUTED, said[0])
+        )
         or bool(pairs and (re.match(_ALONE, said[0]) or re.match(_HEADING, said[0])))
         or bool(pairs and re.match(_DASHED, said[-1]) and not re.match(_BULLET, said[-2]))
         or any(_are_records(first, second) for first, second in pairs)
@@ -278,7 +299,7 @@ def _is_odd(text: str, lines: list[_Line]) -> bool:
 
 def _are_records(first: str, second: str) -> bool:
     """Whether two lines are of one form: fields, rows of a table, or lines that a program prints."""
-    if all(compiled(_FIELD).match(line) and not _dictates().match(line) for line in (first, second)):
+    if all(compiled(_FIELD).match(line) and not _pattern("dictates").match(line) for line in (first, second)):
         return True
     commas = [len(re.findall(r"[,;](?=\S)", line)) for line in (first, second)]
     begins = [line.split()[:2] for line in (first, second)]
@@ -293,7 +314,7 @@ def _is_pointed_at(own: str) -> bool:
     if not before.strip():
         return False
     is_apart = not before.rpartition("\n")[2].strip()
-    is_asked = is_apart and bool(re.search(r"[?？]\W*$", last)) and bool(_points().search(last))
+    is_asked = is_apart and bool(re.search(r"[?？]\W*$", last)) and bool(_pattern("points").search(last))
     return is_asked or bool(_introduces(last) and not re.match(_BULLET, last))
 
 
@@ -330,61 +351,9 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _introduces(sentence: str) -> bool:
     """Whether the end of a sentence speaks of a text, or of what somebody else said."""
-    return bool(compiled(any_of("phrases", "as text")).search(compiled(_MINE).sub("", sentence[-LONG:])))
+    return bool(_pattern("as text").search(compiled(_MINE).sub("", sentence[-LONG:])))
 
 
 @cache
-def _ends() -> re.Pattern[str]:
-    """Where an introduction may end: at a colon, or at a stop behind words that announce what follows."""
-    return compiled(rf"[:：](?=\s|$)|：|{any_of('phrases', 'announces')}[\"'*)]*[.!。！](?=\s|$|(?<=[。！]))")
-
-
-@cache
-def _announces() -> re.Pattern[str]:
-    return compiled(any_of("phrases", "announces"))
-
-
-@cache
-def _points() -> re.Pattern[str]:
-    return compiled(any_of("phrases", "points"))
-
-
-@cache
-def _dictates() -> re.Pattern[str]:
-    return compiled(rf"(?:{any_of('phrases', 'before')}[\s,]*+)*{any_of('phrases', 'dictates')}")
-
-
-@cache
-def _courtesy() -> re.Pattern[str]:
-    return compiled(
-        rf"(?:{any_of('phrases', 'before')}|{any_of('phrases', 'greets')}|{any_of('phrases', 'closes')}|\W)*+"
-    )
-
-
-@cache
-def _refers_back() -> re.Pattern[str]:
-    return compiled(
-        rf"(?:{any_of('phrases', 'before')}|{any_of('phrases', 'closes')}|{any_of('phrases', 'remember that')}|\W)*+"
-    )
-
-
-@cache
-def _greets() -> re.Pattern[str]:
-    return compiled(rf"\s*(?:{any_of('phrases', 'greets')}|{any_of('phrases', 'formal')})")
-
-
-@cache
-def _greets_later() -> re.Pattern[str]:
-    return compiled(
-        rf"(?<=[.!?。！？]\s)(?:{any_of('phrases', 'greets')}|{any_of('phrases', 'formal')})[^\n,.!?]{{0,30}}[,，!]"
-    )
-
-
-@cache
-def _formal() -> re.Pattern[str]:
-    return compiled(rf"\s*(?:{any_of('phrases', 'greets')}[\s,]*)?{any_of('phrases', 'formal')}")
-
-
-@cache
-def _signed() -> re.Pattern[str]:
-    return compiled(_SIGNED.replace("{closes}", any_of("phrases", "closes")))
+def _pattern(title: str) -> re.Pattern[str]:
+    return compiled(re.sub(r"\{([a-z ]+)\}", lambda found: any_of("phrases", found[1]), _PATTERNS[title]))
