@@ -257,16 +257,10 @@ def test_a_store_keeps_the_events_of_a_task_and_nothing_else_that_is_no_memory()
     assert check_stored("observability/feature-x-2.ndjson") == "observability/feature-x-2.ndjson"
     assert check_stored("a/b.md") == "a/b.md"
     for path in (
-        "x.ndjson",
-        "observability/../x.ndjson",
-        "observability/a/x.ndjson",
-        "observability/.x.ndjson",
-        "Observability/x.ndjson",
-        "observability/x.ndjson\n",
-        "observability/X.ndjson",
-        "observability/x.json",
+        "x.ndjson", "observability/../x.ndjson", "observability/a/x.ndjson", "observability/.x.ndjson",
+        "Observability/x.ndjson", "observability/x.ndjson\n", "observability/X.ndjson", "observability/x.json",
         "../x.md",
-    ):
+    ):  # fmt: skip
         with pytest.raises(PathRefused):
             check_stored(path)
     with pytest.raises(PathRefused):

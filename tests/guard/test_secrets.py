@@ -210,20 +210,8 @@ def test_honest_texts_raise_no_alarm() -> None:
 
 
 AROUND = [
-    "The",
-    "deploy",
-    "runs",
-    "Fridays.",
-    "naïve",
-    "日本語",
-    "x = 3;",
-    "`make`",
-    "42",
-    "(see",
-    "docs)",
-    "\n",
-    "- ",
-]
+    "The", "deploy", "runs", "Fridays.", "naïve", "日本語", "x = 3;", "`make`", "42", "(see", "docs)", "\n", "- ",
+]  # fmt: skip
 WORDS = st.lists(st.sampled_from(AROUND), max_size=12).map(" ".join)
 
 
@@ -317,9 +305,8 @@ def test_long_words_beside_a_key_that_are_public_are_not() -> None:
         "The key provider is src/components/Key3Provider/SomeVeryLongComponentName2/index",
         ".token { --secret-gap: 2px; src: url(data:image/png;base64,Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6h); }",
         "mysql -u root -p shop; mysql -uroot -p$DB_PASSWORD shop; mysqldump --port 3306 -p backups",
-        'variable "db_password" {\n  default = ""\n}',
-        "log in with ann / your usual password",
+        'variable "db_password" {\n  default = ""\n}', "log in with ann / your usual password",
         "Integrity of the token package: sha512-Zm9vYmFyQmF6MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A=",
-    ]
+    ]  # fmt: skip
 
     assert [text for text in texts if without_secrets(text) != text] == []

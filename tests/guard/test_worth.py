@@ -52,14 +52,10 @@ def test_no_memory_of_the_coding_set_is_refused() -> None:
 
 def test_an_end_a_quotation_and_a_denial_take_the_moment_out_of_a_phrase() -> None:
     for text in (
-        "Use the mock for now, until 2026-12-01.",
-        "For now the mock; this ends on December 1.",
-        "The words `for now` are banned in comments.",
-        'Comments that say "for now" are banned.',
-        "Not just for now: ask before you delete.",
-        "> use the mock for now",
-        "```\n# for now\n```",
-    ):
+        "Use the mock for now, until 2026-12-01.", "For now the mock; this ends on December 1.",
+        "The words `for now` are banned in comments.", 'Comments that say "for now" are banned.',
+        "Not just for now: ask before you delete.", "> use the mock for now", "```\n# for now\n```",
+    ):  # fmt: skip
         assert ephemeral(text) == "", text
 
 

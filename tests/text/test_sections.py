@@ -82,19 +82,10 @@ def test_the_sections_of_any_text_hold_all_its_lines_once(text: str) -> None:
 
 
 HOSTILE = [
-    "",
-    "# One\n## Two\n### Three\n###### Six",
-    "## Ours",
-    "```",
-    "~~~\n```\n## Ours",
-    "````\n## Ours\n```",
-    "text\n```python\n# comment\n```\n## Ours",
-    "    ```\n## Ours",
-    "##",
-    "#no heading",
-    "标题\n## 目标\n",
+    "", "# One\n## Two\n### Three\n###### Six", "## Ours", "```", "~~~\n```\n## Ours", "````\n## Ours\n```",
+    "text\n```python\n# comment\n```\n## Ours", "    ```\n## Ours", "##", "#no heading", "标题\n## 目标\n",
     "a\r\n## Ours\r\nb",
-]
+]  # fmt: skip
 
 
 def test_whatever_is_given_stays_in_its_part() -> None:

@@ -238,21 +238,14 @@ def test_names_that_changed_places_are_a_loss_and_others_are_none() -> None:
 
 def test_one_command_is_known_however_it_is_written() -> None:
     for text in (
-        "The test command is cd evals && npm test",
-        "Run `cd evals && npm test` to run the tests.",
-        "Run cd evals && npm test to run the tests.",
-        "cd evals && npm test runs all tests, cd evals && npm test.",
-        'Type "cd evals && npm test", then wait.',
-        "Type 'cd evals/ && npm test'.",
-        "Type “cd evals && npm test”.",
-        "Tests:\n\n```sh\n$ cd evals && npm test\n```\n",
-        "Tests:\r\n\r\n~~~\r\ncd ./evals;  npm   test\r\n~~~\r\n",
-        "In a shell of its own: `(cd evals && npm test)`",
-        "`npm test` in the folder, that is `cd evals && npm test`",
-        "运行 `cd evals && npm test` 来跑测试。",
-        "Führe cd evals && npm test aus.",
+        "The test command is cd evals && npm test", "Run `cd evals && npm test` to run the tests.",
+        "Run cd evals && npm test to run the tests.", "cd evals && npm test runs all tests, cd evals && npm test.",
+        'Type "cd evals && npm test", then wait.', "Type 'cd evals/ && npm test'.", "Type “cd evals && npm test”.",
+        "Tests:\n\n```sh\n$ cd evals && npm test\n```\n", "Tests:\r\n\r\n~~~\r\ncd ./evals;  npm   test\r\n~~~\r\n",
+        "In a shell of its own: `(cd evals && npm test)`", "`npm test` in the folder, that is `cd evals && npm test`",
+        "运行 `cd evals && npm test` 来跑测试。", "Führe cd evals && npm test aus.",
         "The npm tests are run with cd evals && npm test.",
-    ):
+    ):  # fmt: skip
         assert things(text) == {"cd evals && npm test"}, text
 
 
@@ -271,27 +264,19 @@ def test_other_commands_and_addresses_are_others() -> None:
 
 def test_what_is_no_command_is_none() -> None:
     for text in (
-        "",
-        "Go to the store, make sure, just do it, node by node.",
-        "The git history is enough; docker is not in use.",
-        'He said "make sure" and "go on then".',
-        "`SELECT * FROM users` and `Store.put` are code, and src/app.py a file.",
-        "`# a comment` and `// another`",
-    ):
+        "", "Go to the store, make sure, just do it, node by node.",
+        "The git history is enough; docker is not in use.", 'He said "make sure" and "go on then".',
+        "`SELECT * FROM users` and `Store.put` are code, and src/app.py a file.", "`# a comment` and `// another`",
+    ):  # fmt: skip
         assert not things(text), text
 
 
 def test_a_hostile_text_gives_little_and_ends() -> None:
     for text in (
-        "```x\n" * 20_000,
-        "`" * 100_000,
-        "cd a && " * 20_000,
-        "npm " * 50_000,
-        "npm run x " + "--a=b/c.d " * 20_000 + "\0",
-        "git " + "-" * 100_000,
-        '"a' * 50_000,
+        "```x\n" * 20_000, "`" * 100_000, "cd a && " * 20_000, "npm " * 50_000,
+        "npm run x " + "--a=b/c.d " * 20_000 + "\0", "git " + "-" * 100_000, '"a' * 50_000,
         "http://a" + "." * 100_000,
-    ):
+    ):  # fmt: skip
         assert len(things(text)) <= 1, text[:20]
 
 
