@@ -12,7 +12,7 @@ from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scop
 from memsheaf.index.database import UNUSABLE, Row
 from memsheaf.index.search import Match, asked_at
 from memsheaf.memory import Memory, parse
-from memsheaf.recall.inject import CONTEXT, NOTES, caveats, stable, waits
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
 from memsheaf.store import Commit, Version
 from memsheaf.writer import Writer
 
@@ -238,7 +238,7 @@ class ScopeReader:
         if changed or self._prompt is None or self._prompt[0] != key or not (key[1] and self._index.publishes):
             catalog = self.catalog().text if ledger else self._index.catalog().text
             reading = "reading" if self._writer.read_only else "all"
-            text = stable(
+            text = render_section(
                 scope=scope,
                 catalog=with_scope(catalog, scope) if also else catalog,
                 context=self._loaded(CONTEXT),
@@ -253,7 +253,7 @@ class ScopeReader:
         data = self._store.published(name)
         memory = self._writer.judged(parse(name, data)) if data else parse(name, b" ")
         if memory.trust == "shared":
-            return f"({waits(name, str(self._writer.scope))}.)"
+            return f"({explain_untrusted(name, str(self._writer.scope))}.)"
         if memory.state in ("ok", "free"):
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
@@ -263,7 +263,9 @@ class ScopeReader:
         if self._writer.ledger is None:
             return []
         found = ((name, self._writer.find(name)) for name in (CONTEXT, NOTES))
-        return [waits(name, str(self._writer.scope)) for name, one in found if one and one.trust == "shared"]
+        return [
+            explain_untrusted(name, str(self._writer.scope)) for name, one in found if one and one.trust == "shared"
+        ]
 
     # the journal
 

@@ -768,10 +768,10 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
 
 @pytest.mark.parametrize("before", ["x\n", "x\t", "x ", '"'])
 def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
-    from memsheaf.learn.conversation_file import recordable
+    from memsheaf.learn.conversation_file import clean_message
 
     token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
     call = Call("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))
-    kept = recordable(Said("assistant", "", (call,))).calls[0].arguments
+    kept = clean_message(Said("assistant", "", (call,))).calls[0].arguments
     assert token not in kept
     assert isinstance(json.loads(kept), dict)

@@ -1,7 +1,4 @@
-"""What was said, day by day: only ever added to, read by people, learned from once, and gone when it is erased.
-
-`daily_crowd.py`, beside this file, lets many processes at one log, and kills them.
-"""
+"""What was said, day by day: only ever added to, read by people, learned from once, and gone when it is erased."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +17,14 @@ from hypothesis import strategies as st
 
 from memsheaf import Message, Settings, Sheaf, Turn
 from memsheaf.config import Dream
-from memsheaf.errors import PathRefused, ReadOnly, SecretFound, TextRefused
+from memsheaf.errors import PathRefused, SecretFound, TextRefused
 from memsheaf.learn.daily_log import PAGE_BYTES, DailyLog, LogEntry, entries
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import Allow, parse
-from memsheaf.recall.inject import Shown, volatile
+from memsheaf.recall.inject import Shown, render_recall
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import for_terminal
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 NOON = 1_794_744_000.0  # 2026-11-15
 DAY = 86_400.0
 PAGE = "2026/11/2026-11-15.md"
@@ -166,7 +162,7 @@ def test_what_is_off_the_record_or_said_by_tools_is_not_logged(log: DailyLog, tm
 
 def test_no_wrapper_recalled_memory_or_secret_is_logged(log: DailyLog, tmp_path: Path) -> None:
     memory = parse("user_tabs.md", b"---\nname: Tabs\ndescription: d\ntype: user\n---\nUse tabs.\n")
-    recalled = volatile([Shown("user", memory, "2026-11-15")], "ab12cd34ef56ab78")
+    recalled = render_recall([Shown("user", memory, "2026-11-15")], "ab12cd34ef56ab78")
     key = "sk-ant-api03-" + "Zq3x9Lk2" * 11 + "-AA"
     log.append(
         turn(f"user: {recalled}\n<system-reminder>It is Monday.</system-reminder>Deploy it with {key}, please.")
@@ -240,7 +236,7 @@ def shown(text: str) -> str:
     return "\n".join(line if line.strip() else "" for line in plain.split("\n"))
 
 
-@budget(max_examples=40)
+@budget(max_examples=15)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.binary(max_size=60))
 def test_whatever_is_noted_stands_there_as_one_entry_behind_all_that_was_there(texts: list[str], data: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -494,11 +490,6 @@ def test_memories_are_consolidated_only_when_somebody_asks(sheaf: Sheaf, setting
         assert all(gate.is_open for gate in other.gates())
 
 
-def test_a_sheaf_for_reading_logs_nothing(settings: Settings) -> None:
-    with Sheaf.open("user", settings=settings, read_only=True) as sheaf, pytest.raises(ReadOnly):
-        sheaf.learn(exchange(FRIDAYS))
-
-
 def test_logging_a_turn_loads_nothing_of_what_reads_it(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -615,48 +606,3 @@ def test_an_erased_memory_is_gone_from_the_log_it_was_learned_from(sheaf: Sheaf,
     assert b"vault in z" not in everywhere(tmp_path).lower()
     assert FRIDAYS in [entry.text for entry in told(log)]
     assert sheaf.distil().verdicts == ()
-
-
-# many at once, and killed
-
-
-def counted(show: str) -> str:
-    """Stage a show that must go well, and give what it printed."""
-    command = [sys.executable, os.path.join(HERE, "daily_crowd.py"), show]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_processes_that_log_at_once_lose_nothing_and_keep_their_order() -> None:
-    assert counted("crowd") == "60 logged, 0 lost, 0 doubled\n"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="it forks")
-def test_killed_at_any_call_nothing_is_lost_and_nothing_is_handed_over_twice() -> None:
-    strikes, rest = counted("strike").split(" ", 1)
-
-    assert int(strikes) > 60
-    assert rest == "strikes, 0 lost, 0 doubled\n"
-
-
-def test_a_person_who_saves_between_look_and_write_keeps_what_they_wrote(
-    log: DailyLog, page: Path, clock: Clock, state: State
-) -> None:
-    log.note("first")
-    edits: list[Callable[[], object]] = [lambda: page.write_text(page.read_text() + "by hand\n")]
-
-    class Hurried(Clock):
-        """Somebody saves each time that we look at the time, which a commit does after it was read."""
-
-        def __call__(self) -> float:
-            while edits and len(calls) > 1:
-                edits.pop()()
-            calls.append(1)
-            return NOON
-
-    calls: list[int] = []
-    DailyLog(os.path.dirname(log.root), state, clock=Hurried()).note("second")
-
-    assert not edits
-    assert page.read_text() == "# 2026-11-15\n\n- 12:00 note: first\nby hand\n- 12:00 note: second\n"

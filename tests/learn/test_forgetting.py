@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memsheaf.learn.forgetting import keeping
+from memsheaf.learn.forgetting import make_erasure_filter
 
 
 def memory(body: str, name: str = "N", description: str = "d") -> bytes:
@@ -8,14 +8,14 @@ def memory(body: str, name: str = "N", description: str = "d") -> bytes:
 
 
 def test_a_short_description_is_no_reason_unless_it_is_the_whole_line() -> None:
-    keep = keeping([memory("Ada owns it.", description="the migration")])
+    keep = make_erasure_filter([memory("Ada owns it.", description="the migration")])
 
     assert keep("Anna leads the migration of billing to Oslo.")
     assert not keep("first\nThe migration.\nlast")
 
 
 def test_a_line_of_the_body_goes_wherever_it_stands_in_whichever_case() -> None:
-    keep = keeping([memory("The vault in Zürich opens at noon.\nAsk Kim.")])
+    keep = make_erasure_filter([memory("The vault in Zürich opens at noon.\nAsk Kim.")])
 
     assert not keep(
         "as i said, THE VAULT IN ZÜRICH OPENS AT NOON, and so it is, whatever else you may have been told"
@@ -29,8 +29,8 @@ def test_a_long_fact_is_known_by_its_words_over_several_sentences() -> None:
         "So: deploys run on Tuesdays. From the blue runner in Oslo, never before nine. And Maria signs each of them!"
     )
 
-    assert not keeping([memory(body)])(said)
-    assert keeping([memory(body)])("Deploys run on Tuesdays.")
+    assert not make_erasure_filter([memory(body)])(said)
+    assert make_erasure_filter([memory(body)])("Deploys run on Tuesdays.")
 
 
 GOES = [
@@ -59,14 +59,14 @@ STAYS = [
 
 
 def test_a_text_that_says_an_erased_fact_goes_and_one_that_only_has_its_words_or_shape_stays() -> None:
-    assert [text for body, text in GOES if keeping([memory(body)])(text)] == []
-    assert [text for body, text in STAYS if not keeping([memory(body)])(text)] == []
-    assert keeping([])("anything")
-    assert keeping([b""])("anything")
+    assert [text for body, text in GOES if make_erasure_filter([memory(body)])(text)] == []
+    assert [text for body, text in STAYS if not make_erasure_filter([memory(body)])(text)] == []
+    assert make_erasure_filter([])("anything")
+    assert make_erasure_filter([b""])("anything")
 
 
 def test_a_name_that_says_something_by_itself_goes() -> None:
-    keep = keeping([memory("See the file.", name="Anna HIV positive")])
+    keep = make_erasure_filter([memory("See the file.", name="Anna HIV positive")])
     said = [
         "- Anna HIV positive",
         "Heute: Anna HIV positive - psst",

@@ -1,6 +1,6 @@
 """What was said waits until somebody has learned from it: once, in order, and without what must not be kept.
 
-`inbox_crowd.py`, beside this file, lets many processes at one inbox, and kills them.
+`learn_crowd.py`, beside this file, lets many processes use one inbox or log, and kills them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memsheaf.errors import Busy, StoreFailed
 from memsheaf.learn import inbox as module
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.memory import parse
-from memsheaf.recall.inject import Shown, stable, volatile
+from memsheaf.recall.inject import Shown, render_recall, render_section
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 
@@ -136,8 +136,8 @@ def test_odd_text_is_kept_and_given_back(inbox: Inbox) -> None:
 
 def test_our_own_words_and_those_of_the_host_are_not_what_the_user_said(inbox: Inbox) -> None:
     memory = parse("user_x.md", b"---\nname: X\ndescription: d\ntype: user\n---\nPrefers tabs.\n")
-    recalled = volatile([Shown("user", memory, "2026-11-15")], "0123456789abcdef")
-    section = stable(scope="user", catalog="# Memory\n- [X](user_x.md) tabs", context="", offer="all")
+    recalled = render_recall([Shown("user", memory, "2026-11-15")], "0123456789abcdef")
+    section = render_section(scope="user", catalog="# Memory\n- [X](user_x.md) tabs", context="", offer="all")
     inbox.append(turn(f"{recalled}Use spaces. <system-reminder>Be brief.</system-reminder>", f"Fine.\n{section}"))
 
     assert texts(*inbox.turns()) == ["Use spaces.", "Fine."]
@@ -176,15 +176,6 @@ def test_a_turn_too_long_for_one_batch_comes_in_several(inbox: Inbox) -> None:
 # what is told again
 
 
-def test_what_a_resumed_conversation_tells_again_is_not_read_again(inbox: Inbox) -> None:
-    inbox.append(turn("a", "b"))
-    inbox.done(inbox.pending())
-
-    assert not inbox.append(turn("a", "b", conversation="resumed"))
-    assert inbox.append(turn("a", "b", "new", conversation="resumed"))
-    assert texts(*drained(inbox)) == ["new"]
-
-
 def test_a_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox) -> None:
     for conversation in ("one", "two"):
         assert inbox.append(Turn(conversation, (Message("user", LONG, "1"),)))
@@ -198,11 +189,6 @@ def test_without_ids_the_same_said_again_after_something_else_is_new(inbox: Inbo
 
     told = [text for text in texts(*drained(inbox)) if text != "Noted."]
     assert told == [LONG + "a", LONG + "b", LONG + "a"]
-
-
-def test_one_id_with_another_text_is_another_message(inbox: Inbox) -> None:
-    assert inbox.append(Turn("c", (Message("assistant", "I thi", "0123456789abcdef"),)))
-    assert inbox.append(Turn("c", (Message("assistant", "I think so.", "0123456789abcdef"),)))
 
 
 def test_without_ids_a_turn_that_is_told_again_is_known_and_a_new_one_is_not(inbox: Inbox) -> None:
@@ -222,21 +208,12 @@ def test_a_short_answer_stands_again_beside_what_is_new(inbox: Inbox) -> None:
     assert texts(inbox.turns()[1]) == ["yes", LONG + "b"]
 
 
-def test_a_transcript_that_grew_brings_only_what_is_new(inbox: Inbox) -> None:
-    transcript = [turn("yes", "Done.", ids=False), turn("yes", "Done.", ids=False), turn("yes", "Again?", ids=False)]
-
-    assert inbox.extend(transcript[:2]) == 2
-    assert inbox.extend(transcript) == 1
-    assert inbox.extend(transcript) == 0
-    assert texts(*drained(inbox)) == ["yes", "Done.", "yes", "Done.", "yes", "Again?"]
-
-
 MESSAGES = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 TELLING = st.tuples(MESSAGES, st.sampled_from(["c", "resumed", "d"]), st.booleans(), st.booleans())
 
 
 @given(tellings=st.lists(TELLING, min_size=1, max_size=8), most=st.sampled_from([1, 60, 24_000]))
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_read_once(
     tmp_path_factory: pytest.TempPathFactory, tellings: list[tuple[list[int], str, bool, bool]], most: int
 ) -> None:
@@ -269,7 +246,7 @@ def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_re
     said=st.lists(st.sampled_from(["yes", "no", LONG, LONG + "b"]), min_size=1, max_size=10),
     cuts=st.lists(st.integers(0, 10), max_size=4),
 )
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
     tmp_path_factory: pytest.TempPathFactory, said: list[str], cuts: list[int]
 ) -> None:
@@ -309,6 +286,16 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
     (tmp_path / "state" / "inbox.known").write_bytes(b"\0\xff garbage\n#12\n")
     assert inbox.append(turn("f"))
     assert texts(*drained(inbox)) == ["e", "f"]
+
+
+def test_a_number_is_never_given_twice_even_if_what_is_known_is_lost(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    inbox.done(inbox.pending())
+    (tmp_path / "state" / "inbox.known").unlink()
+
+    inbox.append(turn("b"))
+
+    assert [path.name for path in (tmp_path / "state").glob("inbox-*")] == ["inbox-000000000002.json"]
 
 
 # batches
@@ -380,6 +367,8 @@ def test_a_purge_drops_messages_and_they_do_not_come_back(inbox: Inbox, tmp_path
     inbox.append(turn("my phone is 12345", "Noted."))
     inbox.append(turn("12345 again"))
     inbox.pending()
+    for name in ("draft-inbox-000000000003.json-0011223344556677", "inbox-000000000007.json"):  # left by a crash
+        (tmp_path / "state" / name).write_bytes(b'{"text": "phone 12345')
 
     assert inbox.purge(lambda text: "12345" not in text) == 2
 
@@ -388,17 +377,6 @@ def test_a_purge_drops_messages_and_they_do_not_come_back(inbox: Inbox, tmp_path
     files = [path for path in (tmp_path / "state").iterdir() if path.is_file()]
     assert len(files) > 2
     assert not any(b"12345" in path.read_bytes() for path in files)
-
-
-def test_a_purge_takes_along_what_a_crash_left_and_what_cannot_be_read(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("a"))
-    for name in ("draft-inbox-000000000002.json-0011223344556677", "inbox-000000000007.json"):
-        (tmp_path / "state" / name).write_bytes(b'{"text": "phone 12345')
-
-    inbox.purge(lambda text: "12345" not in text)
-
-    assert not any(b"12345" in path.read_bytes() for path in (tmp_path / "state").iterdir())
-    assert texts(*inbox.turns()) == ["a"]
 
 
 def test_clearing_drops_all_that_waits(inbox: Inbox) -> None:
@@ -473,21 +451,27 @@ def test_an_inbox_that_somebody_holds_too_long_is_busy(
 # many processes, and dead ones
 
 
-def counted(show: str, *options: str) -> str:
-    """Stage a show that must go well, and give what it printed."""
-    command = [sys.executable, os.path.join(HERE, "inbox_crowd.py"), show, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def show(name: str) -> str:
+    """Run a show of `learn_crowd.py` that must go well, and give what it printed."""
+    done = subprocess.run(
+        [sys.executable, os.path.join(HERE, "learn_crowd.py"), name], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_eight_processes_append_while_one_reads_and_each_turn_is_read_once() -> None:
-    assert counted("crowd") == "400 messages read, 0 lost, 0 doubled\n"
+    assert show("inbox") == "240 messages read, 0 doubled\n"
+
+
+def test_processes_that_log_at_once_lose_nothing_and_keep_their_order() -> None:
+    assert show("log") == "60 logged, 0 lost, 0 doubled\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it forks")
-def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice() -> None:
-    strikes, rest = counted("strike").split(" ", 1)
+@pytest.mark.parametrize("name", ["strike-inbox", "strike-log"])
+def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice(name: str) -> None:
+    strikes, rest = show(name).split(" ", 1)
 
     assert int(strikes) > 60
     assert rest == "strikes, 0 lost, 0 doubled\n"
@@ -495,4 +479,4 @@ def test_killed_at_any_call_nothing_is_lost_and_nothing_is_read_twice() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits to set")
 def test_a_full_disk_refuses_and_leaves_nothing_half_done() -> None:
-    assert counted("full") == "3 refused, nothing half done\n"
+    assert show("full") == "3 refused, nothing half done\n"

@@ -15,7 +15,7 @@ from memsheaf.embed.static import Static
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.learn import rehearsal
 from memsheaf.learn.merge_plan import PlanGroup
-from memsheaf.learn.rehearsal import Expectation, expect, expectations, worse
+from memsheaf.learn.rehearsal import Expectation, expect, expectations, find_regressions
 from memsheaf.memory import Memory, parse
 from memsheaf.store.state import State
 
@@ -40,7 +40,7 @@ def nobody(question: str, limit: int) -> Sequence[str]:
 
 def find(memories: Sequence[Memory], groups: Sequence[PlanGroup], *stored: tuple[str, str]) -> dict[int, str]:
     by_path = {one.path: one for one in memories}
-    return worse(by_path, groups, [Expectation(*pair) for pair in stored], nobody)
+    return find_regressions(by_path, groups, [Expectation(*pair) for pair in stored], nobody)
 
 
 # Nine that speak of zebras more than the tenth does: it is only found as long as its own word is there.
@@ -128,7 +128,7 @@ def test_of_very_many_the_affected_ones_and_their_rivals_take_part() -> None:
         asked.append((question, limit))
         return ["m1.md", "not there.md"]
 
-    found = worse(
+    found = find_regressions(
         {**many, NEEDLE.path: NEEDLE, keeper.path: keeper},
         [merged(keeper, NEEDLE)],
         [Expectation("okapi", "needle.md")],
@@ -150,8 +150,8 @@ def test_meaning_counts_where_an_embedder_is_quick() -> None:
     by_path = {one.path: one for one in (pets, keeper, *crowd)}
     question = [Expectation("puppy hound", "pets.md")]
 
-    assert worse(by_path, [group], question, nobody) == {}, "no word of it stands anywhere"
-    assert list(worse(by_path, [group], question, nobody, embedder=Static())) == [0]
+    assert find_regressions(by_path, [group], question, nobody) == {}, "no word of it stands anywhere"
+    assert list(find_regressions(by_path, [group], question, nobody, embedder=Static())) == [0]
 
 
 class Failing:
@@ -177,7 +177,7 @@ def test_an_embedder_that_fails_half_way_leaves_it_to_the_words() -> None:
     by_path = {one.path: one for one in (NEEDLE, keeper, *CROWD)}
     question = [Expectation("okapi", "needle.md")]
     for calls in range(6):
-        assert list(worse(by_path, [group], question, nobody, embedder=Failing(calls))) == [0], calls
+        assert list(find_regressions(by_path, [group], question, nobody, embedder=Failing(calls))) == [0], calls
 
 
 def test_questions_are_kept_and_the_last_answer_counts(state: State) -> None:

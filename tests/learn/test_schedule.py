@@ -176,14 +176,3 @@ def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
         stop.set()
         for thread in lookers:
             thread.join()
-
-
-def test_a_look_does_not_touch_the_lock_of_the_work(state: State) -> None:
-    with another_at_work(state):
-        gates(state, Dream(), files=10, learned=5, now=NOW)
-    state.remove(f"{schedule.LOCK}.lock")
-    state.save(schedule.WORKER, {"process": 1, "since": NOW})
-
-    gates(state, Dream(), files=10, learned=5, now=NOW)
-
-    assert not os.path.exists(os.path.join(state.folder, f"{schedule.LOCK}.lock"))

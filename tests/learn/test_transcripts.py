@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsheaf import tools
-from memsheaf.learn.transcripts import READING, WRITING, read
+from memsheaf.learn.transcripts import READING, WRITING, read_transcript
 from memsheaf.recall.turns import Message, Turn
 
 
@@ -43,7 +43,7 @@ def test_our_tools_are_all_known_by_name() -> None:
 
 
 def test_a_claude_code_transcript_becomes_turns() -> None:
-    found = read(
+    found = read_transcript(
         [
             json.dumps({"type": "summary", "summary": "x", "leafUuid": "u"}),
             json.dumps({"type": "file-history-snapshot", "snapshot": {}}),
@@ -82,7 +82,7 @@ def test_what_nobody_said_is_left_out() -> None:
         line("system", "aside", 2),
     ]
     for aside in asides:
-        found = read([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
+        found = read_transcript([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
 
         assert said(*found) == [("user", "Hello."), ("assistant", "Hi.")], aside
         assert (len(found.turns), found.skipped) == (1, 0), aside
@@ -108,7 +108,7 @@ def test_it_is_seen_that_the_agent_saved_by_itself() -> None:
     for call, saved in calls:
         lines = [line("user", "Remember it.", 1), line("assistant", [call], 2), line("user", "Next.", 3)]
 
-        first, second = read(lines, folders=["/data/team/"])
+        first, second = read_transcript(lines, folders=["/data/team/"])
 
         assert (first.saved, second.saved) == (saved, False), call
 
@@ -116,14 +116,14 @@ def test_it_is_seen_that_the_agent_saved_by_itself() -> None:
 def test_a_save_that_failed_is_none() -> None:
     lines = [line("user", "Remember it.", 1), line("assistant", [use("memory_write")], 2)]
 
-    (turn,) = read([*lines, line("user", [result("refused", is_error=True)], 3)])
+    (turn,) = read_transcript([*lines, line("user", [result("refused", is_error=True)], 3)])
     assert not turn.saved
-    (turn,) = read([*lines, line("user", [result("Saved x.md")], 3)])
+    (turn,) = read_transcript([*lines, line("user", [result("Saved x.md")], 3)])
     assert turn.saved
 
 
 def test_what_our_own_tools_answered_is_not_read_again() -> None:
-    found = read(
+    found = read_transcript(
         [
             line("user", "What do you know?", 1),
             line("assistant", [use("mcp__memsheaf__memory_read", "t1"), use("WebFetch", "t2")], 2),
@@ -135,7 +135,7 @@ def test_what_our_own_tools_answered_is_not_read_again() -> None:
 
 
 def test_lines_of_another_conversation_are_another_turn() -> None:
-    first, second = read([line("user", "a", 1), line("assistant", "b", 2, sessionId="s2")])
+    first, second = read_transcript([line("user", "a", 1), line("assistant", "b", 2, sessionId="s2")])
 
     assert (first.conversation, second.conversation) == ("s1", "s2")
 
@@ -158,7 +158,7 @@ def test_messages_as_apis_have_them_become_turns() -> None:
         json.dumps(MESSAGES, indent=2),
         json.dumps({"messages": MESSAGES, "id": "k"}),
     ):
-        found = read(text)
+        found = read_transcript(text)
 
         assert (found.format, found.skipped) == ("messages", 0), text
         assert found.turns == (
@@ -169,7 +169,7 @@ def test_messages_as_apis_have_them_become_turns() -> None:
 
 def test_calls_of_tools_as_openai_has_them_are_seen() -> None:
     calls = [{"id": "c1", "type": "function", "function": {"name": "memory_write", "arguments": '{"name": "x"}'}}]
-    (turn,) = read(
+    (turn,) = read_transcript(
         json.dumps(
             [
                 {"role": "user", "content": "Remember it."},
@@ -197,7 +197,7 @@ def test_plain_text_with_names_is_a_dialogue() -> None:
         "用户:Hello.\nAre you there?\n助手:Yes.\n用户:Good.",
         "system: be brief\nUser: Hello.\nAre you there?\nClaude: Yes.\nUser: Good.",
     ):
-        found = read(text)
+        found = read_transcript(text)
 
         assert found.format == "text"
         assert [said(turn) for turn in found] == [
@@ -216,13 +216,13 @@ def test_plain_text_without_them_is_what_the_user_says() -> None:
         '["a", "b"]',
         "Memory: is short\nUsers: many\nAssistants: few",
     ):
-        assert read(text, conversation="note").turns == (Turn("note", (Message("user", text),)),)
+        assert read_transcript(text, conversation="note").turns == (Turn("note", (Message("user", text),)),)
     for nothing in ("", " \n\n", "\0", "\ufeff", "{}", "[]", "[{}]", "null", '{"messages": [3, null]}'):
-        assert said(*read(nothing)) in ([], [("user", nothing)])
+        assert said(*read_transcript(nothing)) in ([], [("user", nothing)])
 
 
 def test_names_within_code_are_no_speakers_and_words_before_the_first_are_nobodys() -> None:
-    found = read("Exported today\nUser: Look:\n```\nAssistant: not said\n```\nAssistant: Seen.")
+    found = read_transcript("Exported today\nUser: Look:\n```\nAssistant: not said\n```\nAssistant: Seen.")
 
     assert said(*found) == [
         ("tool", "Exported today"),
@@ -235,7 +235,7 @@ def test_names_within_code_are_no_speakers_and_words_before_the_first_are_nobody
 
 
 def test_a_log_that_lost_its_beginning_is_still_one() -> None:
-    found = read([line("user", "x")[40:], line("user", "a", 1), line("assistant", "b", 2)])
+    found = read_transcript([line("user", "x")[40:], line("user", "a", 1), line("assistant", "b", 2)])
 
     assert (found.format, found.skipped, said(*found)) == ("claude-code", 1, [("user", "a"), ("assistant", "b")])
 
@@ -252,7 +252,7 @@ def test_broken_lines_are_skipped_and_counted() -> None:
         "[" * 100_000,
         '"' + "x" * 99,
     ]
-    found = read([good[0], *broken, good[1]])
+    found = read_transcript([good[0], *broken, good[1]])
 
     assert said(*found) == [("user", "a"), ("assistant", "b")]
     assert found.skipped == len(broken)
@@ -283,7 +283,7 @@ RECORD = MESSAGE | st.fixed_dictionaries(
 def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: bool) -> None:
     text = json.dumps(records) if is_list else "\n".join(map(json.dumps, records))
 
-    for turn in read(text):
+    for turn in read_transcript(text):
         assert all(message.role in ("user", "assistant", "tool") for message in turn.messages)
         assert all(isinstance(part, str) and part for message in turn.messages for part in message[:2])
 
@@ -291,12 +291,12 @@ def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: boo
 @given(text=st.text(alphabet='{}[]",:\\uUser: Astn\n#*`\0\ud800', max_size=60))
 @settings(max_examples=80, derandomize=True)
 def test_no_text_is_an_error(text: str) -> None:
-    for turn in read(text):
+    for turn in read_transcript(text):
         assert turn.messages
 
 
 def test_a_user_who_is_alone_is_understood_by_the_label_at_the_beginning() -> None:
-    (turn,) = read("User: Remember that releases go out on Fridays.\nAnd that Kim signs them.")
+    (turn,) = read_transcript("User: Remember that releases go out on Fridays.\nAnd that Kim signs them.")
 
     assert [message.text for message in turn.messages] == [
         "Remember that releases go out on Fridays.\nAnd that Kim signs them."

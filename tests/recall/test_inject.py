@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.memory import KINDS
-from memsheaf.recall.inject import CONTEXT_BYTES, stable
+from memsheaf.recall.inject import CONTEXT_BYTES, render_section
 from memsheaf.tools import TOOLS
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "injection.json")
@@ -19,7 +19,7 @@ CATALOG = "# Memory\n\n## User\n- [Prefers tabs](user_prefers-tabs.md) — Inden
 
 
 def section(*, scope: str = "user", catalog: str = CATALOG, context: str = "", offer: str = "all") -> str:
-    return stable(scope=scope, catalog=catalog, context=context, offer=offer)
+    return render_section(scope=scope, catalog=catalog, context=context, offer=offer)
 
 
 def test_the_section_names_its_scope_and_ends_with_the_catalog() -> None:

@@ -20,7 +20,7 @@ from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow, parse
 from memsheaf.recall import recall as module
-from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, shown_within, volatile
+from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within, render_recall
 from memsheaf.recall.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
 from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
@@ -350,10 +350,10 @@ BODIES = st.lists(
 def test_whatever_is_shown_fits_the_room_to_the_byte(bodies: list[str], room: int) -> None:
     taken: list[Shown] = []
     for body in bodies:
-        if one := shown_within(shown(body), taken, room, "0" * 16):
+        if one := fit_within(shown(body), taken, room, "0" * 16):
             taken.append(one)
 
-    text = volatile(taken, "0" * 16)
+    text = render_recall(taken, "0" * 16)
     assert len(text.encode()) <= room or not text
     for one in taken:
         assert one.text.encode().decode() == one.text
@@ -530,7 +530,7 @@ def test_no_memory_leaves_its_envelope() -> None:
         payload = case["payload"] if isinstance(case["payload"], str) else json.dumps(case["payload"])
         for data in (header + payload, payload):
             memory = parse("user_n.md", data.encode("utf-8", "replace"))
-            text = volatile([Shown("user", memory, "2026-11-15", (payload,)), shown("after")], nonce)
+            text = render_recall([Shown("user", memory, "2026-11-15", (payload,)), shown("after")], nonce)
 
             assert text.count(f"<memory-{nonce} ") == text.count(f"</memory-{nonce}>\n") == 2, case["id"]
             assert text.count(f"<memories-{nonce}>") == text.count(f"</memories-{nonce}>") == 1, case["id"]
@@ -543,7 +543,7 @@ def test_no_memory_leaves_its_envelope() -> None:
 def test_no_text_can_close_an_envelope_it_does_not_know(body: str, name: str) -> None:
     memory = parse("user_x.md", f"---\ndescription: d\ntype: user\n---\n{body}".encode("utf-8", "replace"))
     memory = memory._replace(path=f"user_{name}.md")
-    text = volatile([Shown("user", memory, "2026-11-15", (name,))], "0123456789abcdef")
+    text = render_recall([Shown("user", memory, "2026-11-15", (name,))], "0123456789abcdef")
 
     assert re.findall(r"</?memor[a-z]+-[0-9a-f]+", text) == [
         "<memories-0123456789abcdef",
@@ -569,10 +569,15 @@ def test_what_another_one_replaces_does_not_come_beside_it(sheaf: Sheaf) -> None
     assert {one.why for one in found.candidates} == {"", "replaced by project_zebra-new.md"}
 
 
-def test_a_file_without_a_header_tells_the_day_it_was_written(sheaf: Sheaf) -> None:
-    sheaf.put("zebra.md", "# Zebra service\n\nAbout the zebra service.\n", free=True)
+def test_a_file_without_a_header_tells_its_day_and_no_secret(sheaf: Sheaf) -> None:
+    secret = "Corr3ct-H0rse-Fake"
+    Path(sheaf.root).mkdir(parents=True, exist_ok=True)
+    Path(sheaf.root, "zebra.md").write_text(f"# Zebra service\n\nAbout the zebra service. password: {secret}\n")
 
-    assert 'saved="today"' in sheaf.recall("how is the zebra service doing?").text
+    text = sheaf.recall("how is the zebra service doing?").text
+
+    assert 'saved="today"' in text
+    assert secret not in text
 
 
 def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:

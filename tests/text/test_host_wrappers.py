@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsheaf.recall.inject import stable
+from memsheaf.recall.inject import render_section
 from memsheaf.text.host_wrappers import unwrapped
 
 NONCE = "0123456789abcdef"
@@ -28,7 +28,7 @@ def test_only_what_was_said_is_left() -> None:
 
 def test_our_section_of_a_system_prompt_is_known_in_every_form() -> None:
     for offer in ["all", "reading", "none"]:
-        section = stable(scope="user", catalog="# Memory\n- [X](x.md) tabs", context="A rule.", offer=offer)
+        section = render_section(scope="user", catalog="# Memory\n- [X](x.md) tabs", context="A rule.", offer=offer)
 
         assert unwrapped(section) == ""
         assert unwrapped(f"Before.\n{section}\n# Rest\nBehind.") == "Before.\n# Rest\nBehind."

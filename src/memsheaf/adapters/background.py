@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from memsheaf.errors import MemsheafError
-from memsheaf.learn.learner import AT_IT, Distilled
+from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.layers import Layers
 
@@ -30,7 +30,7 @@ def distil(sheaf: Sheaf) -> None:
 
 
 def _logged(done: Distilled) -> None:
-    if done.problem and done.problem != AT_IT:
+    if done.problem and done.problem != ALREADY_LEARNING:
         _log.warning("what was said waits, and is learned later: %s", done.problem)
 
 

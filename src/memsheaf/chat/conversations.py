@@ -83,7 +83,7 @@ class Conversation:
         lines = []
         for one in said:
             silent = is_private(one.text) if one.role == "user" else silent
-            lines.append(ConversationLine(self._now(), conversation_file.recordable(one, silent=silent)))
+            lines.append(ConversationLine(self._now(), conversation_file.clean_message(one, silent=silent)))
         before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
         self._silent = silent  # first: when this cannot be written, what comes after it is silent all the same
         self._write([*before, *lines])
@@ -93,7 +93,7 @@ class Conversation:
 
         They wait for the first message of a new one, and what was noted already is not noted again. Raises as `add`.
         """
-        known = {key: conversation_file.masked(value) for key, value in facts.items()}
+        known = {key: conversation_file.mask_secrets(value) for key, value in facts.items()}
         news = {key: value for key, value in known.items() if key not in self._marked or self._marked[key] != value}
         if self._is_new:
             self._facts |= known
@@ -107,7 +107,7 @@ class Conversation:
         silent, told = False, []
         for one in said:
             silent = is_private(one.text) if one.role == "user" else silent
-            told.append(conversation_file.recordable(one, silent=silent))
+            told.append(conversation_file.clean_message(one, silent=silent))
         before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
         self._write([*before, ConversationLine(self._now(), compacted=tuple(told))])
 
@@ -133,7 +133,7 @@ class Conversation:
 
     def lines(self) -> Iterator[ConversationLine]:
         """All that is kept of it, as it came."""
-        return conversation_file.read(self._state, self.name)
+        return conversation_file.read_lines(self._state, self.name)
 
     def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
@@ -179,7 +179,7 @@ class Conversation:
 
     def _write(self, lines: Sequence[ConversationLine]) -> None:
         try:
-            conversation_file.add(self._state, self.name, lines)
+            conversation_file.append_lines(self._state, self.name, lines)
         except Busy as error:
             raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
         for line in lines:
@@ -261,7 +261,7 @@ class Conversations:
 
     def remove(self, id: str) -> None:
         """Remove one for good. Raises NotFound, Refused, StoreFailed."""
-        with self.open(id) as conversation, conversation_file.locked(self._state):
+        with self.open(id) as conversation, conversation_file.lock_conversations(self._state):
             self._state.remove(conversation.name)
             with suppress(StoreFailed):  # some systems remove no file that is open
                 self._state.remove(f"{PREFIX}{conversation.id}.lock")
@@ -294,7 +294,7 @@ class Conversations:
         return sorted(self._ids(), key=lambda id: (self._last(id), id), reverse=True)
 
     def _last(self, id: str) -> str:
-        return conversation_file.last_at(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
+        return conversation_file.read_last_time(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
 
 
 class InputHistory:
@@ -308,18 +308,18 @@ class InputHistory:
         typed = without_secrets(text.strip())
         if not typed or len(typed) > conversation_file.LONGEST or is_private(text):
             return
-        with suppress(StoreFailed, Busy), conversation_file.locked(self._state):
-            known = conversation_file.typed(self._state)
+        with suppress(StoreFailed, Busy), conversation_file.lock_conversations(self._state):
+            known = conversation_file.read_history(self._state)
             if known[-1:] == [typed]:
                 return
             if len(known) >= MOST_LINES + ROOM:
-                self._state.write(HISTORY, conversation_file.as_lines([*known[1 - MOST_LINES :], typed]))
+                self._state.write(HISTORY, conversation_file.encode_history([*known[1 - MOST_LINES :], typed]))
             else:
-                self._state.add(HISTORY, b"\n" + conversation_file.as_lines([typed]), durably=False)
+                self._state.add(HISTORY, b"\n" + conversation_file.encode_history([typed]), durably=False)
 
     def all(self) -> list[str]:
         """What was typed, the oldest first."""
-        return conversation_file.typed(self._state)[-MOST_LINES:]
+        return conversation_file.read_history(self._state)[-MOST_LINES:]
 
 
 def _ids(state: State) -> list[str]:

@@ -14,7 +14,7 @@ from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.conversation_file import UNRECORDED
-from memsheaf.learn.learner import AT_IT, Distilled
+from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.talker import Said
 from memsheaf.prompts import read_prompt
@@ -231,7 +231,7 @@ class Learning:
         with self._guard:
             self._names += [one.proposal.name for one in came.of("saved")]
             self._queued += len(came.of("queued"))
-            if came.problem != AT_IT:
+            if came.problem != ALREADY_LEARNING:
                 self._problem = came.problem
                 self._told = self._told if came.problem else ""  # it works again: the next problem is news
 

@@ -208,13 +208,13 @@ class Call:
 
     def transcript(self, source: str, folders: Sequence[str] = ()) -> Transcript:
         """Read a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
-        from memsheaf.learn.transcripts import read
+        from memsheaf.learn.transcripts import read_transcript
 
         text = self.file_text(source, TRANSCRIPT)
         if "\0" in text[:4096]:
             raise hinted(TextRefused(f"{source!r} is not UTF-8 text"), TRANSCRIPT_HINT)
         name = "standard input" if source == "-" else os.path.basename(source)
-        found = read(text, conversation=name, folders=folders)
+        found = read_transcript(text, conversation=name, folders=folders)
         if found.skipped:
             self.console.note(f"{plural(found.skipped, 'line')} could not be understood")
         return found

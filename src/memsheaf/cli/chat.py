@@ -339,12 +339,12 @@ def list_conversations(call: Call) -> int:
 @conversations.action(_ID)
 def show_conversation(call: Call) -> int:
     """Print one as text."""
-    from memsheaf.learn.conversation_file import record
+    from memsheaf.learn.conversation_file import message_record
 
     conversation = _kept(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
     about = [one.id, _when(one.began), plural(one.turns, "turn"), one.model, one.scope]
-    messages = [{**record(line.said), "at": line.at} for line in lines if line.said]
+    messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
         {**one._asdict(), "messages": messages},
         Styled(" · ".join(part for part in about if part), "dim"),
@@ -355,10 +355,10 @@ def show_conversation(call: Call) -> int:
 @conversations.action(_ID)
 def export_conversation(call: Call) -> int:
     """Print one as JSONL, a message a line."""
-    from memsheaf.learn.conversation_file import encoded
+    from memsheaf.learn.conversation_file import encode_line
 
     conversation = _kept(call).open(call.options.id, reading=True)
-    lines = [encoded(line) for line in conversation.lines()]
+    lines = [encode_line(line) for line in conversation.lines()]
     return call.answer(lambda: {"id": conversation.id, "lines": map(json.loads, lines)}, lines)
 
 

@@ -29,8 +29,8 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
-from memsheaf.index.search import Match
 from memsheaf.learn import model_merges, rehearsal, schedule
+from memsheaf.learn.corrections import Memories
 from memsheaf.learn.merge_plan import BY, PlanGroup, find_groups, is_usable, without
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
@@ -64,19 +64,11 @@ Approve = Callable[[PlanGroup], bool]
 """Whether a person lets a group be done that touches what they wrote."""
 
 
-class Target(Protocol):
+class Target(Memories, Protocol):
     """The memories that are consolidated; `Sheaf` is one."""
 
     def list(self) -> Sequence[Row]:
         """Every file, in the order of the paths."""
-        ...
-
-    def read(self, path: str) -> Memory:
-        """One memory as it is now."""
-        ...
-
-    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
-        """What a query finds, best first."""
         ...
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
@@ -280,7 +272,9 @@ def _check(target: Target, plan: _Plan, state: State, embedder: Embedder | None)
     def rivals(question: str, limit: int) -> list[str]:
         return [match.row.path for match in target.matches(question, limit=limit)]
 
-    worse = rehearsal.worse(plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder)
+    worse = rehearsal.find_regressions(
+        plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder
+    )
     dropped += [Dropped(standing[number], why) for number, why in worse.items()]
     kept = tuple(group for number, group in enumerate(standing) if number not in worse)
     mine = tuple(group for group in plan.mine if not _refusal(group))

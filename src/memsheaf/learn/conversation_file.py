@@ -1,4 +1,4 @@
-"""The files of stored conversations: what is written of a message, and what is taken out when a memory is erased.
+"""Conversation files: what is stored of a message, and what is taken out when a memory is erased.
 
 `conversation-<id>.jsonl` in the state directory has a line for each message, for facts about the conversation, and
 for what it was compacted to:
@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, suppress
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
-from memsheaf.learn.forgetting import keeping
+from memsheaf.learn.forgetting import make_erasure_filter
 from memsheaf.llm.talker import Call, Said, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
@@ -55,7 +55,7 @@ class ConversationLine(NamedTuple):
     compacted: tuple[Said, ...] | None = None
 
 
-def locked(state: State) -> AbstractContextManager[None]:
+def lock_conversations(state: State) -> AbstractContextManager[None]:
     """The lock of those who write to conversations here. Raises Busy, StoreFailed."""
     return state.lock("conversations", wait=LOCK_SECONDS)
 
@@ -63,7 +63,7 @@ def locked(state: State) -> AbstractContextManager[None]:
 # writing
 
 
-def recordable(said: Said, *, silent: bool = False) -> Said:
+def clean_message(said: Said, *, silent: bool = False) -> Said:
     """A message as it may be written: without secrets, and without any text when the turn is off the record."""
     if silent:
         calls = tuple(call._replace(arguments="{}") for call in said.calls)
@@ -75,13 +75,13 @@ def recordable(said: Said, *, silent: bool = False) -> Said:
     return said._replace(text=text, calls=calls, beside="")
 
 
-def masked(value: object) -> object:
+def mask_secrets(value: object) -> object:
     """A JSON value without the secrets in it."""
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, Mapping):
-        return {str(key): masked(one) for key, one in value.items()}
-    return [masked(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): mask_secrets(one) for key, one in value.items()}
+    return [mask_secrets(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _clean_arguments(text: str) -> str:
@@ -92,7 +92,7 @@ def _clean_arguments(text: str) -> str:
     if value is None:
         return without_secrets(text)
     # each text by itself, as it is read: in JSON, a line break before a secret looks like a letter of it
-    clean = masked(value)
+    clean = mask_secrets(value)
     whole = text if clean == value else json.dumps(clean, ensure_ascii=False)
     found = without_secrets(whole)
     if found == whole or _parse(found) is not None:
@@ -100,11 +100,11 @@ def _clean_arguments(text: str) -> str:
     return json.dumps({"not kept": "it held a secret"})  # its name gave it away, as in {"password": "…"}
 
 
-def add(state: State, name: str, lines: Sequence[ConversationLine]) -> None:
+def append_lines(state: State, name: str, lines: Sequence[ConversationLine]) -> None:
     """Add lines to a file, durably, all or none. Raises StoreFailed, Busy."""
     place = os.path.join(state.folder, name)
-    data = b"".join(map(encoded, lines))
-    with locked(state):
+    data = b"".join(map(encode_line, lines))
+    with lock_conversations(state):
         size = _size(place)
         try:
             state.add(name, data if _ends_with_line(place) else b"\n" + data)  # a line that was cut short ends here
@@ -134,19 +134,19 @@ def _size(place: str) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
 
-def encoded(line: ConversationLine) -> bytes:
+def encode_line(line: ConversationLine) -> bytes:
     """A line as it stands in the file. The time comes last, so that the end of a file tells it."""
     fields: dict[str, object]
     if line.said is not None:
-        fields = record(line.said)
+        fields = message_record(line.said)
     elif line.compacted is not None:
-        fields = {"compacted": [record(one) for one in line.compacted]}
+        fields = {"compacted": [message_record(one) for one in line.compacted]}
     else:
         fields = {"facts": line.facts}
     return json.dumps({**fields, "at": line.at}, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 
-def record(said: Said) -> dict[str, object]:
+def message_record(said: Said) -> dict[str, object]:
     """A message as JSON has it."""
     touched = {"touched": [list(one) for one in said.touched]} if said.touched else {}
     calls = [call._asdict() for call in said.calls]
@@ -158,12 +158,12 @@ def record(said: Said) -> dict[str, object]:
 # reading
 
 
-def read(state: State, name: str) -> Iterator[ConversationLine]:
+def read_lines(state: State, name: str) -> Iterator[ConversationLine]:
     """The lines of a file that can be understood, oldest first, however long it is."""
-    return (line for data in _lines(state, name) if (line := decoded(data)))
+    return (line for data in _lines(state, name) if (line := decode_line(data)))
 
 
-def last_at(state: State, name: str) -> str:
+def read_last_time(state: State, name: str) -> str:
     """When the last line of a file was written, "" when it does not say; most of the file is not read."""
     data = b""
     with (
@@ -175,15 +175,15 @@ def last_at(state: State, name: str) -> str:
         data = file.read(_TAIL)
     if found := _AT.findall(data):
         return bytes(found[-1]).decode()
-    return max((line.at for line in read(state, name)), default="")
+    return max((line.at for line in read_lines(state, name)), default="")
 
 
-def typed(state: State) -> list[str]:
+def read_history(state: State) -> list[str]:
     """The lines that were typed, oldest first."""
     return [line for line in state.lines(HISTORY) if isinstance(line, str)]
 
 
-def as_lines(texts: Sequence[str]) -> bytes:
+def encode_history(texts: Sequence[str]) -> bytes:
     """Typed lines as they stand in their file."""
     return b"".join(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n" for text in texts)
 
@@ -197,7 +197,7 @@ def _lines(state: State, name: str) -> Iterator[bytes]:
             yield from file
 
 
-def decoded(data: bytes) -> ConversationLine | None:
+def decode_line(data: bytes) -> ConversationLine | None:
     """The line in some bytes of a file; None when they are not one, because a crash or somebody else cut into it."""
     found = _parse(data)
     if not isinstance(found, dict):
@@ -263,15 +263,15 @@ def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> N
     if not files:
         return
     eraser = _Eraser(texts, names)
-    with locked(state):
+    with lock_conversations(state):
         state.write(STAMP, os.urandom(8))  # who has a conversation open sees that something is gone
         for name in files:
             if name.startswith("draft-"):  # a crash left it
                 state.remove(name)
             elif name == HISTORY:
-                known = typed(state)
+                known = read_history(state)
                 if (kept := [line for line in known if eraser.text(line) == line]) != known:
-                    state.write(HISTORY, as_lines(kept))
+                    state.write(HISTORY, encode_history(kept))
             else:
                 _rewrite(state, name, eraser)
 
@@ -280,12 +280,12 @@ def _rewrite(state: State, name: str, eraser: _Eraser) -> None:
     """Write a conversation again, if something in it has to go. What is no line goes with it."""
     kept, is_same = [], True
     for data in _lines(state, name):
-        line = decoded(data)
+        line = decode_line(data)
         if line is None:
             is_same &= not data.strip()
             continue
         clean = eraser.line(line)
-        kept.append(data if clean == line else encoded(clean))
+        kept.append(data if clean == line else encode_line(clean))
         is_same &= clean == line
     if not is_same:
         state.write(name, b"".join(kept))
@@ -295,7 +295,7 @@ class _Eraser:
     """Takes what erased memories said out of a text."""
 
     def __init__(self, texts: Sequence[bytes], names: Sequence[str]) -> None:
-        self._keep = keeping(texts)
+        self._keep = make_erasure_filter(texts)
         self._versions = {version_of(text) for text in texts}
         links = [re.escape(f"]({target(name)})") for name in names]
         alone = [rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in names if not _COMMON_NAME.fullmatch(name)]

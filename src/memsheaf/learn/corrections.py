@@ -1,4 +1,4 @@
-"""Which memory a new fact corrects, and what stays of the old text.
+"""Corrections: finding the memory that a new fact replaces, and what stays of the old text.
 
 To take the wrong memory for the old one would lose it, so both have to speak of the same thing: the same sentence
 with other numbers, or a sentence that says itself that something changed and shares its subject with the memory. What

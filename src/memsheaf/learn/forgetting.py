@@ -1,4 +1,4 @@
-"""Whether a text says what an erased memory said: then it is erased, too."""
+"""The erasure filter: whether a text says what an erased memory said."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MARKS = " \t\r\n>*_#-+`\"'“”„«».,:;!?()[]。、！？"
 _LABEL = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
 
 
-def keeping(texts: Sequence[bytes]) -> Callable[[str], bool]:
+def make_erasure_filter(texts: Sequence[bytes]) -> Callable[[str], bool]:
     """A predicate: whether a text may stay, when memories with these texts were erased.
 
-    >>> keep = keeping([b"---\\nname: Tabs\\ndescription: Indentation\\ntype: user\\n---\\nUse tabs.\\n"])
+    >>> keep = make_erasure_filter([b"---\\nname: Tabs\\ndescription: Indentation\\ntype: user\\n---\\nUse tabs.\\n"])
     >>> keep("Please remember: use tabs."), keep("The team will use browser tabs, and Maria owns the migration.")
     (False, True)
     """
@@ -41,9 +41,9 @@ def _predicate(texts: frozenset[bytes]) -> Callable[[str], bool]:
     pieces = sorted(line for line in lines if len(words(line)) >= ANYWHERE)
     anywhere = re.compile("|".join(rf"(?<!\w){re.escape(piece)}(?!\w)" for piece in pieces) or "(?!)")
     alone = bodies | {line for line in lines if " " in line}
-    told = [(frozenset(words(_even(one.body))), 2) for one in erased]
-    told += [(frozenset(words(title)), TITLE) for one in erased for title in (one.name, one.description)]
-    facts = [found for found, least in told if len(found) >= least]
+    sayings = [(frozenset(words(_even(one.body))), 2) for one in erased]
+    sayings += [(frozenset(words(title)), TITLE) for one in erased for title in (one.name, one.description)]
+    facts = [found for found, least in sayings if len(found) >= least]
     may_say = _screen([*facts, *(frozenset(words(line)) for line in lines | bodies)])
 
     def keep(text: str) -> bool:

@@ -39,8 +39,7 @@ _LINE = 17  # bytes of a digest and its line end
 class Batch(NamedTuple):
     """Turns of one conversation that are learned from at once; empty when nothing waits.
 
-    `id` is made from the messages, so the same batch has the same id after a crash. `tries` counts how often it was
-    handed out, this time included.
+    `id` is made from the messages, and `tries` counts how often it was handed out, this time included.
     """
 
     id: str = ""
@@ -90,7 +89,7 @@ class Inbox:
     def extend(self, turns: Iterable[Turn]) -> int:
         """Queue what is new in a conversation that is given from its beginning; returns how many turns are.
 
-        Messages without an id are told apart by how often their text occurred before. Raises StoreFailed, Busy.
+        Messages without an id are numbered by how often their text occurred before. Raises StoreFailed, Busy.
         """
         counts: dict[str, int] = {}
         prepared = [self._prepare(turn, counts) for turn in turns]
@@ -98,10 +97,7 @@ class Inbox:
         return sum(self._add(one) for one in prepared if not seen.issuperset(one.keys))
 
     def pending(self, most: int = BATCH_BYTES) -> Batch:
-        """The next turns of one conversation, at most `most` bytes of text but one turn at least.
-
-        The same batch again until it is done. Raises StoreFailed, Busy.
-        """
+        """The next turns of one conversation; the same until they are done. Raises StoreFailed, Busy."""
         if not os.path.isdir(self._state.folder):
             return Batch()
         with self._locked():
@@ -144,7 +140,7 @@ class Inbox:
             )
             self._sweep()
 
-    def prepared(self, turns: Iterable[Turn]) -> list[Turn]:
+    def prepare(self, turns: Iterable[Turn]) -> list[Turn]:
         """These turns as they would be stored: without secrets, wrappers, and what is off the record."""
         return [turn for one in turns if (turn := self._prepare(one, {}).turn).messages]
 
@@ -328,14 +324,14 @@ class Inbox:
 
     def _cursor(self) -> _Cursor:
         """The cursor as it was saved; a new one when it cannot be understood."""
-        found = self._state.load(_CURSOR)
-        if not isinstance(found, dict) or not found.keys() >= set(_Cursor._fields):
-            return _Cursor()
-        opened, tries, done, last, learned, names = (found[field] for field in _Cursor._fields)
-        numbers = [tries, last, learned, *(opened if isinstance(opened, list) else [None])]
-        numbers += done if isinstance(done, list) else [None]
-        if _are_texts(names) and all(type(one) is int and 0 <= one < 10**12 for one in numbers):
-            return _Cursor(tuple(opened), tries, tuple(done), last, learned, tuple(names))
+        match self._state.load(_CURSOR):
+            case {
+                "open": [*opened], "tries": tries, "done": [*done], "last": last, "learned": learned,
+                "conversations": [*names],
+            }:  # fmt: skip
+                numbers = (*opened, tries, *done, last, learned)
+                if _are_texts(names) and all(type(one) is int and 0 <= one < 10**12 for one in numbers):
+                    return _Cursor(tuple(opened), tries, tuple(done), last, learned, tuple(names))
         return _Cursor()
 
     def _save(self, cursor: _Cursor) -> None:
@@ -389,7 +385,7 @@ class _SeenMessages:
 
 
 def _digest(*parts: str) -> str:
-    """A short name for texts, from which they cannot be told; none of them can run into the next.
+    """A one-way hash of several texts, kept apart.
 
     >>> _digest("users", "es") == _digest("user", "ses")
     False

@@ -19,7 +19,7 @@ from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
-from memsheaf.learn.forgetting import keeping
+from memsheaf.learn.forgetting import make_erasure_filter
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
@@ -33,7 +33,7 @@ ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alo
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
 ROUNDS = 5  # attempts while somebody else changes the memories
 LOOK_BACK = 500  # commits among which that of an interrupted batch is found
-AT_IT = "another process is at it"
+ALREADY_LEARNING = "another process is learning already"
 """The problem that is none: what waits is being read."""
 
 _WANTED, _TRIED, _PROPOSAL = "wanted", "tried.json", "proposal-"
@@ -56,7 +56,7 @@ class Distilled(NamedTuple):
     """What came of the conversations that waited.
 
     `turns` were read. `problem` says why the rest, `left` turns, has to wait: the model failed, a cap was reached, or
-    another process is at it. `report` says how memories were consolidated afterwards, if they were.
+    another process is learning. `report` says how memories were consolidated afterwards, if they were.
     """
 
     turns: int = 0
@@ -154,22 +154,22 @@ class Learner:
         deadline: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Distilled:
-        """Read what was logged and what waits, batch by batch. While another process is at it, that one does it."""
+        """Read what was logged and what waits, batch by batch. If another process is learning, that one does it."""
         done = Distilled()
         while True:
-            self._state.save(_WANTED, True)  # first: the process that is at it looks for this when it ends
+            self._state.save(_WANTED, True)  # first: a process that is learning looks for this when it ends
             try:
                 with self._state.lock("distil"):
                     self._state.remove(_WANTED)
                     done = self._distil(done, model, deadline, progress)
             except Busy:
-                return done._replace(left=self.inbox.left(), problem=AT_IT)
+                return done._replace(left=self.inbox.left(), problem=ALREADY_LEARNING)
             if done.problem or self._state.load(_WANTED) is None:
                 return done
 
     def forget(self, texts: Sequence[bytes]) -> None:
         """Drop what waits or was logged and says what an erased memory said in any of its texts."""
-        self.daily.purge(keeping(texts))  # first: it could be handed over once more
+        self.daily.purge(make_erasure_filter(texts))  # first: it could be handed over once more
         forget_waiting(self._state, texts, clock=self._clock)
 
     def files(self) -> list[str]:
@@ -185,7 +185,7 @@ class Learner:
         self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0
     ) -> list[JudgedProposal]:
         """What would come of these turns; nothing is written. Raises ModelFailed."""
-        turns = self.inbox.prepared(turns)
+        turns = self.inbox.prepare(turns)
         proposals = propose(self._scope, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
         decided = decide(self._scope, self._keeper, proposals, turns, policy=self._policy)
         return [verdict for verdict, _ in decided]
@@ -297,7 +297,7 @@ class Learner:
 
 def forget_waiting(state: State, texts: Sequence[bytes], *, clock: Callable[[], float] = time.time) -> None:
     """Drop what waits in a scope, in the inbox or for review, and says what erased memories said."""
-    keep = keeping(texts)
+    keep = make_erasure_filter(texts)
     Inbox(state, clock=clock).purge(keep)
     queue = ReviewQueue(state)
     for waiting in queue.all():

@@ -110,7 +110,7 @@ def ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[Plan
         shown = "\n".join(_envelope(memory, nonce) for memory in cluster)
         question = Question(read_prompt("consolidate"), shown + again, _SCHEMA, MAX_TOKENS)
         try:
-            return _read_answer(answer(model, question, DEADLINE), cluster, today, nonce)
+            return _read_answer(answer(model, question, DEADLINE), cluster, today)
         except ModelFailed as error:
             if again or isinstance(error, CapReached):
                 raise
@@ -143,7 +143,7 @@ def _envelope(memory: Memory, nonce: str) -> str:
     )
 
 
-def _read_answer(given: object, cluster: Sequence[Memory], today: date, nonce: str) -> list[PlanGroup]:
+def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
     """The groups that an answer describes. Raises ModelFailed when any part of it is out of bounds."""
     operations = given.get("operations") if isinstance(given, dict) else None
     if not isinstance(operations, list) or len(operations) > MEMBERS:
@@ -152,7 +152,7 @@ def _read_answer(given: object, cluster: Sequence[Memory], today: date, nonce: s
     taken: set[str] = set()
     groups = []
     for operation in operations:
-        action, files, keep, texts = _read_operation(operation, nonce)
+        action, files, keep, texts = _read_operation(operation)
         touched = {*files, *filter(None, [keep])}
         if not touched <= by_path.keys():
             raise ModelFailed("it named a file that was not shown")
@@ -166,7 +166,7 @@ def _read_answer(given: object, cluster: Sequence[Memory], today: date, nonce: s
     return groups
 
 
-def _read_operation(operation: object, nonce: str) -> tuple[str, list[str], str, list[str]]:
+def _read_operation(operation: object) -> tuple[str, list[str], str, list[str]]:
     """An operation's action, files, what it keeps, and the new name, description and content."""
     if not isinstance(operation, dict) or not all(isinstance(operation.get(key, ""), str) for key in _TEXTS):
         raise ModelFailed("an operation was not of the shape that was asked for")
@@ -174,8 +174,6 @@ def _read_operation(operation: object, nonce: str) -> tuple[str, list[str], str,
     files = operation.get("files")
     if action not in _ACTIONS or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
         raise ModelFailed("an operation was not of the shape that was asked for")
-    if any(nonce in text for text in texts):
-        raise ModelFailed("a text held the marks that memories are shown in")
     return action, list(dict.fromkeys(files)), keep, texts
 
 

@@ -90,7 +90,7 @@ def follow(state: State, moved: Mapping[str, str]) -> None:
         _change(state, lambda pairs: [Expectation(q, moved.get(path) or path) for q, path in pairs])
 
 
-def worse(
+def find_regressions(
     memories: Mapping[str, Memory],
     groups: Sequence[PlanGroup],
     stored: Sequence[Expectation],

@@ -1,8 +1,8 @@
-"""When memories are consolidated automatically: gates, each with its reason, and the lock of the worker.
+"""The schedule of consolidation: gates, each with its reason, and the lock of the worker.
 
-Gates only look: they read small state files and take no lock that a worker needs. The worker holds the lock `dream`
-and, as a sign, the lock `dreaming`. A look tries the sign for an instant, and only if a worker left a record. So it
-can neither keep a worker from starting nor believe the record of a process that died: the kernel releases the sign.
+Gates only look: they read small state files. The worker holds the lock `dream` and leaves a record of itself. A look
+tries the lock for an instant, and only if there is a record, so that it does not believe that of a process that died;
+a worker waits longer than that for the lock, so that a look never keeps it from starting.
 
 What is remembered moves on only after a consolidation has finished. A time in the future, because a clock was wrong,
 counts as none.
@@ -20,10 +20,9 @@ from memsheaf.errors import Busy, StoreFailed
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
-LOCK, SIGN = "dream", "dreaming"
+LOCK = "dream"
 MEMORY, LOOKED, WORKER = "dream.json", "dream-looked.json", "dreaming.json"
-GLANCE = 0.05  # seconds that a look waits for another look
-SIGN_WAIT = 5.0
+LOOK_SECONDS, WORKER_SECONDS = 0.05, 1.0  # to wait for the lock
 
 _HOUR = 3600.0
 
@@ -116,11 +115,9 @@ def at_work(state: State, now: float) -> Iterator[None]:
     """Be the only process that consolidates. Raises Busy, StoreFailed."""
     with ExitStack() as held:
         try:
-            held.enter_context(state.lock(LOCK))
+            held.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
         except Busy:
             raise Busy(f"{_recorded_worker(state) or 'another process'} is consolidating already") from None
-        with suppress(Busy):  # a look releases the sign at once; without it, we are only not seen
-            held.enter_context(state.lock(SIGN, wait=SIGN_WAIT))
         state.save(WORKER, {"process": os.getpid(), "since": now})
         try:
             yield
@@ -134,7 +131,7 @@ def _running_worker(state: State) -> str:
     worker = _recorded_worker(state)
     if worker:
         try:
-            with state.lock(SIGN, wait=GLANCE):
+            with state.lock(LOCK, wait=LOOK_SECONDS):
                 return ""  # the record of a process that died
         except StoreFailed:
             return ""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.learn.forgetting import keeping
+from memsheaf.learn.forgetting import make_erasure_filter
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State
@@ -36,7 +36,7 @@ BLANK = f"{_PREFIX}{'0' * 24}{_SUFFIX}"
 """As long as every name of such a file."""
 
 
-def spilled(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spill:
+def make_spill(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spill:
     """These messages of a conversation as a file. Nothing is written yet."""
     silent = _silent(entries)
     parts = []
@@ -49,7 +49,7 @@ def spilled(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spill:
     return Spill(f"{_PREFIX}{sha256(text.encode()).hexdigest()[:24]}{_SUFFIX}", text, len(parts))
 
 
-def keep(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
+def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
     """Write it, and remove files that are older than so many days. Gives its path. Raises StoreFailed."""
     state.write(spill.name, spill.text.encode())
     for name in _names(state):
@@ -63,7 +63,7 @@ def forget(state: State, texts: Sequence[bytes]) -> None:
 
     What cannot be looked through goes whole: it is a copy, and the host's own transcript has the rest.
     """
-    may_stay = keeping(texts)
+    may_stay = make_erasure_filter(texts)
     for name in _names(state):
         data = state.read(name)
         if data is None or name.startswith("draft-"):
@@ -74,11 +74,6 @@ def forget(state: State, texts: Sequence[bytes]) -> None:
         kept = [f"{head}\n{said}" if may_stay(said) else f"{head}\n{_ERASED}\n" for head, said in heads]
         if kept != parts:
             state.write(name, f"\n{_MARK}".join([first, *kept])[1:].encode())
-
-
-def files(state: State) -> list[str]:
-    """Where the spilled files are."""
-    return [os.path.join(state.folder, name) for name in _names(state)]
 
 
 def _silent(entries: Sequence[TranscriptEntry]) -> set[int]:

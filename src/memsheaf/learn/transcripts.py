@@ -59,13 +59,15 @@ class Transcript:
         return iter(self.turns)
 
 
-def read(source: str | Iterable[str], *, conversation: str = "", folders: Sequence[str] = ()) -> Transcript:
+def read_transcript(
+    source: str | Iterable[str], *, conversation: str = "", folders: Sequence[str] = ()
+) -> Transcript:
     """Read a conversation, given as one text or as lines.
 
     `conversation` is its name where it does not say one itself. Files that the agent wrote below one of `folders`
     are memories that it saved by itself.
 
-    >>> list(read("User: hello\\nAssistant: Good day."))[0].messages
+    >>> list(read_transcript("User: hello\\nAssistant: Good day."))[0].messages
     (Message(role='user', text='hello', id=''), Message(role='assistant', text='Good day.', id=''))
     """
     text = source if isinstance(source, str) else "\n".join(line.removesuffix("\n") for line in source)

@@ -15,7 +15,7 @@ from memsheaf.index.search import Match
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.inject import CONTEXT, NOTES, Shown, days_between, shown_within, volatile
+from memsheaf.recall.inject import CONTEXT, NOTES, Shown, days_between, fit_within, render_recall
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
 from memsheaf.values import NamedTuple, Protocol
@@ -121,7 +121,7 @@ def recall(
     sources: Sequence[RecallSource], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
 ) -> Recall:
     """Recall at most five memories for the last of the user's texts."""
-    if gate := gate_of(occasion):
+    if gate := find_gate(occasion):
         return Recall(gate=gate)
     query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
     candidates = _candidates(sources, query, occasion)
@@ -136,11 +136,11 @@ def recall(
     if selector != "model":
         candidates = [_select_by_fit(candidate) for candidate in candidates]
     shown, candidates = _read_selected(sources, candidates, occasion)
-    return Recall(volatile(shown, occasion.nonce), tuple(shown), "", selector, query, tuple(candidates))
+    return Recall(render_recall(shown, occasion.nonce), tuple(shown), "", selector, query, tuple(candidates))
 
 
-def gate_of(occasion: Occasion) -> str:
-    """Why nothing is looked for, whatever is remembered; "" when it is."""
+def find_gate(occasion: Occasion) -> str:
+    """Why nothing is searched for, whatever is remembered; "" when it is."""
     message = occasion.texts[-1] if occasion.texts else ""
     if not _is_telling(message):
         return "the message is a single word"
@@ -273,7 +273,7 @@ def _read_selected(
             elif ready and len(shown) == MOST:
                 why = f"only {MOST} are recalled at once"
             elif ready:
-                taken = shown_within(ready, shown, room, occasion.nonce)
+                taken = fit_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
                 why = "" if taken else "no room is left in this conversation"
         explained.append(one._replace(chosen=one.chosen and not why, why=why))

@@ -1,4 +1,4 @@
-"""The memory side of one conversation: what it was shown, how much room is left, and a recall in the background.
+"""Sessions: the memory side of one conversation, with a recall in the background.
 
     session = sheaf.session()
     session.prefetch(message)          # starts, and returns at once

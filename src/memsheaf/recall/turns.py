@@ -47,7 +47,7 @@ class Proposal(NamedTuple):
     """A memory that somebody proposes, or with `replaces` the new text of one there is.
 
     `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
-    memory that was seen. `explicit` says that the user asked for it in so many words. `trust` is "unconfirmed" for
+    memory that was seen. `explicit` says that the user asked for it. `trust` is "unconfirmed" for
     what came from a tool or a page. `why` says where it comes from. `scope` is where it belongs; "" is the scope that
     learns.
     """

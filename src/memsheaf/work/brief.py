@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
-from memsheaf.recall.inject import NOTES, NOTES_BYTES, loaded
+from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import shown_text
@@ -81,7 +81,7 @@ def _session_state(session: sessions.SessionNotes) -> dict[str, object]:
 
 def _notes(layers: Layers) -> Iterator[str]:
     if text := _text(layers).strip().removeprefix("# Notes").strip():
-        yield f"# Where the work stands\n\n{loaded(NOTES, text, NOTES_BYTES)}\n"
+        yield f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n"
 
 
 def _text(layers: Layers) -> str:
@@ -98,7 +98,7 @@ def _task(layers: Layers) -> Iterator[str]:
     found = _chosen(layers, "task", tasks.of)
     if isinstance(found, tasks.Task):
         text = "\n".join([*_marks(found.sheaf), *found.lines()])
-        yield f"# {found.sheaf.scope}\n\n{loaded(f'the state of {found.sheaf.scope}', text, TASK_BYTES)}\n"
+        yield f"# {found.sheaf.scope}\n\n{render_file(f'the state of {found.sheaf.scope}', text, TASK_BYTES)}\n"
     elif active := tasks.active_tasks(layers):
         yield f"# Active tasks\n\n{_listed('task', active, lambda slug: tasks.of(layers, slug).title)}\n"
 
@@ -108,7 +108,7 @@ def _session(layers: Layers) -> Iterator[str]:
     if isinstance(found, sessions.SessionNotes):
         if not found.is_blank:
             text = "\n\n".join([*_marks(found.sheaf), shown_text(found.memory)])
-            shown = loaded(f"the notes of session/{found.id}", text, SESSION_BYTES)
+            shown = render_file(f"the notes of session/{found.id}", text, SESSION_BYTES)
             yield f"# session/{found.id}: {one_line(for_prompt(found.memory.name), 100)}\n\n{shown}\n"
     elif is_open := sessions.open_sessions(layers):
         yield f"# Open sessions\n\n{_listed('session', is_open, lambda id: sessions.of(layers, id).memory.name)}\n"

@@ -108,7 +108,7 @@ def run(
     done = compact(conversation, budget, standing=standing, trigger=trigger, notes=notes, model=model, where=where)
     try:
         if done.spill:
-            spills.keep(state, done.spill, now=now, days=days)
+            spills.write_spill(state, done.spill, now=now, days=days)
     except StoreFailed as error:
         breaker.fail(str(error))
         raise

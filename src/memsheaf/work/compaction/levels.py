@@ -173,7 +173,7 @@ class Ladder:
     def done(self, plan: LevelPlan, summary: Summary = NO_SUMMARY) -> Compacted:
         """What comes of a plan."""
         after = self.after(plan, summary)
-        spill = spills.spilled(self.conversation.entries, plan.taken) if self._where else None
+        spill = spills.make_spill(self.conversation.entries, plan.taken) if self._where else None
         bullets = self._bullets(plan, spill.name if spill else "")
         return Compacted(
             trigger=self._trigger,
