@@ -23,7 +23,7 @@ from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw, draw_servers
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report, as_json, as_markdown, verdict_lines
-from benchmarks.served import FEW, ONCE, Asking
+from benchmarks.served import FEW, Asking
 from benchmarks.servers import SIZE as SERVED
 from benchmarks.servers import measure_servers
 from benchmarks.sizes import QUICK, SMOKE, Effort, measure_sizes
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="How fast memsheaf is.")
     parser.add_argument("--sizes", default="", help=f"numbers of memories, with commas (default {SIZES})")
     parser.add_argument("--quick", action="store_true", help=f"few repetitions, and sizes {QUICK_SIZES}")
-    parser.add_argument("--smoke", action="store_true", help="everything about once: does it run?")
+    parser.add_argument("--smoke", action="store_true", help="everything but the servers about once: does it run?")
     parser.add_argument("--peers", action="store_true", help="measure other memory servers, too")
     parser.add_argument("--folder", default="", help="where to work: a real disk, not memory (default build/)")
     parser.add_argument("--out", default=os.path.join(HERE, "results"), help="where results go (default %(default)s)")
@@ -80,12 +80,14 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
         os.path.join(work, "minilm"), SAMPLE if effort == Effort() else 2 if effort is SMOKE else 16
     )
     most = SERVED if SERVED in sizes else max(sizes)
-    asking = ONCE if effort is SMOKE else FEW if effort is QUICK else Asking()
-    servers = measure_servers(os.path.join(work, "servers"), most, asking, _say, peers=peers)
+    asking = FEW if effort is QUICK else Asking()
+    servers = []
+    if effort is not SMOKE:
+        servers = measure_servers(os.path.join(work, "servers"), most, asking, _say, peers=peers)
     if code() != measured:
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
-    verdicts = (*judge(found, imports), held, *judge_servers(servers))
+    verdicts = (*judge(found, imports), held, *(judge_servers(servers) if servers else ()))
     return Report(day, {"code": measured, **machine}, tuple(found), imports, verdicts, minilm, tuple(servers))
 
 

@@ -87,7 +87,6 @@ class Asking:
 
 
 FEW = Asking(launches=3, calls=20, http_seconds=0.5)
-ONCE = Asking(launches=1, calls=2, http_seconds=0.1)
 
 
 def measure_served(servers: Sequence[Server], asking: Asking, say: Callable[[str], None]) -> list[Served]:

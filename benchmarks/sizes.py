@@ -37,7 +37,7 @@ class Effort:
 
 
 QUICK = Effort(reads=40, questions=5, recalls=10, rounds=1, processes=3)
-SMOKE = Effort(reads=3, questions=2, recalls=3, rounds=1, processes=1)
+SMOKE = Effort(reads=3, questions=3, recalls=3, rounds=1, processes=1)
 
 
 @dataclass(frozen=True, slots=True)

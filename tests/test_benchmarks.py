@@ -91,17 +91,6 @@ def test_hybrid_promises_are_judged(report: dict[str, Any]) -> None:
     assert promises["resident memory, hybrid, at 10,000"] == 110
 
 
-def test_servers_are_measured_and_those_that_were_not_say_why(report: dict[str, Any], folder: Path) -> None:
-    page = (folder / "out" / "results.md").read_text()
-    servers = report["servers"]
-
-    assert servers["memsheaf"]["memories"] == 12
-    assert servers["memsheaf"]["why"] == servers["bare loop"]["why"] == ""
-    assert servers["memsheaf"]["launch"]["times"] == 3  # three kinds of first call
-    assert servers["basic-memory"]["why"] == "it takes --peers"
-    assert "- basic-memory: not measured: it takes --peers." in page
-
-
 def test_every_promise_gets_a_verdict_on_paper_and_on_the_terminal(
     report: dict[str, Any], finished: subprocess.CompletedProcess[str], folder: Path
 ) -> None:

@@ -47,19 +47,16 @@ RIM = {"work", "tools", "mcp", "adapters", "chat", "cli"}
 VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
 
 # Ratchets: each may only go down.
-MOST_FILES = 240
-MOST_LINES = 51_300
+MOST_FILES = 230
+MOST_LINES = 50_000
 LONGEST_FILE = 863
-DEFERRED_IMPORTS = 465  # `import` inside a function
+DEFERRED_IMPORTS = 370  # `import` inside a function
 NAMED_TWICE = {
-    "Answer", "Call", "Change", "Choice", "Command", "Conversation", "Ended", "Entry", "Finding",
-    "Found", "Heard", "Item", "Kept", "Language", "Ledger", "Lexicon", "Memories", "Memory", "Moved", "Noted",
-    "Notes", "Outcome", "Page", "Phrase", "Piece", "Place", "Places", "Plan", "Provider", "Question", "Ran",
-    "Refused", "Request", "Revision", "Row", "Said", "Served", "Server", "State", "Step", "Verdict",
+    "Answer", "Call", "Command", "Kept", "Memory", "Notes", "Page", "Place", "Provider", "Ran", "Served",
 }  # fmt: skip
 """Class names that are defined in more than one place."""
 IN_CIRCLES = {
-    "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command", "cli.parser", "embed",
+    "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command", "embed",
     "embed.concat", "embed.static", "index.catalog", "index.database", "llm", "llm.providers", "llm.served",
     "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Memories as a folder or an archive: what goes out comes back the same, and nothing comes in sideways.
+"""Read and write memories as a folder, a zip or a tar archive.
 
 Names in an archive are hostile until checked, sizes are capped before a byte is unpacked, modes and links
 are not taken over. The layout is that of a project's folder: its own files, `tasks/SLUG/`, `sessions/ID/`, and in

@@ -1,4 +1,4 @@
-"""The most that models may cost. `llm/spend.py` sees to it; settings know it without knowing models."""
+"""Caps on what models may cost. `llm/spend.py` enforces them."""
 
 from __future__ import annotations
 

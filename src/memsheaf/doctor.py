@@ -1,4 +1,4 @@
-"""What is not as it should be in a sheaf, and what to do about it. No memory is changed by looking."""
+"""Health checks for a memory folder. No memory is changed by them."""
 
 from __future__ import annotations
 

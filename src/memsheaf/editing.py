@@ -1,4 +1,4 @@
-"""A memory's text before and after a change: what is replaced, inserted or merged, and whether it may stay."""
+"""Text edits of a memory: replace, insert, merge; and the checks of a changed text."""
 
 from __future__ import annotations
 

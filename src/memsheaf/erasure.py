@@ -1,4 +1,4 @@
-"""Erase a memory for good, and prove it: search every byte that is left, and say what was searched."""
+"""Erase a memory for good, and search all that is left for traces of it."""
 
 from __future__ import annotations
 

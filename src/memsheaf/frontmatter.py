@@ -1,4 +1,4 @@
-"""A text as header fields and a body, and back, without losing a byte.
+"""Split a text into header fields and a body, and edit it without losing a byte.
 
 The header is a small part of YAML, read strictly: strings, flat lists and one level of nesting, at most
 16 KiB. Nothing is guessed, so `NO` stays `NO` and `012` stays `012`. What is not understood is kept as it

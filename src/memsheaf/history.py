@@ -1,4 +1,4 @@
-"""What became of a memory: differences between versions, and who wrote which line."""
+"""Differences between versions of a memory, and which commit wrote each line."""
 
 from __future__ import annotations
 

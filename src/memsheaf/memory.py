@@ -1,4 +1,4 @@
-"""A memory: one file, one fact. Text becomes a value here, and here it is decided what may be stored.
+"""One memory: its file parsed into a value, and the checks of what may be stored.
 
 Reading is forgiving and never raises: a file written by another program is listed whatever is in it, and
 `state` says how far it is understood. Writing is strict: `check` refuses what a careful person would not

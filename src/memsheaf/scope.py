@@ -1,4 +1,4 @@
-"""Whose memory it is, and where that lives. One resolver; every call goes through a scope.
+"""Scopes, and the folders they live in.
 
     user              ~/.memsheaf/user
     agent/NAME        ~/.memsheaf/agents/NAME         no agent sees another's

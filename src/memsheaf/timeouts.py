@@ -1,4 +1,4 @@
-"""Waiting for somebody else's code, and no longer than one wants to."""
+"""Run a call with a timeout."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class TimeUp(Exception):
-    """It was not done in time. It goes on in its thread, and nobody waits for it."""
+    """The call did not return in time. It goes on in its thread, and its result is dropped."""
 
 
 def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
-    """Do it in a thread of this name, and stop waiting when time is up. Raises what it raised, or TimeUp."""
+    """Run `work` in a thread of this name for so many seconds. Raises what it raised, or TimeUp."""
     done: list[T] = []
     failed: list[Exception] = []
 

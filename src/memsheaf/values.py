@@ -1,4 +1,4 @@
-"""What a start would spend long on, made light: values of named fields, and SHA-256.
+"""Named tuples and SHA-256 that are cheap to import.
 
 `typing.NamedTuple` compiles the type of each field and takes the import of `typing` on top; `hashlib` takes the whole
 of OpenSSL. Together they were a sixth of what a command or a server took to start.

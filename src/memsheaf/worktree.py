@@ -1,4 +1,4 @@
-"""A working tree on disk, as citations are checked against it: read inside its folder only, never changed.
+"""A working tree on disk, read-only, as citations are checked against it; and what git knows of it.
 
 Git says which files there are and which words they hold, if it is there and answers in time; otherwise the folder is
 walked. Nothing that a repository brings along is run: no hook, no monitor, no program of its own called git.
