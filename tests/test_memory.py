@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.memory import (
@@ -67,7 +68,7 @@ def memory(*lines: str, body: str = "body\n", path: str = "user_prefs.md") -> Me
     return parse(path, "\n".join(["---", *lines, "---", body]).encode())
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
+@each_case("case", CASES)
 def test_a_hostile_file_is_read_for_what_it_is(case: dict[str, Any]) -> None:
     data = bytes_of(case)
     taken = []
@@ -87,7 +88,7 @@ def test_a_hostile_file_is_read_for_what_it_is(case: dict[str, Any]) -> None:
         assert read.problem
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
+@each_case("case", CASES)
 def test_a_hostile_text_is_stored_or_refused_as_the_corpus_says(case: dict[str, Any]) -> None:
     text = bytes_of(case).decode("utf-8", "surrogateescape")
     if case["write"] == "accept":
@@ -97,7 +98,7 @@ def test_a_hostile_text_is_stored_or_refused_as_the_corpus_says(case: dict[str, 
             check(path_of(case), text)
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
+@each_case("case", CASES)
 def test_every_property_of_a_hostile_file_can_be_asked_for(case: dict[str, Any]) -> None:
     read = parse(path_of(case), bytes_of(case))
     for line in (read.name, read.description):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import each_case
 from memsheaf import doctor
 from memsheaf.config import Settings
 from memsheaf.errors import (
@@ -29,6 +30,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.index.catalog import EMPTY
+from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
@@ -468,16 +470,15 @@ def test_a_whole_file_is_not_put_over_one_that_was_not_named(sheaf: Sheaf) -> No
     assert not os.path.exists(os.path.join(sheaf.root, "other.md"))
 
 
-@pytest.mark.parametrize("case", MALFORMED, ids=label)
+@each_case("case", MALFORMED)
 def test_what_the_corpus_would_not_store_is_not_stored(case: dict[str, Any], sheaf: Sheaf) -> None:
-    path = CONFLICT_COPY if case["id"] == "M80" else "n.md"
+    path = CONFLICT_COPY if case["id"] == "M80" else f"{case['id']}.md"
     data = content(case)
     text = data.decode("utf-8", "surrogateescape")
-    sheaf.remember("Other", "D", "user", "x")
     before = tree(sheaf.root)
 
     if case["write"] == "accept":
-        sheaf.put(path, text)
+        sheaf.put(path, text, allow=Allow(anyway=True))
         assert Path(sheaf.root, path).read_bytes() == (case["stored"].encode() if "stored" in case else data)
         assert sheaf.read(path).state == "ok"
     else:
@@ -532,20 +533,22 @@ def test_every_file_of_the_corpus_may_lie_in_the_store_at_once(sheaf: Sheaf, clo
     assert {place: Path(place).read_bytes() for place in places} == before
 
 
-@pytest.mark.parametrize("case", MALFORMED, ids=label)
+@each_case("case", MALFORMED)
 def test_a_bad_file_hides_no_other_and_is_not_touched(case: dict[str, Any], sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
-    path = CONFLICT_COPY if case["id"] == "M80" else "n.md"
+    sheaf.remember("Sound", "Description", "user", "body", replace=True)
+    path = CONFLICT_COPY if case["id"] == "M80" else f"{case['id']}.md"
     place = put_outside(sheaf, path, content(case))
     states = {"bad_header": {"bad"}, "quarantine": {"held"}, "body_only": {"free"}, "conflict_copy": {"copy"},
               "pending_then_bad_header": {"bad"}, "bad_header_or_pending": {"bad"}}  # fmt: skip
+    try:
+        assert sorted(ask_everything(sheaf)) == sorted([path, "user_sound.md"])
 
-    assert ask_everything(sheaf) == sorted([path, "user_sound.md"])
-
-    assert Path(place).read_bytes() == content(case)
-    assert sheaf.index.rows("path = ?", path)[0].state in states.get(case["read"], {"ok", "free", "bad"})
-    assert "](user_sound.md)" in sheaf.prompt()
-    assert [row.path for row in sheaf.search("Sound")] == ["user_sound.md"]
+        assert Path(place).read_bytes() == content(case)
+        assert sheaf.index.rows("path = ?", path)[0].state in states.get(case["read"], {"ok", "free", "bad"})
+        assert "](user_sound.md)" in sheaf.prompt()
+        assert [row.path for row in sheaf.search("Sound")] == ["user_sound.md"]
+    finally:
+        os.unlink(place)
 
 
 def test_a_header_that_is_not_understood_is_never_rewritten(sheaf: Sheaf) -> None:
