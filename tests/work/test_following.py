@@ -54,35 +54,6 @@ class World:
             os.chdir(before)
         return code, out.getvalue(), err.getvalue()
 
-    def served(self, where: str, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-        """Call methods of a real `memsheaf mcp` in a repository, and give the results."""
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        asked = [("initialize", hello), *calls]
-        lines = [
-            json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            for number, (method, params) in enumerate(asked)
-        ]
-        done = subprocess.run(
-            [sys.executable, "-m", "memsheaf", "mcp"],
-            cwd=self.folder / where,
-            env={**os.environ, **self.environment},
-            input="\n".join(lines) + "\n",
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines()) if one.get("id") is not None}
-        return [answers[number]["result"] for number in range(1, len(asked))]
-
-
-def tool(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    return "tools/call", {"name": name, "arguments": arguments}
-
-
-def said(result: dict[str, Any]) -> str:
-    text: str = result["content"][0]["text"]
-    return text
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -122,34 +93,23 @@ def test_what_is_learned_behind_a_chat_goes_to_the_user_and_a_decision_to_the_pr
     assert "PostgreSQL" not in world.run("b", "list")[1]
 
 
-def test_an_mcp_server_in_another_repository_finds_reads_changes_and_deletes_it(world: World) -> None:
-    fact = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
-    saved, uses = world.served(
-        "a",
-        tool("memory_write", **fact),
-        tool("memory_write", name="Uses Redis", description="Cache", type="project", content="The cache is Redis."),
-    )
-    assert said(saved) == "Memory saved: user:user_prefers-tabs.md"
-    assert said(uses).startswith("Memory saved: project_uses-redis.md")
+def test_tools_in_another_repository_find_read_change_and_delete_it(world: World) -> None:
+    with world.layers("a") as layers:
+        tools = Tools(layers)
+        assert tools.call("memory_write", _TABS) == "Memory saved: user:user_prefers-tabs.md"
+        redis = {"name": "Uses Redis", "description": "Cache", "type": "project", "content": "The cache is Redis."}
+        assert tools.call("memory_write", redis).startswith("Memory saved: project_uses-redis.md")
 
-    found, read, listed, resource, changed, gone = world.served(
-        "b",
-        tool("memory_search", query="tabs or spaces?"),
-        tool("memory_read", filename="user:user_prefers-tabs.md"),
-        ("resources/list", {}),
-        ("resources/read", {"uri": "memory://file/user%3Auser_prefers-tabs.md"}),
-        tool("memory_update", filename="user:user_prefers-tabs.md", old_text="Use tabs.", new_text="Use 3 spaces."),
-        tool("memory_delete", filename="user:user_prefers-tabs.md"),
-    )
-
-    assert said(found).startswith("user:user_prefers-tabs.md  [user]")
-    assert "Redis" not in said(found)
-    assert "Use tabs." in said(read)
-    uris = [one["uri"] for one in listed["resources"]]
-    assert "memory://file/user%3Auser_prefers-tabs.md" in uris
-    assert "Use tabs." in resource["contents"][0]["text"]
-    assert said(changed) == "Memory updated: user:user_prefers-tabs.md"
-    assert said(gone) == "Memory deleted: user:user_prefers-tabs.md"
+    name = "user:user_prefers-tabs.md"
+    with world.layers("b") as layers:
+        tools = Tools(layers)
+        found = tools.call("memory_search", {"query": "tabs or spaces?"})
+        assert found.startswith(f"{name}  [user]")
+        assert "Redis" not in found
+        assert "Use tabs." in tools.call("memory_read", {"filename": name})
+        change = {"filename": name, "old_text": "Use tabs.", "new_text": "Use 3 spaces."}
+        assert tools.call("memory_update", change) == f"Memory updated: {name}"
+        assert tools.call("memory_delete", {"filename": name}) == f"Memory deleted: {name}"
 
 
 def test_one_scope_is_served_when_it_is_named(world: World) -> None:
@@ -429,25 +389,6 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
 
 
 # the chat
-
-
-def test_the_chat_tells_the_files_that_tools_wrote_whatever_they_are_called(world: World) -> None:
-    from memsheaf.chat.assembly import open_agent
-    from memsheaf.chat.events import TurnEnded
-    from memsheaf.chat.permissions import Permission
-    from memsheaf.llm.scripted import ScriptedTalker
-    from memsheaf.llm.talker import Call
-
-    write = {**_TABS, "type": "feedback", "filename": "notes (old).md"}
-    settings = world.settings
-    agent = open_agent(settings, cwd=str(world.folder / "a"), model="offline", permission=Permission())
-    agent.talker = ScriptedTalker([[Call("c1", "memory_write", json.dumps(write))], "Saved."])
-    try:
-        ended = next(event for event in agent.turn("I prefer tabs") if isinstance(event, TurnEnded))
-    finally:
-        agent.close()
-
-    assert ended.saved == ("notes (old).md",)
 
 
 def test_the_offline_talker_forgets_what_it_has_just_saved_by_the_name_it_was_given(world: World) -> None:

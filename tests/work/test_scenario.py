@@ -1,16 +1,18 @@
-"""A piece of work, lived from end to end: every step is a process of its own, and knows nothing but the files."""
+"""A piece of work from end to end: every step is a command that knows nothing but the files."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from memsheaf.cli import main
 
 Memsheaf = Callable[..., str]
 CONVENTION = "API handlers answer every error with problem+json."
@@ -26,21 +28,22 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memsheaf(tmp_path: Path, project: Path) -> Memsheaf:
-    """Run the command in a process of its own; it must end as it should."""
+def memsheaf(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Memsheaf:
+    """Run a command, which opens everything anew; it must end as it should."""
+    monkeypatch.chdir(project)
+    environment = {
+        "MEMSHEAF_HOME": str(tmp_path / "home"),
+        "MEMSHEAF_CACHE": str(tmp_path / "cache"),
+        "MEMSHEAF_STATE": str(tmp_path / "state"),
+        "MEMSHEAF_EMBEDDER": "none",
+        "PATH": os.environ["PATH"],
+    }
 
     def memsheaf(*words: str, ends: int = 0) -> str:
-        environment = {
-            "MEMSHEAF_HOME": str(tmp_path / "home"),
-            "MEMSHEAF_CACHE": str(tmp_path / "cache"),
-            "MEMSHEAF_STATE": str(tmp_path / "state"),
-            "MEMSHEAF_EMBEDDER": "none",
-            "PATH": os.environ["PATH"],
-        }
-        command = [sys.executable, "-m", "memsheaf", *words]
-        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == ends, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout if ends == 0 else done.stdout + done.stderr
+        out, err = io.StringIO(), io.StringIO()
+        code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=err)
+        assert code == ends, f"{words}: {out.getvalue()}{err.getvalue()}"
+        return out.getvalue() if ends == 0 else out.getvalue() + err.getvalue()
 
     return memsheaf
 
@@ -156,31 +159,3 @@ def test_a_fact_drifts_and_is_served_with_its_mark_until_it_is_superseded(memshe
     assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [new]
     memsheaf("undo")
     assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [old]
-
-
-SIX = (
-    "The test command is `cd evals && npm test`.",
-    "Run the tests with `cd evals && npm test`.",
-    "To run all tests, use `cd evals && npm test` from the root of the repository.",
-    "Tests: `cd evals && npm test`.",
-    "The evals are tested with `cd evals && npm test`.",
-    "Use `cd evals && npm test` to run the test suite.",
-)
-
-
-def test_the_audit_finds_six_entries_on_one_test_command_and_names_the_keeper(memsheaf: Memsheaf) -> None:
-    paths = []
-    for number, text in enumerate(SIX):
-        more = ("--description", "How to run the tests", "--type", "reference", "--anyway")
-        paths.append(asked(memsheaf, "add", f"Test command {number}", text, *more)["path"])
-    memsheaf("add", "Lint", "Lint with `npm run lint`.", "--description", "How to lint", "--type", "reference")
-
-    found = asked(memsheaf, "audit")
-
-    (group,) = [one for one in found["duplicates"] if one["kind"] == "duplicate"]
-    assert group["path"] == paths[2]  # it says most
-    assert sorted(group["others"]) == sorted(set(paths) - {paths[2]})
-    said = memsheaf("audit")
-    assert f"  {paths[2]}: keeper, the most specific and recent\n" in said
-    assert said.count(": candidate for natural decay\n") == 5
-    assert memsheaf("lint", ends=1).count(f": duplicate: says the same as {paths[2]}") == 5
