@@ -1,4 +1,4 @@
-"""What a person would want to know about the memories of a scope, and nobody told them. Nothing is written.
+"""Audit of a scope, read-only: what a person should look at.
 
 Four sections: what says the same or the opposite; what its evidence no longer shows; what is in the way; and what
 waits for somebody to decide.

@@ -1,4 +1,4 @@
-"""Where the work stands, from the files alone: what an agent needs to go on after its context was lost."""
+"""The brief: where the work stands, from the files alone, for an agent whose context was lost."""
 
 from __future__ import annotations
 

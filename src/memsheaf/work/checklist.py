@@ -1,4 +1,4 @@
-"""The checklist before something that was noted moves up to a wider layer: each step has a verdict, and says why.
+"""The checklist before a note is promoted to a wider layer: each step has a verdict and a reason.
 
 classify        into the four types
 exclude         what the code or its history says, what is of the moment, secrets, what nobody confirmed

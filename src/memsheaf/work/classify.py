@@ -1,4 +1,4 @@
-"""Signs in the words of a note: its type, whether it belongs to one task, is a procedure, or refers to a place.
+"""Classify a note by its words: its type, whether it belongs to one task, is a procedure, or refers to a place.
 
 Words alone decide, in six languages, and apart from code, addresses and quotations; so each is a careful guess that a
 person can overrule, and says which words it goes by.

@@ -1,4 +1,4 @@
-"""How the files of a layer are changed: read, thought about, and committed as one; again if somebody was faster."""
+"""Read, plan, commit, retry: how the files of a layer are changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 
-ROUNDS = 20  # so many others may be faster, one after the other
+ROUNDS = 20  # retries when others were faster
 
 Look = Callable[[str], str | None]
 """Gives the text of a file as it is now, None when there is none."""

@@ -66,10 +66,9 @@ class Layers(OpenScopes):
 
     @classmethod
     def open(cls, *, settings: config.Settings | None = None, cwd: str = "", **more: Any) -> Layers:
-        """The layers around a working directory, of the task and the session that are named, if any are.
+        """The layers around a working directory; `more` are the options of `Layers`.
 
-        `more` are the options of `Layers`. With `scopes` it is these and nothing else, the nearest first; the first
-        is the home scope. `on_open` is given each scope when it is opened.
+        With `scopes` it is these and nothing else, the nearest first; the first is the home scope.
         """
         return cls(settings or config.load(), cwd or os.getcwd(), **more)
 
@@ -98,7 +97,7 @@ class Layers(OpenScopes):
         )  # fmt: skip
 
     def notices(self) -> Names:
-        """What a person should look at before it is used: a `.memory` nobody accepted, files that changed there."""
+        """What a person should look at first: a `.memory` nobody accepted, files that changed there."""
         unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
         found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
         return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
@@ -427,8 +426,8 @@ class Layers(OpenScopes):
     ) -> Compacted:
         """Make a conversation fit so many tokens: phase, blockers and decisions of the layers survive.
 
-        The session's notes serve as the summary, unless others are given. `name` is what the conversation is called.
-        With `dry_run` nothing is written; with `approve` one that failed three times in a row is tried again.
+        The session's notes serve as the summary, unless others are given. With `dry_run` nothing is written; with
+        `approve` a conversation that failed three times in a row is tried again.
 
         Raises:
             Refused: it failed three times in a row; or there is no such trigger, or no budget.

@@ -1,4 +1,4 @@
-"""Where what is learned goes: one keeper over several scopes, and the words for what holds everywhere."""
+"""Route what is learned to the scope it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder: what becomes of each message at each level, and what stands in the place of what is left out.
+"""The levels of compaction: what becomes of each message, and the text that stands for what is left out.
 
 Long tool output is cut (1); it becomes one line with a pointer (2); what the agent has answered since is dropped (3);
 all before the tail is taken out (4); only what stands, the bullets and as much of the tail as fits are left (5).
