@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -142,41 +140,9 @@ def test_the_seven_prompts_do_what_they_ask_for(chat: Chat, sheaf: Sheaf) -> Non
     assert "dark theme in all editors" in answers[6]
 
 
-def test_the_four_prompts_do_what_they_ask_for_and_the_next_process_knows(
-    chat: Chat, settings: Settings, tmp_path: Path
-) -> None:
-    answers = [chat.say(prompt) for prompt in FOUR]
-
-    assert "\tprint(" in (tmp_path / "test.py").read_text()
-    assert "tabs for indentation" in answers[1]
-    assert "tabs for indentation" in answers[2]
-    assert answers[3] == "Notice; it is kept after this turn if it is worth keeping."
+def test_what_is_only_said_is_left_to_learning(chat: Chat) -> None:
+    assert chat.say(FOUR[3]) == "Noted; it is kept after this turn if it is worth keeping."
     assert chat.calls == []
-
-    told = in_another_process(settings, "What do you know about my preferences?")
-    assert "The user prefers using tabs for indentation, not spaces." in told
-
-
-def in_another_process(settings: Settings, message: str) -> str:
-    program = f"""
-from memsheaf import Settings, Sheaf, Tools
-from memsheaf.chat.offline import Offline
-from memsheaf.llm.talker import Request, Said
-settings = Settings(home={settings.home!r}, cache={settings.cache!r}, state={settings.state!r}, embedder="none")
-with Sheaf.open("user", settings=settings) as sheaf:
-    tools, said = Tools(sheaf), [Said("user", {message!r})]
-    while not said[-1].role == "assistant" or said[-1].calls:
-        *_, step = Offline().talk(Request("", said, tools.schemas()))
-        said.append(step.said)
-        for call in step.said.calls:
-            answer = tools.answer(call.tool, call.arguments)
-            said.append(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
-print(said[-1].text)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8", check=True, timeout=60
-    )
-    return done.stdout
 
 
 # remembering

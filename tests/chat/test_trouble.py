@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chat.test_documents import PROGRAM, Desk
-from llm.talkers import Reply, breaks_after, call, error_event, garbage, openai_server, say, status
+from llm.talkers import breaks_after, call, error_event, garbage, openai_server, say, status
 
 MODEL = {"MEMSHEAF_MODEL": "openai-compatible:local", "MEMSHEAF_MODEL_KEY": "TEST_KEY", "TEST_KEY": "k"}
 MESSAGE = "I always prefer tabs over spaces."
@@ -64,33 +64,31 @@ def test_a_dead_api_is_one_line_and_the_message_is_kept_and_learned(desk: Desk) 
     assert kept(desk) == [MESSAGE]
 
 
-@pytest.mark.parametrize(
-    ("reply", "line"),
-    [
-        (status(429, headers={"retry-after": "60"}, message="slow down"), "answered 429: slow down"),
-        (status(500, message="on fire"), "answered 500"),
-        (status(401, message="who are you?"), "answered 401"),
-        (breaks_after("Half of "), "hung up before its answer was whole"),
-        (say("Half of ") + error_event("server_error", "Overloaded"), "Overloaded"),
-        (garbage(), "cannot be used"),
-    ],
-    ids=["429", "500", "401", "broken", "error event", "garbage"],
-)
-def test_a_server_in_trouble_is_one_line_and_the_next_message_is_answered(
-    desk: Desk, reply: Reply, line: str
-) -> None:
-    again = [reply] * 3 if reply.status in (429, 500) else [reply]
-    if reply.status == 429:
-        again = [reply]  # it asks for a longer pause than anybody wants to wait
-    with openai_server([*again, say("Here again.")]) as server:
-        done = chat(desk, server.url, messages=[MESSAGE, "Are you there again?"])
+TROUBLE = [
+    ([status(429, headers={"retry-after": "60"}, message="slow down")], "answered 429: slow down"),
+    ([status(500, message="on fire")] * 3, "answered 500"),
+    ([status(401, message="who are you?")], "answered 401"),
+    ([breaks_after("Half of ")], "hung up before its answer was whole"),
+    ([say("Half of ") + error_event("server_error", "Overloaded")], "Overloaded"),
+    ([garbage()], "cannot be used"),
+]
+
+
+def test_a_server_in_trouble_is_one_line_and_the_next_message_is_answered(desk: Desk) -> None:
+    script = [reply for replies, _ in TROUBLE for reply in (*replies, say("Here again."))]
+    messages = [
+        message for number in range(len(TROUBLE)) for message in (f"Message {number}", "Are you there again?")
+    ]
+    with openai_server(script) as server:
+        done = chat(desk, server.url, messages=messages)
         last = server.requests[-1].text
     assert done.returncode == 1
-    assert [each for each in done.stderr.splitlines() if line in each], done.stderr
+    for _, line in TROUBLE:
+        assert [each for each in done.stderr.splitlines() if line in each], done.stderr
     assert "Traceback" not in done.stderr
-    assert "Here again." in done.stdout
-    assert MESSAGE in last  # nothing that was said is lost
-    assert kept(desk) == [MESSAGE, "Are you there again?"]
+    assert done.stdout.count("Here again.") == len(TROUBLE)
+    assert all(message in last for message in messages)  # nothing that was said is lost
+    assert kept(desk) == messages
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")

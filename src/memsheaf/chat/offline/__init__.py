@@ -46,11 +46,8 @@ from memsheaf.values import NamedTuple, sha256
 CALL_PREFIX = "offline-"
 """How the ids of calls begin that were made here."""
 
-READ = 5
-"""How many memories are read for one answer."""
-
-LISTED = 3
-"""How many memories a question names."""
+READ = 5  # memories for one answer
+LISTED = 3  # memories that a question names
 
 _MODELS = "docs/models.md"
 _STYLE = "indentation tabs spaces code style"
@@ -284,7 +281,9 @@ class _Replying:
             fact = self._turns[-2].text.strip()
         if not fact:
             return self._say("what")
-        return self._refusal(fact) or (yield from self._save(self._draft(fact, wanted.type)))
+        return self._refusal(fact) or (
+            yield from self._save(draft_memory(fact, wanted.type, self._language, self._today))
+        )
 
     def _refusal(self, fact: str) -> str:
         """Why nothing of this is kept, if there is a secret in it; or "".
@@ -295,9 +294,6 @@ class _Replying:
             error = SecretFound(found[0].kind, "what you said")
             return self._fail(f"{error}. {error.hint}")
         return ""
-
-    def _draft(self, fact: str, type: str = "") -> Draft:
-        return draft_memory(fact, type, self._language, self._today)
 
     def _save(self, draft: Draft) -> Reply:
         """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
@@ -315,11 +311,11 @@ class _Replying:
             (answer,) = yield [("memory_write", draft._asdict())]
         if same := _touched(answer, "same"):
             return self._say("already", file=same, what=draft.content)
-        return self._report("saved", answer, draft.content)
+        return self._report("saved", answer, draft)
 
-    def _report(self, name: str, answer: Said, what: str) -> str:
+    def _report(self, name: str, answer: Said, draft: Draft) -> str:
         file = _touched(answer, "saved")
-        return self._say(name, file=file, what=what) if file else self._fail(answer.text)
+        return self._say(name, file=file, what=draft.content) if file else self._fail(answer.text)
 
     def _forget(self, wanted: MemoryRequest) -> Reply:
         """Delete the one memory that is meant; where that is not sure, ask."""
@@ -352,7 +348,7 @@ class _Replying:
             return self._say("what")
         if refusal := self._refusal(wanted.fact):
             return refusal
-        draft = self._draft(wanted.fact)
+        draft = draft_memory(wanted.fact, "", self._language, self._today)
         if wanted.file:
             (read,) = yield [("memory_read", {"filename": wanted.file})]
             if read.text.startswith("Error:"):
@@ -380,7 +376,7 @@ class _Replying:
             content=replace_sentence(old.body, draft.content), type=old.type if old.type in TYPES else draft.type
         )
         (answer,) = yield [("memory_write", {**fields._asdict(), "filename": old.file})]
-        return self._report("updated", answer, draft.content)
+        return self._report("updated", answer, draft)
 
     def _ask_which(self, name: str, found: Sequence[ShownMemory]) -> str:
         lines = [f"- {one.file}: {one_line(one.body, 160)}" for one in found[:LISTED]]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from memsheaf.chat.conversations import InputHistory
 from memsheaf.values import Protocol
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -23,18 +24,6 @@ _MENU = 6  # lines of completions
 _AT_ONCE = 1_024  # bytes of what is pasted into a question
 _STOPS_WITHIN = 1.0  # seconds that a turn has to stop in, before Ctrl-C is taken again
 _TOGETHER = 0.03  # seconds between characters that nobody types one by one
-
-
-class History(Protocol):
-    """What was typed before, the oldest first."""
-
-    def add(self, text: str) -> None:
-        """Keep one more."""
-        ...
-
-    def all(self) -> Sequence[str]:
-        """All of them."""
-        ...
 
 
 class Prompter(Protocol):
@@ -71,7 +60,7 @@ class Reader(Protocol):
         ...
 
 
-def open_reader(history: History, prompter: Prompter, environment: Mapping[str, str]) -> Reader:
+def open_reader(history: InputHistory, prompter: Prompter, environment: Mapping[str, str]) -> Reader:
     """The best reader there is here."""
     if environment.get("TERM", "dumb") != "dumb" or os.name == "nt":
         with suppress(ImportError):
@@ -84,7 +73,7 @@ class FullReader:
 
     shows_status = True
 
-    def __init__(self, history: History, prompter: Prompter) -> None:
+    def __init__(self, history: InputHistory, prompter: Prompter) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.history import InMemoryHistory
@@ -139,7 +128,7 @@ class PlainReader:
 
     shows_status = False
 
-    def __init__(self, history: History, prompter: Prompter) -> None:
+    def __init__(self, history: InputHistory, prompter: Prompter) -> None:
         self._history = history
         self._prompter = prompter
         with suppress(ImportError):  # Windows has none

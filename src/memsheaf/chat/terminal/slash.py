@@ -1,4 +1,4 @@
-"""What begins with a slash: commands to the chat itself. What the command line has already runs as it does there."""
+"""Slash commands of the chat. What the command line has runs as it does there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COMMANDS = {
     "help": SlashCommand("", "this"),
     "exit": SlashCommand("", "leave, as Ctrl-D does"),
 }
-KEYS = "Enter sends; Alt-Enter or \\ at the end begins a new line; Ctrl-C stops a turn; // sends /"
+KEYS = "Enter sends; Alt-Enter begins a new line (with memsheaf[chat]); Ctrl-C stops a turn; // sends /"
 _ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
 _ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command line has them
 _SHOWN_LAST = 300
