@@ -7,13 +7,23 @@ each of these `logs/` and `.history/`.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import re
+import shutil
 import stat
+import struct
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from typing import BinaryIO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
 from memsheaf.guard.paths import check_stored, fold, is_reserved
@@ -33,6 +43,11 @@ LOGS = "logs"
 HISTORY = ".history"
 SHARED = ".shared.json"
 """Names the members that came with a repository where they were exported: nobody here vouches for them."""
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError,
+    LookupError, RuntimeError, NotImplementedError, PathRefused,
+)  # fmt: skip
+"""What unpacking raises when an archive is damaged, lies, or is locked with a password."""
 _PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
 
 
@@ -119,7 +134,7 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
         seen[fold(stored)] = stored
         try:
             data = load(MAX_JOURNAL if is_past or name == SHARED else LIMIT + 1)
-        except _broken() as error:
+        except _DAMAGED as error:
             raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
         if total > MAX_TOTAL:
@@ -168,25 +183,12 @@ def _write_folder(target: str, files: list[tuple[str, bytes]]) -> None:
 
 
 def _remove(part: str) -> None:
-    import shutil
 
     if os.path.isdir(part):
         shutil.rmtree(part, ignore_errors=True)
     else:
         with suppress(OSError):
             os.unlink(part)
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
-    import lzma
-    import struct
-    import tarfile
-    import zipfile
-    import zlib
-
-    damaged = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError)
-    return *damaged, ValueError, LookupError, RuntimeError, NotImplementedError, PathRefused
 
 
 def _inside(name: str) -> str:
@@ -235,16 +237,14 @@ def _from_folder(source: str) -> Iterator[tuple[str, Load]]:
 
 
 def _from_file(source: str) -> Iterator[tuple[str, Load]]:
-    import zipfile
 
     try:
         yield from _from_zip(source) if zipfile.is_zipfile(source) else _from_tar(source)
-    except _broken() as error:
+    except _DAMAGED as error:
         raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
 
 
 def _from_zip(source: str) -> Iterator[tuple[str, Load]]:
-    from zipfile import ZipFile
 
     if _size_of_directory(source) > MAX_DIRECTORY:
         raise ArchiveRefused("its list of members is too large")
@@ -314,10 +314,6 @@ class _Metered:
 
 def _unpacked(source: str) -> BinaryIO:
     """A tar archive without its compression."""
-    import bz2
-    import gzip
-    import lzma
-
     with open(source, "rb") as file:
         start = file.read(6)
     for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
@@ -327,8 +323,6 @@ def _unpacked(source: str) -> BinaryIO:
 
 
 def _from_tar(source: str) -> Iterator[tuple[str, Load]]:
-    import tarfile
-
     with _unpacked(source) as file:
         try:
             metered = _Metered(file, os.path.getsize(source))
@@ -355,8 +349,6 @@ def _from_tar(source: str) -> Iterator[tuple[str, Load]]:
 
 
 def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
-    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
-
     with ZipFile(target, "x", ZIP_DEFLATED) as archive:
         for path, data in files:
             info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
@@ -366,10 +358,6 @@ def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
 
 
 def _write_tar(target: str, files: list[tuple[str, bytes]], *, packed: bool) -> None:
-    import gzip
-    import tarfile
-    from io import BytesIO
-
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path, data in files:
@@ -384,6 +372,4 @@ def _write_tar(target: str, files: list[tuple[str, bytes]], *, packed: bool) -> 
 
 def _packs_too_well(data: bytes) -> bool:
     """Whether it would look like a bomb when it is read again, as a journal of one text over and over does."""
-    from zlib import compress
-
-    return len(data) > 1 << 20 and len(compress(data, 1)) * MAX_RATIO // 2 < len(data)
+    return len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
