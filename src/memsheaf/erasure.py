@@ -16,7 +16,7 @@ from memsheaf.index.catalog import target
 from memsheaf.learn import conversation_file, rehearsal, spill
 from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
-from memsheaf.store.folder import Erased
+from memsheaf.store import Erased
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.state import State

@@ -108,3 +108,12 @@ class Commit(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self[:-2])
+
+
+class Erased(NamedTuple):
+    """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
+
+    path: str
+    names: tuple[str, ...]
+    versions: tuple[Version, ...]
+    texts: tuple[bytes, ...]

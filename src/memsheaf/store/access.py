@@ -5,21 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 
-from memsheaf.errors import Busy, PathRefused, StoreFailed
-from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, listable, shown
-from memsheaf.store import HISTORY, ScanEntry, Stamp, journal_folding
+from memsheaf.errors import PathRefused, StoreFailed
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
+from memsheaf.store import HISTORY, Change, ScanEntry, Stamp
 from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
-from memsheaf.store.journal_folding import FoldPlan, put_in_place
 from memsheaf.store.safe_dir import Folder, kernel_lock, walk
 from memsheaf.store.transaction import Transaction
 
 DEPTH = 4
+ROOT_ALONE = [""]
 _LATEST = (1 << 63) - 1
 
 
@@ -164,27 +164,36 @@ class StoreAccess:
         except OSError as error:
             raise StoreFailed(failure(error)) from error
 
-    def note_heads(self) -> None:
-        """Note where the journal left each path, when that has become worth it."""
-        with suppress(StoreFailed, OSError):  # derived: the next one will do
-            self.fold(journal_folding.note_heads)
+    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
+        """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
+        if paths == ROOT_ALONE:
+            with suppress(OSError):
+                return {"": stamp_of(os.stat(self.root))}
+        try:
+            root = self.open_root()
+        except FileNotFoundError:
+            return dict.fromkeys(paths)
+        except OSError as error:
+            raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
+        with root:
+            return {path: stamp_at(root, path) for path in paths}
 
-    def fold(self, work: Callable[[Folder, Journal], FoldPlan | None], *, locked: bool = False) -> FoldPlan | None:
-        """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
+    def spelling(self, path: str) -> str:
+        """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
+        safe = check_stored(path)
+        return path if safe != path and self.stamps([path])[path] else safe
 
-        What has to be done now is planned with the lock held as well.
-        """
-        if locked:
-            with self.transaction() as transaction:
-                plan = work(transaction.history, transaction.journal)
-                transaction.journal.close()
-                return plan if plan and put_in_place(transaction.history, plan) else None
-        with suppress(Busy), self.locked("lock-fold", 0.0) as history, self.reading() as journal:
-            plan = work(history, journal) if journal else None
-            if plan:
-                with self.transaction() as transaction:
-                    return plan if put_in_place(transaction.history, plan) else None
-        return None
+    def admitted(self, changes: Sequence[Change], *, undoing: bool) -> list[Change]:
+        """The changes with their paths as the folder spells them. Raises PathRefused."""
+        seen: dict[str, str] = {}
+        admitted = []
+        for change in changes:
+            path = change.path if undoing and change.path == CATALOG else self.spelling(change.path)
+            if other := seen.get(fold(path)):
+                raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
+            seen[fold(path)] = path
+            admitted.append(change._replace(path=path) if path != change.path else change)
+        return admitted
 
     def scan(self) -> Iterator[ScanEntry]:
         """Every Markdown file and every folder, in no order. Raises OSError for the root."""

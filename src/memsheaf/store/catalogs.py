@@ -138,7 +138,7 @@ def trim(history: Folder) -> None:
             history.rename(draft, history, NAME)
 
 
-def kept(found: bytes, shown: bytes, present: Callable[[str], bytes | None]) -> Revision | None:
+def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None]) -> Revision | None:
     """How the file beside the catalog changes so that it has what `found` says and `shown` does not; None if nothing.
 
     A text that somebody wrote is kept whole. Of our catalog with lines added by hand, these lines are kept, in the

@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 
-from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed, VersionGone
-from memsheaf.guard.paths import CATALOG, check_stored, fold
+from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed
+from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
@@ -26,22 +25,21 @@ from memsheaf.store import (
     Change,
     Commit,
     Document,
-    Revision,
+    Erased,
     ScanEntry,
     Stamp,
     Version,
     catalogs,
-    journal_folding,
     tombstones,
     usage,
-    version_of,
 )
-from memsheaf.store.access import StoreAccess, failure, stamp_at, stamp_of
+from memsheaf.store.access import StoreAccess, failure, stamp_at
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
+from memsheaf.store.commits import find_commit, find_version, last_standing
 from memsheaf.store.journal_lines import needle_of
-from memsheaf.store.safe_dir import Folder, read_file, stage, walk
+from memsheaf.store.retention import last_pruned, note_heads, prune
+from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.transaction import Transaction
-from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -51,19 +49,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 SETTLE_AFTER = 64
-MASS = 6  # so many files that go at once were not each rejected by somebody
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
-ROOT_ALONE = [""]
-PRUNED = "pruned"  # when retention was last seen to
-
-
-class Erased(NamedTuple):
-    """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
-
-    path: str
-    names: tuple[str, ...]
-    versions: tuple[Version, ...]
-    texts: tuple[bytes, ...]
 
 
 class FolderStore:
@@ -116,7 +102,7 @@ class FolderStore:
             NotFound: nothing is there.
             PathRefused: `path` leaves the root, or is a link.
         """
-        path = self._spelling(path)
+        path = self._access.spelling(path)
         try:
             with self._access.open_root() as root, walk(root, path) as (folder, name):
                 return Document(path, read_patiently(folder, name, path, self._access.patience))
@@ -145,17 +131,7 @@ class FolderStore:
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there."""
-        if paths == ROOT_ALONE:
-            with suppress(OSError):
-                return {"": stamp_of(os.stat(self.root))}
-        try:
-            root = self._access.open_root()
-        except FileNotFoundError:
-            return dict.fromkeys(paths)
-        except OSError as error:
-            raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
-        with root:
-            return {path: stamp_at(root, path) for path in paths}
+        return self._access.stamps(paths)
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
@@ -168,15 +144,9 @@ class FolderStore:
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
-        found: list[Commit] = []
         with self._access.reading() as journal:
-            for commit in journal.commits(f'{{"commit": "{commit_id}'.encode("utf-8", "replace")) if journal else ():
-                if commit.id == commit_id:
-                    return commit
-                found.append(commit)
-        if len(found) == 1:
-            return found[0]
-        raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
+            needle = f'{{"commit": "{commit_id}'.encode("utf-8", "replace")
+            return find_commit(journal.commits(needle) if journal else (), commit_id)
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
         """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
@@ -184,15 +154,7 @@ class FolderStore:
         Raises:
             NoSuchCommit: there is none left.
         """
-        undone: set[str] = set()
-        for commit in self.history():
-            if commit.id in undone:
-                continue
-            if commit.undoes:
-                undone.add(commit.undoes)
-            elif commit.revisions and commit.by != except_by and (events or _is_about_memories(commit)):
-                return commit
-        raise NoSuchCommit("nothing is left to undo")
+        return last_standing(self.history(), except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
         """Give an older text by its version, or the beginning of it.
@@ -200,18 +162,7 @@ class FolderStore:
         Raises:
             VersionGone: retention passed, or it was erased, or it never was, or several begin like this.
         """
-        found: dict[Version, bytes] = {}
-        for commit in self.history(path) if version else ():
-            for revision in commit.revisions:
-                for name, text in ((revision.after, revision.new), (revision.before, revision.old)):
-                    if text is not None and name == version:
-                        return text
-                    if text is not None and name.startswith(version):
-                        found[name] = text
-        if len(found) == 1:
-            return found.popitem()[1]
-        known = f"{len(found)} versions" if found else "no version"
-        raise VersionGone(f"the journal holds {known} {version[:12]!r} of {path!r}")
+        return find_version(self.history(path) if version else (), path, version)
 
     def last_id(self) -> str:
         """The id of the last commit, "" when there is none or the journal is being written."""
@@ -231,7 +182,7 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes, segment = self._admitted(changes, undoing=bool(undoes)), self._access.segment
+        changes, segment = self._access.admitted(changes, undoing=bool(undoes)), self._access.segment
         with self._access.transaction() as transaction:
             revisions = [transaction.revision(change) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
@@ -243,7 +194,7 @@ class FolderStore:
             if undoes:
                 tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
         if segment and self._access.segment != segment:
-            self._access.note_heads()
+            note_heads(self._access)
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
@@ -259,25 +210,10 @@ class FolderStore:
             # a catalog that the journal does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
-                commit = self._note_outside(transaction, revisions)
-                gone = [step for step in revisions if step.after == ABSENT and step.path != CATALOG]
-                there = {step.after for step in revisions}  # such as after a rename
-                stones = [
-                    tombstones.of(step.path, step.old, commit.at, tombstones.REMOVED)
-                    for step in gone
-                    if step.old and step.before not in there
-                ]
-                if bury and len(gone) < MASS:
-                    tombstones.add(transaction.history, stones)
-                tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
+                commit = transaction.note_outside(revisions, self._now())
+                tombstones.follow(transaction.history, revisions, commit.at, bury=bury)
         if paths is None:
-            self._access.note_heads()
-        return commit
-
-    def _note_outside(self, transaction: Transaction, revisions: tuple[Revision, ...]) -> Commit:
-        commit = Commit(os.urandom(6).hex(), self._now(), "outside", "", revisions)
-        transaction.note(commit)
-        transaction.finish(commit)
+            note_heads(self._access)
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -291,7 +227,11 @@ class FolderStore:
         target = self.find(commit_id) if commit_id else self.last_standing()
         if not target.revisions:
             raise NoSuchCommit(f"the commit {target.id} holds no texts to bring back")
-        changes = [Change(r.path, self._before(r), r.after) for r in target.revisions]
+        changes = []
+        for step in target.revisions:
+            is_known = step.before == ABSENT or step.old is not None
+            text = step.old if is_known else self.version(step.path, step.before)
+            changes.append(Change(step.path, text, step.after))
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 
     def erase(self, path: str, *, by: str) -> Erased:
@@ -300,7 +240,7 @@ class FolderStore:
         Raises:
             NotFound: neither the folder nor the journal knows it.
         """
-        path = self._spelling(path)
+        path = self._access.spelling(path)
         try:
             self._access.open_root().close()  # erasing makes nothing
         except FileNotFoundError:
@@ -326,24 +266,8 @@ class FolderStore:
 
         The text a memory has now is never dropped, however old.
         """
-        return self._prune(self._clock(), locked=True)
-
-    def _prune(self, now: float, *, locked: bool = False) -> int:
-        cutoff = _iso(now - self._retention_days * 86400)
-        dropped = 0
-        for work in (journal_folding.fold, journal_folding.trim):
-            while plan := self._access.fold(partial(work, cutoff=cutoff), locked=locked):
-                dropped += plan.dropped
-        self._access.note_heads()
-        with self._access.transaction() as transaction:
-            tombstones.prune(transaction.history, cutoff)
-            transaction.drop_derived()
-            usage.bring_together(transaction.history)
-            catalogs.trim(transaction.history)
-            with suppress(FileNotFoundError):
-                transaction.history.unlink(PRUNED)
-            stage(transaction.history, PRUNED, f"{self._clock()}\n".encode())
-        return dropped
+        now = self._clock()
+        return prune(self._access, self._cutoff(now), now, locked=True)
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
@@ -399,24 +323,10 @@ class FolderStore:
             PathRefused, TextRefused, StoreFailed: it is a link or a folder, too large, or cannot be read; it stays.
         """
         with self._access.transaction(wait) as transaction:
-            found = transaction.present(name)
-            head = transaction.journal.heads({name}).get(name)
-            if head:
-                last = transaction.journal.last_step(name, head)
-                if head.version != version_of(found):
-                    step = Revision(name, head.version, version_of(found), last.new if last else None, found)
-                    self._note_outside(transaction, (step,))
-                return None if found is not None else ""
-            if found is None:
-                return ""
-            kept = catalogs.kept(found, shown, transaction.present)
-            steps = [Revision(name, version_of(found), ABSENT, found), *([kept] if kept else [])]
-            why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
-            transaction.carry_out(
-                Commit(os.urandom(6).hex(), self._now(), "outside", why, tuple(steps), "", transaction.journal.last)
-            )
-            self._settle_if_due(transaction)
-            return kept.path if kept else ""
+            commit, path = transaction.set_aside(name, shown, self._now())
+            if commit:
+                self._settle_if_due(transaction)
+            return path
 
     def published(self, name: str) -> bytes | None:
         """Give a derived text back, None when it is not there."""
@@ -517,37 +427,17 @@ class FolderStore:
                 with self._access.transaction() as transaction:
                     transaction.settle()
                     self._unsettled = 0
-                    last, now = self._last_pruned(transaction.history), self._clock()
-                self._access.note_heads()
+                    last, now = last_pruned(transaction.history), self._clock()
+                note_heads(self._access)
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
-                    self._prune(min(now, last + 86400))
+                    prune(self._access, self._cutoff(min(now, last + 86400)), now)
 
-    def _last_pruned(self, history: Folder) -> float:
-        """When retention was last seen to, 0.0 when it never was."""
-        try:
-            return float(read_file(history, PRUNED, 64) or history.stat(PRUNED).st_mtime)
-        except (FileNotFoundError, ValueError, PathRefused):
-            return 0.0
+    def _cutoff(self, now: float) -> str:
+        return _iso(now - self._retention_days * 86400)
 
     def _now(self) -> str:
         return _iso(self._clock())
-
-    def _spelling(self, path: str) -> str:
-        """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
-        safe = check_stored(path)
-        return path if safe != path and self.stamps([path])[path] else safe
-
-    def _admitted(self, changes: Sequence[Change], *, undoing: bool) -> list[Change]:
-        seen: dict[str, str] = {}
-        admitted = []
-        for change in changes:
-            path = change.path if undoing and change.path == CATALOG else self._spelling(change.path)
-            if other := seen.get(fold(path)):
-                raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
-            seen[fold(path)] = path
-            admitted.append(change._replace(path=path) if path != change.path else change)
-        return admitted
 
     def _settle_if_due(self, transaction: Transaction) -> None:
         self._unsettled += 1
@@ -557,15 +447,6 @@ class FolderStore:
             with suppress(OSError):  # the journal has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0
-
-    def _before(self, revision: Revision) -> bytes | None:
-        if revision.before == ABSENT or revision.old is not None:
-            return revision.old
-        return self.version(revision.path, revision.before)
-
-
-def _is_about_memories(commit: Commit) -> bool:
-    return any(revision.path.endswith(".md") for revision in commit.revisions)
 
 
 def _iso(seconds: float) -> str:

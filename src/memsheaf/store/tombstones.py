@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from memsheaf.errors import PathRefused
+from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import parse
+from memsheaf.store import ABSENT, Revision
 from memsheaf.store.safe_dir import APPEND, Folder, flush_data, read_file, stage, write_all
 from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.values import NamedTuple
@@ -23,6 +25,7 @@ LIMIT = 32 * 1024 * 1024
 DOUBTED = "unconfirmed"
 """Why a tombstone stands for what was unconfirmed or shared when it was removed."""
 HALF = 0.5
+MASS = 6  # so many files that go at once were not each rejected by somebody
 
 
 class Tombstone(NamedTuple):
@@ -55,6 +58,15 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
         flush_data(fd)
     finally:
         os.close(fd)
+
+
+def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -> None:
+    """Bury what others removed, unless many files went at once; lift the tombstones of what they brought."""
+    gone = [step for step in steps if step.after == ABSENT and step.path != CATALOG]
+    there = {step.after for step in steps}  # such as after a rename
+    if bury and len(gone) < MASS:
+        add(history, [of(one.path, one.old, at, REMOVED) for one in gone if one.old and one.before not in there])
+    lift(history, [(step.path, step.new) for step in steps if step.new])
 
 
 def read(history: Folder, why: str = "") -> Iterator[Tombstone]:

@@ -1,21 +1,22 @@
-"""One holder of a folder's lock, at work: check, stage, decide, place, and mend what a crash left."""
+"""A transaction under a folder's lock: check, stage, decide, place, and complete what a crash left."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG
-from memsheaf.store import ABSENT, Change, Commit, Revision, Version, version_of
+from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.journal import Head, Journal, draft_name
 from memsheaf.store.journal_lines import encode, needle_of
 from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
 
 PAGE = 4096
+_SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
@@ -85,6 +86,13 @@ class Transaction:
         marks = "".join(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n' for commit in commits)
         with suppress(OSError):
             self.journal.append(marks.encode(), durable=False)
+
+    def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
+        """Journal what others did; it is in place already."""
+        commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
+        self.note(commit)
+        self.finish(commit)
+        return commit
 
     def settle(self) -> None:
         """Flush every file that the journal does not call safe yet, then call it so."""
@@ -203,7 +211,8 @@ class Transaction:
         steps += self._redo(found.commits if rebooted else found.unfinished, rebooted=rebooted)
         if tail.state == "open":
             self.finish(*found.unfinished or [Commit("", "", "", "", ())])
-        self._note_others(steps, found.commits[-1].at if found.commits else "")
+        for step in steps:
+            self.note_outside((step,), found.commits[-1].at if found.commits else "", _SAVED_MEANWHILE)
         if rebooted:
             self.settle()
 
@@ -219,12 +228,26 @@ class Transaction:
                     found += [theirs, *self._apply(theirs)]
         return found
 
-    def _note_others(self, steps: Iterable[Revision], at: str) -> None:
-        """Journal what others saved while we were at it; it is in place already."""
-        for step in steps:
-            commit = Commit(os.urandom(6).hex(), at, "outside", "saved while memsheaf was writing", (step,))
-            self.note(commit)
-            self.finish(commit)
+    def set_aside(self, name: str, shown: bytes, at: str) -> tuple[Commit | None, str | None]:
+        """Remove a text that is not ours, and keep what it says beyond `shown` in a file beside it, as one commit.
+
+        Gives that commit, and the path that it is kept at: "" when nothing had to be kept, None when the text stays.
+        One that the journal knows was brought back by somebody, and stays.
+        """
+        found = self.present(name)
+        if head := self.journal.heads({name}).get(name):
+            last = self.journal.last_step(name, head)
+            if head.version != version_of(found):
+                step = Revision(name, head.version, version_of(found), last.new if last else None, found)
+                self.note_outside((step,), at)
+            return None, None if found is not None else ""
+        if found is None:
+            return None, ""
+        kept = catalogs.keep_lines(found, shown, self.present)
+        steps = [Revision(name, version_of(found), ABSENT, found), *([kept] if kept else [])]
+        why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
+        commit = Commit(os.urandom(6).hex(), at, "outside", why, tuple(steps), "", self.journal.last)
+        return self.carry_out(commit), kept.path if kept else ""
 
     def sweep(self, now: float) -> None:
         """Remove drafts that no commit owns: their writer died before it decided."""
@@ -307,7 +330,8 @@ class Transaction:
             if revision.path not in theirs:
                 more += self._apply(revision)
         self.finish(commit, answer)
-        self._note_others(more, commit.at)
+        for step in more:
+            self.note_outside((step,), commit.at, _SAVED_MEANWHILE)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
         """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
