@@ -115,7 +115,7 @@ def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str
     questions = {
         "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event"),
         "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "show"), "inbox": ("inbox",),
-        "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x"),
+        "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x")
     }  # fmt: skip
 
     def standing(**more: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`memsheaf extract` and `memsheaf review`."""
+"""`memsheaf inbox`, `extract`, `review` and `diary`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_claude_codes_own_transcript_is_understood(run: Run, tmp_path: Path) -> 
         {"type": "user", "uuid": "u-0000000000000001", "sessionId": "s1", "timestamp": "2026-11-15T10:00:00Z",
          "message": {"role": "user", "content": "From now on run make check before every commit."}},
         {"type": "assistant", "uuid": "u-0000000000000002", "sessionId": "s1",
-         "message": {"role": "assistant", "content": [{"type": "text", "text": "I will."}]}},
+         "message": {"role": "assistant", "content": [{"type": "text", "text": "I will."}]}}
     ]  # fmt: skip
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
@@ -147,7 +147,7 @@ def test_a_proposal_is_edited_before_it_is_saved(run: Run, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("answers", "left", "saved"),
-    [("a\n", 0, 1), ("r\n", 0, 0), ("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)],
+    [("a\n", 0, 1), ("r\n", 0, 0), ("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)]
 )  # fmt: skip
 def test_in_a_terminal_each_is_asked_for(answers: str, left: int, saved: int, run: Run) -> None:
     queued(run)
@@ -227,3 +227,198 @@ def is_alive(process: int) -> bool:
         return False
     state = Path(f"/proc/{process}/stat")
     return not (state.exists() and ") Z " in state.read_text())
+
+
+CHAT = "User: I prefer tabs.\nAssistant: Noted.\nUser: And short names."
+
+
+def test_a_transcript_is_taken_in_and_shown(run: Run) -> None:
+    Path("chat.txt").write_text(CHAT)
+
+    assert run("inbox", "add", "chat.txt") == (0, "Took in 2 of 2 turns\n", "")
+    assert run("inbox", "add", "chat.txt") == (0, "Took in 0 of 2 turns\n", "")
+
+    code, out, _ = run("inbox")
+    assert code == 0
+    assert out.splitlines()[0].split() == ["CONVERSATION", "TURNS", "SINCE", "FIRST", "WORDS"]
+    assert out.splitlines()[1].startswith("chat.txt")
+    assert out.splitlines()[1].endswith("I prefer tabs.")
+    assert out.splitlines()[2] == "2 turns in 1 conversation"
+
+
+def test_a_transcript_comes_on_standard_input_too(run: Run) -> None:
+    code, out, _ = run("inbox", "add", "-", "--json", stdin=CHAT)
+
+    assert (code, json.loads(out)) == (0, {"format": "text", "turns": 2, "added": 2, "skipped": 0})
+    found = json.loads(run("inbox", "--json")[1])
+    assert (found["turns"], found["learned"]) == (2, 0)
+    (conversation,) = found["conversations"]
+    assert (conversation["conversation"], conversation["first"]) == ("standard input", "I prefer tabs.")
+
+
+def test_broken_lines_are_named(run: Run) -> None:
+    lines = ['{"role": "user", "content": "a"}', '{"role": "user", "cont', '{"role": "user", "content": "b"}']
+
+    done = run("inbox", "add", "-", stdin="\n".join(lines))
+
+    assert done == (0, "Took in 1 of 1 turn\n", "1 line could not be understood\n")
+
+
+def test_scopes_have_inboxes_of_their_own(run: Run) -> None:
+    run("inbox", "--scope", "user", "add", "-", stdin=CHAT)
+
+    assert run("inbox") == (0, "nothing is waiting to be learned from\n", "")
+    assert run("inbox", "--scope", "user")[1].endswith("2 turns in 1 conversation\n")
+
+
+def test_what_waits_is_dropped_when_a_person_says_so(run: Run) -> None:
+    run("inbox", "add", "-", stdin=CHAT)
+
+    assert run("inbox", "clear")[0] == 2
+    code, out, err = run("inbox", "clear", stdin="no\n", screen=True)
+    assert (code, out) == (1, "")
+    assert "Drop 2 turns" in err
+    assert run("inbox", "clear", stdin="yes\n", screen=True)[:2] == (0, "Dropped 2 turns\n")
+    assert run("inbox", "clear", "--yes") == (0, "Dropped 0 turns\n", "")
+
+
+def test_a_secret_in_a_transcript_is_neither_kept_nor_shown(run: Run, tmp_path: Path) -> None:
+    run("inbox", "add", "-", stdin="User: the password is Corr3ct-H0rse-Fake\nAssistant: ok")
+
+    assert "Corr3ct" not in run("inbox")[1]
+    assert not any(b"Corr3ct" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_file_that_is_no_text_is_refused(run: Run) -> None:
+    Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+
+    code, _, err = run("inbox", "add", "picture.png")
+
+    assert code == 1
+    assert "not UTF-8 text" in err
+    assert run("inbox")[1] == "nothing is waiting to be learned from\n"
+
+
+Tree = Callable[[], dict[str, bytes]]
+
+
+@pytest.fixture
+def logs(environment: dict[str, str], tmp_path: Path) -> Path:
+    """The log of the project, with two days that are past."""
+    environment["MEMSHEAF_PROJECT"] = str(tmp_path / "project")
+    folder = tmp_path / "project" / "logs" / "2026" / "10"
+    folder.mkdir(parents=True)
+    (folder / "2026-10-01.md").write_text("# 2026-10-01\n\n- 09:30 user: Ship it.\n- 09:31 agent: Done.\n")
+    (folder / "2026-10-02.md").write_text("# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n")
+    return folder.parent.parent
+
+
+def test_a_note_is_taken_and_shown(run: Run) -> None:
+    today = time.strftime("%Y-%m-%d")
+    page = f"logs/{today[:4]}/{today[5:7]}/{today}.md"
+
+    said = f"Noted in {page}; `memsheaf diary undo` takes it back\n"
+    assert run("diary", "Releases go out on Fridays.") == (0, said, "")
+    assert json.loads(run("diary", "-", "--json", stdin="two\nlines\n")[1]) == {"path": page}
+
+    code, out, _ = run("diary", "--show")
+    assert code == 0
+    first, blank, one, two, more = out.splitlines()
+    assert (first, blank, one[7:], two[7:], more) == (
+        f"# {today}", "", " note: Releases go out on Fridays.", " note: two", "  lines"
+    )  # fmt: skip
+
+
+def test_a_day_is_shown_as_it_is_written(run: Run, logs: Path) -> None:
+    assert run("diary", "--show", "2026-10-02") == (0, "# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n", "")
+    assert run("diary", "--show", "2026-10-03") == (0, "nothing was logged on 2026-10-03\n", "")
+    assert run("diary", "--since", "2026-10-03") == (0, "nothing was logged on 2026-10-03 or later\n", "")
+
+    out = run("diary", "--since", "2026-10-01")[1]
+    assert out.split("\n\n") == [
+        "# 2026-10-01", "- 09:30 user: Ship it.\n- 09:31 agent: Done.", "# 2026-10-02",
+        "A quiet day.\n- 10:00 note: 休日\n"
+    ]  # fmt: skip
+
+
+def test_programs_get_the_entries(run: Run, logs: Path) -> None:
+    first, second = json.loads(run("diary", "--since", "2026-10-01", "--json")[1])["days"]
+
+    assert first == {
+        "day": "2026-10-01",
+        "entries": [
+            {"time": "09:30", "source": "user", "text": "Ship it.", "saved": False},
+            {"time": "09:31", "source": "agent", "text": "Done.", "saved": False},
+        ],
+    }
+    assert second["entries"][0]["text"] == "休日"
+
+
+def test_the_days_are_listed(run: Run, logs: Path) -> None:
+    out = run("diary", "--list")[1]
+
+    assert [line.split() for line in out.splitlines()] == [
+        ["DAY", "ENTRIES"], ["2026-10-01", "2"], ["2026-10-02", "1"], ["2", "days"]
+    ]  # fmt: skip
+    listed = json.loads(run("diary", "--list", "--json")[1])
+    assert listed == {"days": [{"day": "2026-10-01", "entries": 2}, {"day": "2026-10-02", "entries": 1}]}
+    assert run("diary", "--list", "--scope", "user") == (0, "nothing was logged yet\n", "")
+
+
+def test_a_secret_is_refused_unless_somebody_insists(run: Run, tree: Tree) -> None:
+    before = tree()
+
+    code, out, err = run("diary", "password: Corr3ct-H0rse-Fake")
+
+    assert (code, out) == (1, "")
+    assert "line 1 of the note holds" in err
+    assert "--allow-secret" in err
+    assert "Corr3ct" not in err
+    assert tree() == before
+    assert run("diary", "password: Corr3ct-H0rse-Fake", "--allow-secret")[0] == 0
+
+
+def test_notes_are_learned_from_by_extract(run: Run) -> None:
+    run("diary", "Remember that our releases go out on Fridays.")
+
+    assert "saved: project_our-releases-go-out-on-fridays.md" in run("extract")[1]
+    assert run("extract")[1] == "Read 0 turns: nothing to keep.\n"
+    assert run("diary", "--list")[1].splitlines()[1].split()[1] == "1"
+
+
+def test_scopes_have_logs_of_their_own(run: Run) -> None:
+    run("diary", "mine", "--scope", "user")
+    run("diary", "its", "--agent", "researcher")
+
+    assert "mine" in run("diary", "--show", "--scope", "user")[1]
+    assert "mine" not in run("diary", "--show", "--agent", "researcher")[1]
+    assert "nothing was logged" in run("diary", "--show")[1]
+
+
+def test_the_last_note_can_be_taken_back_and_no_memory_is_touched(run: Run, tabs: str) -> None:
+    run("diary", "kept")
+    before = run("diary", "--show")[1]
+    run("diary", "a slip")
+
+    assert run("diary", "--undo")[1].startswith("Took back what was logged last, in logs/")
+
+    assert run("diary", "--show")[1] == before
+    assert run("show", tabs)[0] == 0
+    run("diary", "--undo")
+    code, _, err = run("diary", "--undo")
+    assert code == 1
+    assert "nothing is left to undo" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_undo_follows_no_link_out_of_the_scope(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    run("diary", "private", "--scope", "user")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "logs").symlink_to(tmp_path / "home" / "user" / "logs")
+
+    code, _, err = run("diary", "--undo", more={"MEMSHEAF_PROJECT": str(root)})
+
+    assert code == 1
+    assert "link" in err
+    assert "private" in run("diary", "--show", "--scope", "user")[1]

@@ -33,23 +33,26 @@ def hostile(run: Run, environment: dict[str, str]) -> str:
     return "evil.md"
 
 
-def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str) -> None:
-    lines: list[list[str]] = [["list"], ["show", hostile], ["show", "--raw", hostile], ["search", "E"], ["catalog"]]
-    lines += [
-        ["prompt"],
-        ["log"],
-        ["log", hostile],
-        ["diff", hostile],
-        ["blame", hostile],
-        ["doctor"],
-        ["list", "--paths"],
-    ]
-    for words in lines:
+def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str, environment: dict[str, str]) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    run("session", "start", "Work", "--id", "one")
+    for path in (root / "NOTES.md", root / "sessions" / "one" / "session.md", root / "logs/2026/11/2026-11-15.md"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"## Log\n- 10:00 note: {HOSTILE}\n")
+    turn = {"role": "user", "content": f"Remember {HOSTILE}", "conversation": HOSTILE + "y" * 500}
+    run("inbox", "add", "-", stdin=json.dumps(turn))
+    lines = (
+        f"list; show {hostile}; show --raw {hostile}; search E; catalog; prompt; log; log {hostile}; diff {hostile}; "
+        f"blame {hostile}; doctor; list --paths; audit; notes; notes prune; session show; diary show 2026-11-15; "
+        "inbox; verify; consolidate; brief"
+    )
+    for words in lines.split("; "):
         for screen in (True, False):
-            _, out, err = run(*words, screen=screen, more={"NO_COLOR": "1"})
-            said = out + err
-            assert not set("\x1b\x07\u202e\u200b\x9b") & set(said), words
-            assert said, words
+            if not screen and words == "brief":
+                continue  # the bytes are for an agent
+            _, out, err = run(*words.split(" "), screen=screen, more={"NO_COLOR": "1"})
+            assert not set("\x1b\x07\u202e\u200b\x9b") & set(out + err), words
+            assert out + err, words
 
 
 def test_json_is_ascii_whatever_a_memory_says(run: Run, hostile: str) -> None:
@@ -93,11 +96,7 @@ def test_with_json_an_error_is_a_document_too(run: Run) -> None:
 
     assert code == 1
     assert json.loads(out) == {
-        "error": {
-            "kind": "NotFound",
-            "message": "no memory at 'x.md'",
-            "hint": "`memsheaf list` shows what exists.",
-        }
+        "error": {"kind": "NotFound", "message": "no memory at 'x.md'", "hint": "`memsheaf list` shows what exists."}
     }
     assert err.startswith("memsheaf: no memory")
 
@@ -113,15 +112,12 @@ def test_a_wrong_line_gives_2_and_shows_the_right_one(run: Run) -> None:
     assert json.loads(out)["error"]["kind"] == "Usage"
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [("lst", "list"), ("rm", "forget"), ("serach", "search"), ("cat", "show"), ("delete", "forget")],
-)
-def test_a_command_that_is_not_there_is_guessed(run: Run, word: str, meant: str) -> None:
-    code, _, err = run(word)
-
-    assert code == 2
-    assert f"did you mean {meant!r}?" in err
+def test_a_command_that_is_not_there_is_guessed(run: Run) -> None:
+    guesses = {"lst": "list", "rm": "forget", "serach": "search", "cat": "show", "delete": "forget"}
+    for word, meant in guesses.items():
+        code, _, err = run(word)
+        assert code == 2
+        assert f"did you mean {meant!r}?" in err
 
 
 def test_ctrl_c_ends_with_130_and_changes_nothing(

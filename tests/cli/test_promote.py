@@ -11,12 +11,6 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
-CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text(encoding="utf-8"))["cases"]
-HOSTILE = [
-    case["input"]
-    for case in CASES
-    if case["surface"] in ("name", "project") and case["expect"] == "reject" and case["input"].strip()
-]
 FRIDAY = "Releases: they go out on Fridays, see docs.md:1"
 
 
@@ -225,25 +219,20 @@ def test_on_a_terminal_it_asks_what_gives_way(run: Run, tree: Tree) -> None:
     assert run("show", "facts/project_releases.md")[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "asked"),
-    [
-        ("", 1),
-        ("Releases\n", 2),
-        ("Releases\ndocs.md:1\n", 3),
-        ("\ndocs.md:1\nasked\n", 1),
-        ("Releases\nnope.md:1\nasked\n", 4),
-    ],
-)
-def test_on_a_terminal_who_leaves_a_question_open_writes_nothing(run: Run, tree: Tree, said: str, asked: int) -> None:
+def test_on_a_terminal_who_leaves_a_question_open_writes_nothing(run: Run, tree: Tree) -> None:
     item = noted(run, "They go out on Fridays")
     before = tree()
 
-    code, out, err = run("promote", item, screen=True, stdin=said)
-
-    assert (code, out.endswith("Nothing was written.\n")) == (0, True)
-    assert err.count("?") == asked
-    assert tree() == before
+    for said, asked in {
+        "": 1,
+        "Releases\n": 2,
+        "Releases\ndocs.md:1\n": 3,
+        "\ndocs.md:1\nasked\n": 1,
+        "Releases\nnope.md:1\nasked\n": 4,
+    }.items():
+        code, out, err = run("promote", item, screen=True, stdin=said)
+        assert (code, out.endswith("Nothing was written.\n"), err.count("?")) == (0, True, asked), said
+        assert tree() == before, said
 
 
 def test_on_a_terminal_a_place_that_is_not_there_is_asked_for_again(run: Run) -> None:
@@ -428,16 +417,15 @@ def test_on_a_terminal_the_items_can_be_walked_one_by_one(run: Run) -> None:
     assert "stop  duplicate      facts/project_releases.md says the same" in out
 
 
-@pytest.mark.parametrize("said", ["", "n\n", "y\n", "y\nq\n", "y\np\n", "y\np\nReleases\n", "y\ns\ns\n"])
-def test_who_ends_the_walk_writes_nothing(run: Run, tree: Tree, said: str) -> None:
+def test_who_ends_the_walk_writes_nothing(run: Run, tree: Tree) -> None:
     noted(run, "They go out on Fridays")
     noted(run, "Gateway: it is behind a proxy")
     before = tree()
 
-    out, _ = walked(run, said)
-
-    assert out.endswith("Nothing was written.\n")
-    assert tree() == before
+    for said in ("", "n\n", "y\n", "y\nq\n", "y\np\n", "y\np\nReleases\n", "y\ns\ns\n"):
+        out, _ = walked(run, said)
+        assert out.endswith("Nothing was written.\n"), said
+        assert tree() == before, said
 
 
 def test_nobody_is_asked_to_walk_where_nothing_can_be_promoted_or_nobody_is(run: Run) -> None:
@@ -450,30 +438,12 @@ def test_nobody_is_asked_to_walk_where_nothing_can_be_promoted_or_nobody_is(run:
 
 
 def test_several_items_that_begin_alike_are_named(run: Run) -> None:
-    ids = sorted(noted(run, f"Fact number {number} holds") for number in range(40))
+    for number in range(17):  # more than there are digits
+        assert run("session", "note", f"Fact number {number} holds", "--section", "key")[0] == 0
+    ids = [str(one["id"]) for one in listed(run)]
     first = next(one[0] for one in ids if sum(other[0] == one[0] for other in ids) > 1)
 
     code, _, err = run("promote", first)
 
     assert code == 2
     assert all(one in err for one in ids if one[0] == first)
-
-
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_name_is_refused_and_touches_nothing(run: Run, tree: Tree, name: str) -> None:
-    item = noted(run, FRIDAY)
-    run("list")
-    before = tree()
-
-    for words in (
-        [f"--session={name}"],
-        [f"--task={name}"],
-        [item, f"--to=task/{name}"],
-        [item, f"--to=team/{name}", "--yes"],
-        [item, "--reason", "r", f"--supersede={name}"],
-        [item, "--reason", "r", f"--cite=../{name}:1"],
-    ):
-        code, _, err = run("promote", *words)
-        assert code in (1, 2), words
-        assert err.startswith("memsheaf: "), words
-        assert tree() == before, words

@@ -6,13 +6,12 @@ The whole path corpus goes through the commands in `tests/test_traversal.py`.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from memsheaf.cli.registry import COMMANDS
 
@@ -20,6 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
 CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text())["cases"]
 ACCEPTED = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "accept"]
+REJECTED = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
 FACT = b"---\nname: N\ndescription: d\ntype: user\n---\nText.\n"
 
 BY_NAME: dict[str, tuple[str, ...]] = {
@@ -50,386 +50,259 @@ def test_hostile_names_are_refused_by_the_real_program_too(
 ) -> None:
     (tmp_path / "home" / "projects" / "secret.md").write_bytes(FACT)
     before = tree()
-    for command in ("show", "forget", "erase"):
-        for name in ("../secret.md", "/etc/passwd", "..\\..\\secret.md", "a\nb.md", ""):
-            done = subprocess.run(
-                [sys.executable, "-m", "memsheaf", *line(command, name)],
-                env=environment,
-                capture_output=True,
-                check=False,
-            )
-            assert done.returncode in (1, 2), (command, name)
-            assert done.stdout == b""
+    for words in (line("show", "../secret.md"), line("forget", "..\\..\\secret.md"), line("erase", "a\nb.md")):
+        program = [sys.executable, "-m", "memsheaf", *words]
+        done = subprocess.run(program, env=environment, capture_output=True, check=False)
+        assert done.returncode in (1, 2), words
+        assert done.stdout == b""
     assert tree() == before
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_a_good_name_works_in_every_command(run: Run, environment: dict[str, str], name: str) -> None:
-    environment["EDITOR"] = f"'{sys.executable}' -c ''"
-    assert run(*line("add", name), "--scope", "project")[0] == 0
-    version = json.loads(run("log", name, "--json")[1])["commits"][0]["changes"][0]["after"]
-    assert run("update", name, "--old", "Text", "--new", "Words")[0] == 0
-    for command in ("insert", "edit", "show", "log", "diff", "blame", "forget"):
-        assert run(*line(command, name))[0] == 0, command
-    assert run("restore", name, version)[0] == 0
-    assert run("erase", name, "--yes")[0] == 0
+def test_a_hostile_name_of_a_task_or_a_session_is_refused(run: Run, tree: Tree) -> None:
+    run("task", "start", "Feature X")
+    run("session", "start", "Work", "--id", "one")
+    run("session", "note", "Releases go out on Fridays", "--section", "key")
+    item = json.loads(run("promote", "--json")[1])["items"][0]["id"]
+    before = tree()
+
+    for name in REJECTED:
+        for words in (
+            ["task", "status", "--", name],
+            ["task", "note", "x", f"--task={name}"],
+            ["task", "start", "Title", f"--slug={name}"],
+            ["task", "deliver", "--", f"../{name}", "text"],
+            ["session", "note", "x", f"--session=../{name}"],
+            ["session", "start", f"--id={name}"],
+            ["promote", item, f"--to=task/{name}"],
+            ["promote", item, f"--to=team/{name}", "--yes"],
+            ["promote", item, "--reason", "r", f"--cite=../{name}:1"],
+            ["audit", f"--scope=task/{name}"],
+        ):
+            assert run(*words)[0] in (1, 2), words
+    assert tree() == before
 
 
-@pytest.mark.parametrize(
-    "scope", ["", "../other-tenant", "a/b", "%", "agent/", "agent/../x", "agent/a/b", "user/x", "all"]
+LOOKS = (
+    "list; search x; recall tabs; why tabs; catalog; prompt; log; scopes; doctor; audit; verify; dream; brief; "
+    "review; task list; task status; task phase; task event; session list --all; session show; notes; notes check; "
+    "notes prune; fact; fact show x.md; diary show; diary list; inbox; conversations; promote; expect; index --status"
 )
-def test_a_scope_that_is_none_is_refused_by_every_command(run: Run, tabs: str, tree: Tree, scope: str) -> None:
-    before = tree()
-    for command in BY_NAME:
-        assert run(*line(command, tabs)[:1], "--scope", scope, *line(command, tabs)[1:])[0] == 1, command
-        assert tree() == before
 
 
-@pytest.mark.parametrize("agent", ["", "..", "a/b", "x'; DROP TABLE memories;--", "con", "ä"])
-def test_an_agent_that_is_none_is_refused(run: Run, tabs: str, tree: Tree, agent: str) -> None:
+def test_looking_creates_nothing(run: Run, tree: Tree) -> None:
     before = tree()
 
-    assert run("list", "--agent", agent)[0] == 1
-    assert run(*line("add", "x.md"), "--agent", agent)[0] == 1
-    assert tree() == before
-
-
-MISTAKES: dict[str, list[tuple[int, list[str]]]] = {
-    "chat": [
-        (2, ["hello"]),
-        (2, ["-p"]),
-        (2, ["-p", ""]),
-        (2, ["-p", "-"]),
-        (2, ["-q", "hello"]),
-        (2, ["--model", ""]),
-        (2, ["--resume="]),
-        (2, ["--url", "http://127.0.0.1:9/v1", "-p", "hello"]),
-        (2, ["--allow", "everything", "-p", "hello"]),
-        (1, ["--model", "no model", "-p", "hello"]),
-        (1, ["--model", "nobody:x", "-p", "hello"]),
-        (1, ["--scope", "nobody", "-p", "hello"]),
-        (1, ["--resume", "20990101", "-p", "hello"]),
-        (1, ["--resume", "-p", "hello"]),
-    ],
-    "extract": [
-        (2, ["missing.jsonl"]),
-        (2, ["a", "b"]),
-        (2, [""]),
-        (1, ["--model", "nonsense:model"]),
-        (2, ["--model", ""]),
-    ],
-    "review": [(1, ["--approve", "ffff"]), (1, ["--reject", "none.md"]), (2, ["--edit", ""]), (2, ["ffff"])],
-    "add": [
-        (2, []),
-        (2, ["Fact", "Text.", "--type", "user"]),
-        (2, ["Fact", "Text.", "--description", "d"]),
-        (2, ["Fact", "Text.", "--description", "d", "--type", "recipe"]),
-        (2, ["Fact", "Text.", "--description", "d", "--type", "user", "--content", "again"]),
-        (2, ["", "Text.", "--description", "d", "--type", "user"]),
-        (1, ["Fact", "", "--description", "d", "--type", "user"]),
-        (1, ["Fact", "Text.", "--description", "d\ntype: evil", "--type", "user"]),
-        (1, ["Fact\x1b[31m", "Text.", "--description", "d", "--type", "user"]),
-        (1, ["Fact", "Text.", "--description", "d", "--type", "user", "--expires", "soon"]),
-        (1, ["Fact", "x" * 300_000, "--description", "d", "--type", "user"]),
-        (1, ["Fact", "The password is Corr3ct-H0rse-Fake", "--description", "d", "--type", "user"]),
-        (1, ["Prefers tabs", "Text.", "--description", "d", "--type", "user"]),
-    ],
-    "update": [
-        (2, ["user_prefers-tabs.md", "--old", "tabs"]),
-        (1, ["user_prefers-tabs.md", "--old", "", "--new", "x"]),
-        (1, ["user_prefers-tabs.md", "--old", "zebra", "--new", "x"]),
-        (1, ["user_prefers-tabs.md", "--old", "Use tabs.", "--new", "password: Corr3ct-H0rse-Fake"]),
-        (1, ["user_prefers-tabs.md", "--old", "e", "--new", "x"]),
-        (1, ["user_prefers-tabs.md", "--old", "type: user", "--new", "type: ../../x"]),
-        (2, ["user_prefers-tabs.md", "--old", "tabs", "--new", "x", "--count", "0"]),
-        (2, ["user_prefers-tabs.md", "--old", "tabs", "--new", "x", "--count", "many"]),
-        (1, ["nothing.md", "--old", "a", "--new", "b"]),
-    ],
-    "insert": [
-        (2, ["user_prefers-tabs.md", "--text", "x"]),
-        (2, ["user_prefers-tabs.md", "--line", "-1", "--text", "x"]),
-        (1, ["user_prefers-tabs.md", "--line", "99", "--text", "x"]),
-        (1, ["user_prefers-tabs.md", "--line", "0", "--text", "password: Corr3ct-H0rse-Fake"]),
-        (1, ["nothing.md", "--line", "0", "--text", "x"]),
-        (1, ["user_prefers-tabs.md", "--line", "0", "--text", "zero\0byte"]),
-    ],
-    "edit": [(2, []), (1, ["nothing.md"])],
-    "forget": [(2, []), (1, ["nothing.md"]), (2, ["user_prefers-tabs.md", "--why", ""])],
-    "list": [(2, ["x"]), (2, ["--type", ""]), (2, ["--typ", "user"]), (2, ["--scope"])],
-    "show": [(2, []), (1, ["nothing.md"]), (2, ["a.md", "b.md"])],
-    "search": [(2, []), (2, ["x", "--limit", "0"])],
-    "recall": [(2, []), (1, ["--scope", "nobody", "tabs or spaces?"])],
-    "why": [(2, []), (1, ["--scope", "user", "--scope", "nobody", "tabs or spaces?"])],
-    "cite": [(2, []), (1, ["nothing.py"]), (1, ["../x.py"]), (1, ["https://example.com/x"])],
-    "verify": [(1, ["nothing.md"]), (1, ["--scope", "nobody"])],
-    "inbox": [
-        (2, ["x"]),
-        (2, ["--add", ""]),
-        (2, ["--yes"]),
-        (2, ["--add", "-", "--clear"]),
-        (2, ["--add", "nowhere.jsonl"]),
-        (1, ["--add", "-"]),
-        (1, ["--scope", "nobody"]),
-    ],
-    "conversations": [
-        (2, [""]),
-        (2, ["--show", ""]),
-        (2, ["--yes"]),
-        (2, ["--show", "last", "--yes"]),
-        (2, ["--show", "last", "--export", "last"]),
-        (2, ["words", "--remove", "last"]),
-        (2, ["--limit", "0"]),
-        (2, ["--older-than", "soon"]),
-        (1, ["--show", "last"]),
-        (1, ["--export", "2026"]),
-        (1, ["--remove", "../secret", "--yes"]),
-        (1, ["--scope", "nobody"]),
-    ],
-    "consolidate": [
-        (2, ["x"]),
-        (2, ["--apply", "--dry-run"]),
-        (2, ["--model", ""]),
-        (1, ["--scope", "nobody"]),
-        (1, ["--model", "no model"]),
-    ],
-    "dream": [(2, ["often"]), (2, ["status", "--model", "none"]), (1, ["status", "--scope", "nobody"])],
-    "expect": [
-        (2, ["a question"]),
-        (2, ["a question", "user_prefers-tabs.md", "--drop", "another"]),
-        (2, ["--drop", "what nobody asked"]),
-        (1, ["a question", "nothing.md"]),
-        (1, ["a question", "../secret.md"]),
-        (1, ["is the password Corr3ct-H0rse-Fake good?", "user_prefers-tabs.md"]),
-    ],
-    "compact": [
-        (2, []),
-        (2, [""]),
-        (2, ["missing.jsonl"]),
-        (2, ["a", "b"]),
-        (1, ["-"]),
-        (2, ["-", "--budget", "0"]),
-        (2, ["-", "--trigger", "whim"]),
-        (2, ["-", "--approve", "--dry-run"]),
-        (1, ["-", "--scope", "nobody"]),
-    ],
-    "brief": [(2, ["extra"]), (2, ["--scope", "user"]), (1, ["--task", "../x"]), (1, ["--session", "no/pe"])],
-    "diary": [
-        (2, ["--show", "--list"]),
-        (2, ["--show", "yesterday"]),
-        (2, ["--since", "2026-13-01"]),
-        (2, ["--since", "20261115"]),
-        (2, ["--list", "a note"]),
-        (2, ["--list", "--allow-secret"]),
-        (1, [""]),
-        (1, ["-"]),
-        (1, ["x" * 20_000]),
-        (1, ["the password is Corr3ct-H0rse-Fake"]),
-        (1, ["a note", "--scope", "nobody"]),
-        (1, ["--list", "--scope", "nobody"]),
-    ],
-    "catalog": [(2, ["--page", "0"]), (2, ["--page", "x"])],
-    "prompt": [(1, ["--scope", "user", "--scope", "nobody"])],
-    "promote": [
-        (1, ["ffffff"]),
-        (1, ["ffffff", "--to", "nobody"]),
-        (2, [""]),
-        (2, ["--session", "a", "--task", "b"]),
-        (2, ["--session", ""]),
-        (1, ["--session", "../x"]),
-        (1, ["--task", "nothing"]),
-        (2, ["--subject", "Test command"]),
-        (2, ["ffffff", "--category", "recipe"]),
-        (2, ["ffffff", "--anyway", ""]),
-        (1, ["--to", "nobody"]),
-        (1, ["--to", "agent/x"]),
-        (2, ["--scope", "user"]),
-    ],
-    "session": [
-        (2, []),
-        (2, ["often"]),
-        (1, ["show"]),
-        (1, ["note", "x"]),
-        (1, ["end", "--session", "nobody"]),
-        (1, ["start", "--id", "../x"]),
-        (1, ["start", "The password is Corr3ct-H0rse-Fake"]),
-        (1, ["start", "--template", "missing.md"]),
-        (2, ["start", "--template", "x.md", "--long"]),
-        (2, ["start", "--section", "x"]),
-        (2, ["note"]),
-        (2, ["note", ""]),
-        (1, ["end", "x"]),
-        (2, ["end", "x", "--session", "y"]),
-        (2, ["list", "x"]),
-        (2, ["list", "--yes"]),
-        (2, ["list", "--scope", "user"]),
-    ],
-    "task": [
-        (2, []),
-        (2, ["often"]),
-        (2, ["start"]),
-        (2, ["start", ""]),
-        (2, ["start", "Feature X", "more"]),
-        (2, ["start", "Feature X", "--task", "x"]),
-        (2, ["start", "Feature X", "--phases", "0"]),
-        (1, ["start", "Feature X", "--phases", "1000"]),
-        (1, ["start", "Feature X", "--slug", "../x"]),
-        (1, ["start", "con"]),
-        (1, ["start", "Feature\nX"]),
-        (1, ["start", "The password is Corr3ct-H0rse-Fake"]),
-        (1, ["start", "Feature X", "--goal", "The password is Corr3ct-H0rse-Fake"]),
-        (2, ["note"]),
-        (1, ["note", "x"]),
-        (1, ["note", "x", "--task", "../x"]),
-        (1, ["status", "--task", "nobody"]),
-        (1, ["status", "nobody"]),
-        (1, ["status", "../x"]),
-        (2, ["status", "nobody", "--task", "x"]),
-        (1, ["verify", "two words", "d"]),
-        (1, ["done"]),
-        (2, ["done", "--reason", "x"]),
-        (2, ["drop"]),
-        (2, ["revise", "x"]),
-        (2, ["verify"]),
-        (2, ["verify", "login", "--reason", "x"]),
-        (2, ["phase", "0"]),
-        (2, ["phase", "two"]),
-        (2, ["phase", "--report", ""]),
-        (2, ["event", "--limit", "0"]),
-        (1, ["event", "not JSON"]),
-        (2, ["event", "{}", "--limit", "3"]),
-        (2, ["list", "x"]),
-        (2, ["list", "--scope", "user"]),
-    ],
-    "audit": [(2, ["x"]), (1, ["--tree", "missing"]), (2, ["--tree", ""]), (1, ["--scope", "nonsense"])],
-    "lint": [
-        (2, ["x"]),
-        (1, ["--tree", "missing"]),
-        (2, ["--tree", ""]),
-        (2, ["--scope", "user", "--scope", "project"]),
-    ],
-    "notes": [
-        (2, ["often"]),
-        (2, ["set"]),
-        (2, ["show", "x"]),
-        (2, ["block", "x", "--phase", "2"]),
-        (2, ["check", "--apply"]),
-        (2, ["set", "--objective", ""]),
-        (2, ["--scope", "user"]),
-        (2, ["block", ""]),
-        (2, ["block"]),
-        (2, ["pending"]),
-        (2, ["done"]),
-        (2, ["clear"]),
-        (2, ["clear", "pending"]),
-        (1, ["clear", "phase"]),
-        (1, ["block", "two\nlines"]),
-        (1, ["block", "x" * 400]),
-        (1, ["block", "iteration 3 passed"]),
-        (1, ["block", "the password is Corr3ct-H0rse-Fake"]),
-        (1, ["set", "--objective", "```"]),
-        (1, ["done", "1"]),
-        (1, ["done", "nothing"]),
-    ],
-    "fact": [
-        (2, ["often"]),
-        (2, ["add"]),
-        (2, ["show"]),
-        (2, ["list", "x"]),
-        (2, ["show", "x.md", "--reason", "r"]),
-        (2, ["add", "Subject", "Tests run with make.", "--category", "recipe"]),
-        (2, ["--agent", "researcher"]),
-        (2, ["add", "Subject"]),
-        (1, ["add", "Subject", "Tests run with make."]),
-        (1, ["add", "Subject", "Maybe.", "--cite", "x.py:1", "--reason", "r", "--category", "project"]),
-        (1, ["show", "nothing.md"]),
-        (1, ["show", "../user_prefers-tabs.md"]),
-        (1, ["supersede", "nothing.md", "Tests run with make.", "--reason", "r"]),
-    ],
-    "mcp": [
-        (2, ["x"]),
-        (1, ["--scope", "nonsense"]),
-        (2, ["--port", "8377"]),
-        (2, ["--new-token"]),
-        (2, ["--http", "--port", "high"]),
-        (2, ["--http", "--port", "65536"]),
-        (2, ["--http", "--host", ""]),
-        (2, ["--http", "--tls-cert", "cert.pem"]),
-        (2, ["--http", "--tls-key", "key.pem"]),
-        (1, ["--http", "--port", "0", "--scope", "nonsense"]),
-        (1, ["--http", "--port", "0", "--host", "0.0.0.0"]),
-        (1, ["--http", "--port", "0", "--host", "::", "--behind-proxy"]),
-        (1, ["--http", "--port", "0", "--allow-host", "*.example.com"]),
-        (1, ["--http", "--port", "0", "--tls-cert", "missing.pem", "--tls-key", "missing.pem"]),
-    ],
-    "log": [(2, ["--limit", "-1"]), (2, [""])],
-    "diff": [(2, []), (1, ["nothing.md"]), (1, ["user_prefers-tabs.md", "0123456789ab"]), (2, ["x.md", "HEAD"])],
-    "blame": [(2, []), (1, ["nothing.md"])],
-    "undo": [(1, ["0123456789ab"]), (2, [""]), (2, ["last"])],
-    "restore": [
-        (2, ["user_prefers-tabs.md"]),
-        (2, ["user_prefers-tabs.md", ""]),
-        (2, ["user_prefers-tabs.md", "abc"]),
-        (1, ["user_prefers-tabs.md", "0123456789ab"]),
-        (1, ["nothing.md", "0123456789ab"]),
-    ],
-    "erase": [(2, ["user_prefers-tabs.md"]), (1, ["nothing.md", "--yes"])],
-    "export": [(2, []), (2, [""])],
-    "import": [(2, []), (2, [""]), (1, ["nowhere.zip"])],
-    "scopes": [(2, ["x"])],
-    "init": [(2, ["x"]), (1, [])],
-    "trust": [(2, ["x"]), (1, []), (1, ["--yes"])],
-    "doctor": [(2, ["x"])],
-    "index": [(2, ["x"]), (2, ["--status", "--rebuild"]), (1, ["--scope", "nobody"])],
-    "models": [(2, [""]), (2, ["--try"]), (1, ["--try", "nobody:x"]), (1, ["--try", "no model"])],
-    "cost": [(2, ["x"]), (2, ["--days", "0"]), (2, ["--days", "many"])],
-    "completion": [(2, []), (2, ["tcsh"])],
-    "help": [(2, ["nothing"])],
-}
-
-
-def test_every_command_has_its_mistakes_tried() -> None:
-    assert set(MISTAKES) == set(COMMANDS)
-
-
-@pytest.mark.parametrize("command", MISTAKES)
-def test_a_mistake_is_told_and_changes_nothing(run: Run, tabs: str, tree: Tree, command: str) -> None:
-    before = tree()
-    for expected, words in MISTAKES[command]:
-        code, out, err = run(command, *words)
-        assert (code, out) == (expected, ""), (words, err)
-        assert err.startswith("memsheaf: ")
-        assert len(err.strip().splitlines()) >= 2, f"no hint: {words}"
+    for words in LOOKS.split("; "):
+        assert run(*words.split(" "))[0] in (0, 1), words
         assert tree() == before, words
 
 
-@pytest.mark.parametrize(
-    "command", ["update", "insert", "edit", "forget", "diff", "blame", "restore", "erase", "undo"]
-)
-def test_a_change_to_a_scope_that_is_not_there_does_not_create_it(
-    run: Run, tabs: str, tree: Tree, command: str
-) -> None:
-    before = tree()
+def test_a_good_name_works_in_every_command(run: Run, environment: dict[str, str]) -> None:
+    environment["EDITOR"] = f"'{sys.executable}' -c ''"
+    for name in ACCEPTED:
+        assert run(*line("add", name), "--scope", "project")[0] == 0, name
+        version = json.loads(run("log", name, "--json")[1])["commits"][0]["changes"][0]["after"]
+        assert run("update", name, "--old", "Text", "--new", "Words")[0] == 0
+        for command in ("insert", "edit", "show", "log", "diff", "blame", "forget"):
+            assert run(*line(command, name))[0] == 0, (command, name)
+        assert run("restore", name, version)[0] == 0
+        assert run("erase", name, "--yes")[0] == 0
 
-    first, *rest = ["undo"] if command == "undo" else line(command, tabs)
-    assert run(first, "--agent", "nobody", *rest)[0] == 1
+
+def test_a_scope_that_is_none_is_refused_by_every_command(run: Run, tabs: str, tree: Tree) -> None:
+    before = tree()
+    for scope in ("", "../other-tenant", "a/b", "%", "agent/", "agent/../x", "agent/a/b", "user/x", "all"):
+        for command in BY_NAME:
+            first, *rest = line(command, tabs)
+            assert run(first, "--scope", scope, *rest)[0] == 1, (command, scope)
+    for agent in ("", "..", "a/b", "x'; DROP TABLE memories;--", "con", "ä"):
+        assert run("list", "--agent", agent)[0] == 1
+        assert run(*line("add", "x.md"), "--agent", agent)[0] == 1
     assert tree() == before
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
-@pytest.mark.parametrize("options", [(), ("--replace",), ("--dry-run",)])
-def test_an_archive_with_a_link_or_a_device_is_refused_whole(
-    run: Run, tabs: str, tmp_path: Path, tree: Tree, kind: bytes, options: tuple[str, ...]
-) -> None:
+MISTAKES = """
+chat 2: hello ; -p ; -p '' ; -p - ; -q hello ; --model '' ; --resume= ; --url http://127.0.0.1:9/v1 -p hello
+chat 2: --allow everything -p hello
+chat 1: --model 'no model' -p hello ; --model nobody:x -p hello ; --scope nobody -p hello
+chat 1: --resume 20990101 -p hello ; --resume -p hello
+extract 2: missing.jsonl ; a b ; '' ; --model ''
+extract 1: --model nonsense:model
+review 2: --edit '' ; ffff
+review 1: --approve ffff ; --reject none.md
+add 2:  ; Fact Text. --type user ; Fact Text. --description d ; Fact Text. --description d --type recipe
+add 2: Fact Text. --description d --type user --content again ; '' Text. --description d --type user
+add 1: Fact '' --description d --type user ; Fact Text. --description d --type user --expires soon
+add 1: Fact 'The password is Corr3ct-H0rse-Fake' --description d --type user
+add 1: 'Prefers tabs' Text. --description d --type user
+update 2: user_prefers-tabs.md --old tabs ; user_prefers-tabs.md --old tabs --new x --count 0
+update 2: user_prefers-tabs.md --old tabs --new x --count many
+update 1: user_prefers-tabs.md --old '' --new x ; user_prefers-tabs.md --old zebra --new x
+update 1: user_prefers-tabs.md --old 'Use tabs.' --new 'password: Corr3ct-H0rse-Fake'
+update 1: user_prefers-tabs.md --old e --new x ; user_prefers-tabs.md --old 'type: user' --new 'type: ../../x'
+update 1: nothing.md --old a --new b
+insert 2: user_prefers-tabs.md --text x ; user_prefers-tabs.md --line -1 --text x
+insert 1: user_prefers-tabs.md --line 99 --text x
+insert 1: user_prefers-tabs.md --line 0 --text 'password: Corr3ct-H0rse-Fake' ; nothing.md --line 0 --text x
+edit 2:
+edit 1: nothing.md
+forget 2:  ; user_prefers-tabs.md --why ''
+forget 1: nothing.md
+list 2: x ; --type '' ; --typ user ; --scope
+show 2:  ; a.md b.md
+show 1: nothing.md
+search 2:  ; x --limit 0
+recall 2:
+recall 1: --scope nobody 'tabs or spaces?'
+why 2:
+why 1: --scope user --scope nobody 'tabs or spaces?'
+cite 2:
+cite 1: nothing.py ; ../x.py ; https://example.com/x
+verify 1: nothing.md ; --scope nobody
+inbox 2: x ; --add '' ; --yes ; --add - --clear ; --add nowhere.jsonl
+inbox 1: --add - ; --scope nobody
+conversations 2: '' ; --show '' ; --yes ; --show last --yes ; --show last --export last ; words --remove last
+conversations 2: --limit 0 ; --older-than soon
+conversations 1: --show last ; --export 2026 ; --remove ../secret --yes ; --scope nobody
+consolidate 2: x ; --apply --dry-run ; --model ''
+consolidate 1: --scope nobody ; --model 'no model'
+dream 2: often ; status --model none
+dream 1: status --scope nobody
+expect 2: 'a question' ; 'a question' user_prefers-tabs.md --drop another ; --drop 'what nobody asked'
+expect 1: 'a question' nothing.md ; 'a question' ../secret.md
+expect 1: 'is the password Corr3ct-H0rse-Fake good?' user_prefers-tabs.md
+compact 2:  ; '' ; missing.jsonl ; a b ; - --budget 0 ; - --trigger whim ; - --approve --dry-run
+compact 1: - ; - --scope nobody
+brief 2: extra ; --scope user
+brief 1: --task ../x ; --session no/pe
+diary 2: --show --list ; --show yesterday ; --since 2026-13-01 ; --since 20261115 ; --list 'a note'
+diary 2: --list --allow-secret
+diary 1: '' ; - ; 'the password is Corr3ct-H0rse-Fake' ; 'a note' --scope nobody ; --list --scope nobody
+catalog 2: --page 0 ; --page x
+prompt 1: --scope user --scope nobody
+promote 2: '' ; --session a --task b ; --session '' ; --subject 'Test command' ; ffffff --category recipe
+promote 2: ffffff --anyway '' ; --scope user
+promote 1: ffffff ; ffffff --to nobody ; --session ../x ; --task nothing ; --to nobody ; --to agent/x
+session 2:  ; often ; start --template x.md --long ; start --section x ; note ; note '' ; end x --session y ; list x
+session 2: list --yes ; list --scope user
+session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
+session 1: start --template missing.md ; end x
+task 2:  ; often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
+task 2: start 'Feature X' --phases 0 ; note ; status nobody --task x ; done --reason x ; drop ; revise x ; verify
+task 2: verify login --reason x ; phase 0 ; phase two ; phase --report '' ; event --limit 0 ; event '{}' --limit 3
+task 2: list x ; list --scope user
+task 1: start 'Feature X' --phases 1000 ; start 'Feature X' --slug ../x ; start con
+task 1: start 'The password is Corr3ct-H0rse-Fake' ; start 'Feature X' --goal 'The password is Corr3ct-H0rse-Fake'
+task 1: note x ; note x --task ../x ; status --task nobody ; status nobody ; status ../x ; verify 'two words' d
+task 1: done ; event 'not JSON'
+audit 2: x ; --tree ''
+audit 1: --tree missing ; --scope nonsense
+lint 2: x ; --tree '' ; --scope user --scope project
+lint 1: --tree missing
+notes 2: often ; set ; show x ; block x --phase 2 ; check --apply ; set --objective '' ; --scope user ; block ''
+notes 2: block ; pending ; done ; clear ; clear pending
+notes 1: clear phase ; block 'iteration 3 passed' ; block 'the password is Corr3ct-H0rse-Fake'
+notes 1: set --objective '```' ; done 1 ; done nothing
+fact 2: often ; add ; show ; list x ; show x.md --reason r ; add Subject 'Tests run with make.' --category recipe
+fact 2: --agent researcher ; add Subject
+fact 1: add Subject 'Tests run with make.' ; add Subject Maybe. --cite x.py:1 --reason r --category project
+fact 1: show nothing.md ; show ../user_prefers-tabs.md ; supersede nothing.md 'Tests run with make.' --reason r
+mcp 2: x ; --port 8377 ; --new-token ; --http --port high ; --http --port 65536 ; --http --host ''
+mcp 2: --http --tls-cert cert.pem ; --http --tls-key key.pem
+mcp 1: --scope nonsense ; --http --port 0 --scope nonsense ; --http --port 0 --host 0.0.0.0
+mcp 1: --http --port 0 --host :: --behind-proxy ; --http --port 0 --allow-host '*.example.com'
+mcp 1: --http --port 0 --tls-cert missing.pem --tls-key missing.pem
+log 2: --limit -1 ; ''
+diff 2:  ; x.md HEAD
+diff 1: nothing.md ; user_prefers-tabs.md 0123456789ab
+blame 2:
+blame 1: nothing.md
+undo 2: '' ; last
+undo 1: 0123456789ab
+restore 2: user_prefers-tabs.md ; user_prefers-tabs.md '' ; user_prefers-tabs.md abc
+restore 1: user_prefers-tabs.md 0123456789ab ; nothing.md 0123456789ab
+erase 2: user_prefers-tabs.md
+erase 1: nothing.md --yes
+export 2:  ; ''
+import 2:  ; ''
+import 1: nowhere.zip
+scopes 2: x
+init 2: x
+init 1:
+trust 2: x
+trust 1:  ; --yes
+doctor 2: x
+index 2: x ; --status --rebuild
+index 1: --scope nobody
+models 2: '' ; --try
+models 1: --try nobody:x ; --try 'no model'
+cost 2: x ; --days 0 ; --days many
+completion 2:  ; tcsh
+help 2: nothing
+"""
+
+ODD_MISTAKES: list[tuple[str, int, list[str]]] = [
+    ("add", 1, ["Fact", "Text.", "--description", "d\ntype: evil", "--type", "user"]),
+    ("add", 1, ["Fact\x1b[31m", "Text.", "--description", "d", "--type", "user"]),
+    ("add", 1, ["Fact", "x" * 300_000, "--description", "d", "--type", "user"]),
+    ("insert", 1, ["user_prefers-tabs.md", "--line", "0", "--text", "zero\x00byte"]),
+    ("diary", 1, ["x" * 20_000]),
+    ("task", 1, ["start", "Feature\nX"]),
+    ("notes", 1, ["block", "two\nlines"]),
+    (
+        "notes",
+        1,
+        [
+            "block",
+            "x" * 400,
+        ],
+    ),
+]
+
+
+def mistakes() -> list[tuple[str, int, list[str]]]:
+    """Lines that are wrong: the command, the exit code, and the words behind it."""
+    found = list(ODD_MISTAKES)
+    for each in MISTAKES.strip().split("\n"):
+        start, _, rest = each.partition(":")
+        command, code = start.split(" ")
+        found += [(command, int(code), shlex.split(words)) for words in rest.split(" ; ")]
+    return found
+
+
+def test_every_command_has_its_mistakes_tried() -> None:
+    assert {command for command, _, _ in mistakes()} == set(COMMANDS)
+
+
+def test_a_mistake_is_told_and_changes_nothing(run: Run, tabs: str, tree: Tree) -> None:
+    before = tree()
+    for command, expected, words in mistakes():
+        code, out, err = run(command, *words)
+        assert (code, out) == (expected, ""), (command, words, err)
+        assert err.startswith("memsheaf: "), (command, words)
+        assert len(err.strip().splitlines()) >= 2, f"no hint: {command} {words}"
+        assert tree() == before, (command, words)
+
+
+def test_a_change_to_a_scope_that_is_not_there_does_not_create_it(run: Run, tabs: str, tree: Tree) -> None:
+    before = tree()
+
+    for command in ("update", "insert", "edit", "forget", "diff", "blame", "restore", "erase", "undo"):
+        first, *rest = ["undo"] if command == "undo" else line(command, tabs)
+        assert run(first, "--agent", "nobody", *rest)[0] == 1, command
+        assert tree() == before, command
+
+
+def test_an_archive_with_a_link_or_a_device_is_refused_whole(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
     (tmp_path / "good.md").write_bytes(FACT)
-    odd = tarfile.TarInfo("odd.md")
-    odd.type, odd.linkname = kind, "/etc/passwd"
-    with tarfile.open(tmp_path / "in.tar", "w") as archive:
-        archive.add(tmp_path / "good.md", "good.md")
-        archive.addfile(odd)
-    before = tree()
-
-    code, out, err = run("import", str(tmp_path / "in.tar"), *options)
-
-    assert (code, out) == (1, "")
-    assert err.startswith("memsheaf: ")
-    assert tree() == before
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
+        odd = tarfile.TarInfo("odd.md")
+        odd.type, odd.linkname = kind, "/etc/passwd"
+        with tarfile.open(tmp_path / "in.tar", "w") as archive:
+            archive.add(tmp_path / "good.md", "good.md")
+            archive.addfile(odd)
+        before = tree()
+        for options in ((), ("--replace",), ("--dry-run",)):
+            code, out, err = run("import", str(tmp_path / "in.tar"), *options)
+            assert (code, out, err[:10]) == (1, "", "memsheaf: "), (kind, options)
+            assert tree() == before, (kind, options)

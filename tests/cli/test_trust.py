@@ -173,12 +173,6 @@ def test_trust_for_programs(run: Run, upstream: Path, clone: Path) -> None:
     assert json.loads(run("trust", "--json", "--yes")[1])["accepted"]
 
 
-def test_trust_without_a_folder_says_what_makes_one(run: Run, clone: Path) -> None:
-    code, _, err = run("trust")
-    assert code == 1
-    assert "memsheaf init" in err
-
-
 def test_what_a_repository_brings_stands_apart_and_its_context_waits(run: Run, hostile: Path) -> None:
     add(run, "Zebra port", "The zebra service listens on port 8080.")
 
@@ -701,7 +695,7 @@ def test_an_export_and_an_import_do_not_make_shared_memories_ours(
     done = json.loads(run("import", target, "--json")[1])
 
     assert trusts(run) == {
-        "user_curl.md": "unconfirmed", "project_ours.md": "confirmed",
+        "user_curl.md": "unconfirmed", "project_ours.md": "confirmed"
     }  # fmt: skip
     refused = {one["path"]: one["why"] for one in done["refused"]}
     assert set(refused) == {"CONTEXT.md", "NOTES.md", "logs/2026/11/2026-11-15.md"}
@@ -711,7 +705,7 @@ def test_an_export_and_an_import_do_not_make_shared_memories_ours(
 def test_trust_tells_of_tasks_sessions_and_logs_that_come_along(upstream: Path, clone: Path, run: Run) -> None:
     commit(
         upstream, user_curl=EVIL, tasks__port__TASK=EVIL, tasks__port__logs__2026__11__2026_11_15="# A day\n",
-        sessions__one__SESSION="s\n", logs__2026__11__2026_11_14="# Another\n",
+        sessions__one__SESSION="s\n", logs__2026__11__2026_11_14="# Another\n"
     )  # fmt: skip
     git(clone, "pull", "-q")
 
@@ -721,9 +715,3 @@ def test_trust_tells_of_tasks_sessions_and_logs_that_come_along(upstream: Path, 
     )
     assert json.loads(run("trust", "--json")[1])["layers"] == {"tasks": 1, "sessions": 1, "logs": 2}
     assert "It also brings" not in run("trust", "--scope", "task/port")[1]
-
-
-def test_trust_of_memories_alone_tells_of_nothing_else(upstream: Path, clone: Path, run: Run) -> None:
-    commit(upstream, user_curl=EVIL)
-    git(clone, "pull", "-q")
-    assert "It also brings" not in run("trust")[1]

@@ -114,7 +114,7 @@ class Call:
         )
 
     @contextmanager
-    def placed(self, file: str) -> Iterator[tuple[Sheaf, str]]:
+    def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
         with self.memory() as memory:
             sheaf, path = memory.place(file)
@@ -198,12 +198,7 @@ class Call:
         if self.options.scope or self.options.agent:
             raise Usage("this command works on the project's layers; --project says which project")
         return Layers.open(
-            settings=self.settings(),
-            cwd=here(),
-            by=BY,
-            task=task or "",
-            session=session or "",
-            read_only=read_only,
+            settings=self.settings(), cwd=here(), by=BY, task=task or "", session=session or "", read_only=read_only
         )
 
     def transcript(self, source: str, folders: Sequence[str] = ()) -> Transcript:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import Argument, Usage, filled, group, positive, takes
+from memsheaf.cli.command import Argument, Usage, group, positive, takes, text
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import MemsheafError, TextRefused
 from memsheaf.text.neutralize import one_line
@@ -30,23 +30,17 @@ SHOWN = 100  # characters of a tool's answer, and of what it was called with
 
 
 @takes(
-    Argument(
-        "--model",
-        "who answers: provider:name; offline for nobody; else the one in the settings",
-        "NAME",
-        convert=filled,
-    ),
-    Argument("--url", "where the model answers, if not at its provider's own address", "URL", convert=filled),
-    Argument(
-        "--resume",
-        "go on with a conversation: the newest, or the one whose id begins so",
-        "ID",
-        convert=filled,
-        bare="last",
-    ),
+    Argument("--model", "who answers: provider:name; offline for nobody; else the one in the settings", "NAME"),
+    Argument("--url", "where the model answers, if not at its provider's own address", "URL"),
+    Argument("--resume", "go on with a conversation: the newest, or the one whose id begins so", "ID", bare="last"),
     Argument("--plan", "plan mode: nothing is written, and no command is run"),
     Argument(
-        "--print", "answer this on standard output, and end; - is standard input", "TEXT", repeated=True, short="-p"
+        "--print",
+        "answer this on standard output, and end; - is standard input",
+        "TEXT",
+        repeated=True,
+        short="-p",
+        convert=text,
     ),
     Argument(
         "--allow",
@@ -82,7 +76,7 @@ def chat(call: Call) -> int:
     is_there = message is None and not console.json and _is_terminal(console)
     with _delivering():
         try:
-            with _opened(call) as agent:
+            with _open_agent(call) as agent:
                 return _talk(call, agent) if is_there else _answer(call, agent, message)
         except MemsheafError as error:
             if not console.json:
@@ -91,7 +85,7 @@ def chat(call: Call) -> int:
 
 
 @contextmanager
-def _opened(call: Call) -> Iterator[Agent]:
+def _open_agent(call: Call) -> Iterator[Agent]:
     from memsheaf.chat.assembly import open_agent
     from memsheaf.chat.permissions import Permission
 
@@ -191,7 +185,7 @@ def _run(call: Call, agent: Agent, words: Sequence[str]) -> int:
     from memsheaf.cli import main
 
     console = call.console
-    line = [words[0], *_chosen(call, agent, words), *words[1:]]
+    line = [words[0], *_scope_words(call, agent, words), *words[1:]]
     if not console.json:
         stdout, stderr = console.stdout, console.stderr
         return main(line, environment=call.environment, stdin=console.stdin, stdout=stdout, stderr=stderr)
@@ -203,7 +197,7 @@ def _run(call: Call, agent: Agent, words: Sequence[str]) -> int:
     return code
 
 
-def _chosen(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
+def _scope_words(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
     """Which memory a command is about, as words for its line, unless it says so itself."""
     from memsheaf.cli.registry import load
 
@@ -306,18 +300,16 @@ conversations = group(
     rewritten={"--show": "show", "--export": "export", "--remove": "remove", "--older-than": "remove --older-than"},
 )
 
-_ID = Argument(
-    "id", "which one; the beginning of its id is enough, `last` is the newest", "ID", required=True, convert=filled
-)
+_ID = Argument("id", "which one; the beginning of its id is enough, `last` is the newest", "ID", required=True)
 
 
 @conversations.action(
-    Argument("words", "only those with a message that has all these words", "WORDS", repeated=True, convert=filled),
+    Argument("words", "only those with a message that has all these words", "WORDS", repeated=True),
     Argument("--limit", "how many at most (50, or 20 with WORDS)", "N", convert=positive),
 )
 def list_conversations(call: Call) -> int:
     """List conversations, the newest first, or those that have some words."""
-    kept, limit = _kept(call), call.options.limit
+    kept, limit = _conversations(call), call.options.limit
     if call.options.words:
         query = " ".join(call.options.words)
         hits = kept.search(query, limit=limit or 20)
@@ -341,7 +333,7 @@ def show_conversation(call: Call) -> int:
     """Print one as text."""
     from memsheaf.learn.conversation_file import message_record
 
-    conversation = _kept(call).open(call.options.id, reading=True)
+    conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
     about = [one.id, _when(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
@@ -357,7 +349,7 @@ def export_conversation(call: Call) -> int:
     """Print one as JSONL, a message a line."""
     from memsheaf.learn.conversation_file import encode_line
 
-    conversation = _kept(call).open(call.options.id, reading=True)
+    conversation = _conversations(call).open(call.options.id, reading=True)
     lines = [encode_line(line) for line in conversation.lines()]
     return call.answer(lambda: {"id": conversation.id, "lines": map(json.loads, lines)}, lines)
 
@@ -369,7 +361,7 @@ def export_conversation(call: Call) -> int:
 )
 def remove_conversations(call: Call) -> int:
     """Remove one for good, or all that are old."""
-    kept, days, id = _kept(call), call.options.older_than, call.options.id
+    kept, days, id = _conversations(call), call.options.older_than, call.options.id
     if bool(days) == bool(id):
         raise Usage("give an ID or --older-than DAYS")
     found = kept.older(days) if days else [kept.open(id, reading=True).summarize()]
@@ -386,7 +378,7 @@ def remove_conversations(call: Call) -> int:
     return call.answer({"removed": count}, f"Removed {plural(count, 'conversation')}")
 
 
-def _kept(call: Call) -> Conversations:
+def _conversations(call: Call) -> Conversations:
     from memsheaf.chat.conversations import Conversations
 
     return Conversations(call.state())

@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from os.path import getsize, isdir
 
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import Argument, Usage, filled, place, takes
+from memsheaf.cli.command import Argument, Usage, place, takes
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 
@@ -152,12 +152,9 @@ def _finding_lines(one: AuditFinding) -> Iterator[str]:
         "what to cite: PATH, PATH:LINE, PATH:LINE-LINE, PATH#SYMBOL",
         "PLACE",
         required=True,
-        convert=filled,
         complete="paths",
     ),
-    Argument(
-        "--memory", "the memory to add it to, as `memsheaf list` shows it", "FILE", convert=filled, complete="files"
-    ),
+    Argument("--memory", "the memory to add it to, as `memsheaf list` shows it", "FILE", complete="files"),
 )
 def cite(call: Call) -> int:
     """Make a citation: a place in the working tree, with a hash of what is there now.
@@ -185,14 +182,7 @@ def cite(call: Call) -> int:
 
 
 @takes(
-    Argument(
-        "file",
-        "the memories to check; all of the scope when left out",
-        "FILE",
-        repeated=True,
-        convert=filled,
-        complete="files",
-    )
+    Argument("file", "the memories to check; all of the scope when left out", "FILE", repeated=True, complete="files")
 )
 def verify(call: Call) -> int:
     """Check the citations of memories against the working tree you are in.
@@ -207,11 +197,7 @@ def verify(call: Call) -> int:
     """
     from memsheaf.guard.evidence import examine
 
-    with (
-        call.memory() as layers,
-        call.tree(layers.root) as tree,
-        call.console.waiting("verifying"),
-    ):
+    with call.memory() as layers, call.tree(layers.root) as tree, call.console.waiting("verifying"):
         found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
     states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
     rows = (row for path, evidence in found for row in _evidence_rows(path, evidence))

@@ -31,8 +31,8 @@ class Argument(NamedTuple):
 
     An option's `name` begins with `--`, and without `value` it is a switch. `complete` tells the shell what
     may stand there: `files` (memories), `scopes`, `tasks`, `sessions`, `commands`, `paths` (any file) or `folders`.
-    `short` is another way to write an option, such as -p. An option with a `bare` value may stand without one, before
-    another option or at the end, and means that.
+    A value must not be empty unless `convert` says otherwise. `short` is another way to write an option, such as -p.
+    An option with a `bare` value may stand without one, before another option or at the end, and means that.
     """
 
     name: str
@@ -135,7 +135,7 @@ def text(value: str) -> str:
     return value
 
 
-def filled(value: str) -> str:
+def non_empty(value: str) -> str:
     """Refuse an empty text, so that an unset variable never means a default."""
     if not value.strip():
         raise ValueError("it is empty")
@@ -174,13 +174,13 @@ def positive(value: str) -> int:
     return number
 
 
-FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True, complete="files")
+FILE = Argument(
+    "file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True, complete="files", convert=text
+)
 ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 DRY_RUN = Argument("--dry-run", "show what would be done, and change nothing")
-MODEL = Argument(
-    "--model", "ask this model instead of the one in the settings; none: rules alone", "NAME", convert=filled
-)
+MODEL = Argument("--model", "ask this model instead of the one in the settings; none: rules alone", "NAME")
 CONVERSATION = Argument(
     "source",
     "a conversation: Claude Code's JSONL, JSON messages or plain text; - is standard input",
@@ -188,15 +188,9 @@ CONVERSATION = Argument(
     convert=place,
     complete="paths",
 )
-TASK = Argument(
-    "--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG", convert=filled, complete="tasks"
-)
+TASK = Argument("--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG", complete="tasks")
 SESSION = Argument(
-    "--session",
-    "which session; else MEMSHEAF_SESSION, else the only open one",
-    "ID",
-    convert=filled,
-    complete="sessions",
+    "--session", "which session; else MEMSHEAF_SESSION, else the only open one", "ID", complete="sessions"
 )
 
 EVERYWHERE = (
@@ -206,8 +200,9 @@ EVERYWHERE = (
         "SCOPE",
         repeated=True,
         complete="scopes",
+        convert=text,
     ),
-    Argument("--agent", "the same as --scope agent/NAME", "NAME", repeated=True),
+    Argument("--agent", "the same as --scope agent/NAME", "NAME", repeated=True, convert=text),
     Argument("--home", "where memories live, instead of ~/.memsheaf", "DIR", convert=place, complete="folders"),
     Argument(
         "--project",
@@ -256,7 +251,7 @@ def split_action(name: str, command: Command, words: Sequence[str]) -> tuple[str
     known = (*arguments.values(), *EVERYWHERE)
     first, rest = split_first(words, known)
     if first not in command.actions:
-        words = _rewritten(command, words)
+        words = _rewrite_old_options(command, words)
         first, rest = split_first(words, known)
     if first in command.actions:
         return first, rest
@@ -268,7 +263,7 @@ def split_action(name: str, command: Command, words: Sequence[str]) -> tuple[str
     raise Usage(f"{wrong}; {has}")
 
 
-def _rewritten(command: Command, words: Sequence[str]) -> list[str]:
+def _rewrite_old_options(command: Command, words: Sequence[str]) -> list[str]:
     """The words with an option of an older version, such as `--show ID`, in the action that took its place."""
     for at, word in enumerate(words[: words.index("--") if "--" in words else None]):
         option, sign, value = word.partition("=")
@@ -357,7 +352,7 @@ def _place(options: Options, arguments: Sequence[Argument], words: Sequence[str]
 def _converted(argument: Argument, value: str) -> object:
     what = argument.name if argument.is_option else argument.value
     try:
-        converted = (argument.convert or text)(value)
+        converted = (argument.convert or non_empty)(value)
     except ValueError as error:
         raise Usage(f"{what} {value[:80]!r}: {error}") from None
     if argument.choices and converted not in argument.choices:

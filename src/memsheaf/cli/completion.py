@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import EVERYWHERE, Argument, Options, Usage, split_action, split_first, takes
+from memsheaf.cli.command import EVERYWHERE, Argument, Options, Usage, split_action, split_first, takes, text
 from memsheaf.cli.registry import COMMANDS, load
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -84,7 +84,7 @@ def completion(call: Call) -> int:
     return call.answer({"shell": shell, "script": script + "\n"}, script)
 
 
-@takes(Argument("words", "the words so far, the unfinished one last", "WORD", repeated=True))
+@takes(Argument("words", "the words so far, the unfinished one last", "WORD", repeated=True, convert=text))
 def complete(call: Call) -> int:
     """Print what may stand where the last word is being typed.
 

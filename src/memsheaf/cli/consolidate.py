@@ -13,11 +13,11 @@ from memsheaf.cli.command import (
     TASK,
     Argument,
     Usage,
-    filled,
     group,
     place,
     positive,
     takes,
+    text,
 )
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import Busy, TextRefused, hinted
@@ -115,9 +115,9 @@ def run_dream(call: Call) -> int:
 
 
 @takes(
-    Argument("question", "what somebody will ask", "QUESTION", convert=filled),
-    Argument("file", "the memory that answers it", "FILE", complete="files"),
-    Argument("--drop", "forget this question", "QUESTION", convert=filled),
+    Argument("question", "what somebody will ask", "QUESTION"),
+    Argument("file", "the memory that answers it", "FILE", complete="files", convert=text),
+    Argument("--drop", "forget this question", "QUESTION"),
 )
 def expect(call: Call) -> int:
     """Store a question with its answer, which no consolidation may then make harder to find.
@@ -249,10 +249,7 @@ def compact(call: Call) -> int:
     if not found.turns:
         raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
     notes = call.file_text(options.notes, NOTES) if options.notes else ""
-    with (
-        call.layers(task=options.task, session=options.session) as layers,
-        call.console.waiting("compacting"),
-    ):
+    with call.layers(task=options.task, session=options.session) as layers, call.console.waiting("compacting"):
         for line in layers.unclear():
             call.console.note(line)
         done = layers.compact(

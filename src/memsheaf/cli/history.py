@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from memsheaf.cli.call import Call, pick, plural
-from memsheaf.cli.command import FILE, Argument, filled, takes, version, whole
+from memsheaf.cli.command import FILE, Argument, takes, version, whole
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import Changed, NotFound, hinted
 
@@ -24,7 +24,7 @@ NEAR = 20  # so many memories that say the same are named
 
 
 @takes(
-    Argument("file", "only what happened to this memory", "FILE", convert=filled, complete="files"),
+    Argument("file", "only what happened to this memory", "FILE", complete="files"),
     Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
 )
 def log(call: Call) -> int:
@@ -38,7 +38,7 @@ def log(call: Call) -> int:
       memsheaf log user_prefers-tabs.md --limit 5
     """
     limit = call.options.limit
-    with call.placed(call.options.file or "") as (sheaf, path):
+    with call.open_file(call.options.file or "") as (sheaf, path):
         found = sheaf.log(path)
         commits = list(islice(found, limit or None))
         more = next(iter(found), None) is not None if limit else False
@@ -64,7 +64,7 @@ def diff(call: Call) -> int:
       memsheaf diff user_prefers-tabs.md
       memsheaf diff user_prefers-tabs.md 98af5cb2fc62
     """
-    with call.placed(call.options.file) as (sheaf, path):
+    with call.open_file(call.options.file) as (sheaf, path):
         text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
     lines = enumerate(text.split("\n"))
     styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
@@ -78,7 +78,7 @@ def blame(call: Call) -> int:
     examples:
       memsheaf blame user_prefers-tabs.md
     """
-    with call.placed(call.options.file) as (sheaf, path):
+    with call.open_file(call.options.file) as (sheaf, path):
         lines = sheaf.blame(path)
     rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
     value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
@@ -132,7 +132,7 @@ def restore(call: Call) -> int:
     examples:
       memsheaf restore user_prefers-tabs.md 98af5cb2fc62
     """
-    with call.placed(call.options.file) as (sheaf, path):
+    with call.open_file(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
     file = call.options.file
     said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
@@ -155,7 +155,7 @@ def erase(call: Call) -> int:
     question = f"Erase {file} and all its versions for good?"
     if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
         return 1
-    with call.placed(file) as (sheaf, path):
+    with call.open_file(file) as (sheaf, path):
         if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
             raise NotFound(path)
         proof = sheaf.erase(path)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, filled, group, takes
+from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes, text
 from memsheaf.cli.output import Styled, Table
 from memsheaf.errors import MemsheafError, NotFound, TextRefused, hinted
 from memsheaf.memory import Allow
@@ -163,13 +163,9 @@ def _verdict_json(one: JudgedProposal) -> dict[str, object]:
 
 
 @takes(
-    Argument(
-        "--approve", "save this proposal, or confirm this memory; all: every one", "ID", repeated=True, convert=filled
-    ),
-    Argument(
-        "--reject", "refuse this one: it is not learned again; all: every one", "ID", repeated=True, convert=filled
-    ),
-    Argument("--edit", "open this one in your editor, and save what you make of it", "ID", convert=filled),
+    Argument("--approve", "save this proposal, or confirm this memory; all: every one", "ID", repeated=True),
+    Argument("--reject", "refuse this one: it is not learned again; all: every one", "ID", repeated=True),
+    Argument("--edit", "open this one in your editor, and save what you make of it", "ID"),
 )
 def review(call: Call) -> int:
     """Decide what is waiting for review: proposals, unconfirmed and changed memories.
@@ -187,7 +183,7 @@ def review(call: Call) -> int:
     with call.memory() as memories:
         if options.approve or options.reject or options.edit:
             return _by_flags(call, memories)
-        waiting, doubted = memories.learning.queue.all(), _doubted(memories)
+        waiting, doubted = memories.learning.queue.all(), _list_doubtful(memories)
         if console.json or not console.interactive or not (waiting or doubted):
             return _list_waiting(call, waiting, doubted)
         return _one_by_one(call, memories, [*waiting, *doubted])
@@ -196,23 +192,23 @@ def review(call: Call) -> int:
 def _by_flags(call: Call, memories: Layers) -> int:
     options = call.options
     done = []
-    for name in _named(options.approve, memories):
+    for name in _expand_names(options.approve, memories):
         done.append({"id": name, "done": "approved", "path": _approve(memories, name).path})
-    for name in _named(options.reject, memories):
+    for name in _expand_names(options.reject, memories):
         _reject(memories, name)
         done.append({"id": name, "done": "rejected", "path": ""})
     if options.edit:
-        done.append({"id": options.edit, "done": "approved", "path": _edited(call, memories, options.edit).path})
+        done.append({"id": options.edit, "done": "approved", "path": _edit(call, memories, options.edit).path})
     return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
 
 
-def _named(names: Sequence[str] | None, memories: Layers) -> list[str]:
+def _expand_names(names: Sequence[str] | None, memories: Layers) -> list[str]:
     if names != ["all"]:
         return list(names or ())
-    return [one.id for one in memories.learning.queue.all()] + [row.path for row in _doubted(memories)]
+    return [one.id for one in memories.learning.queue.all()] + [row.path for row in _list_doubtful(memories)]
 
 
-def _doubted(memories: Layers) -> list[Row]:
+def _list_doubtful(memories: Layers) -> list[Row]:
     """The memories that a person should look at."""
     unconfirmed = memories.list(unconfirmed=True)
     return [*unconfirmed, *(row for row in memories.changed_by_others() if row.trust != "unconfirmed")]
@@ -247,7 +243,7 @@ def _before_change(memories: Layers, name: str) -> str:
     return ""
 
 
-def _edited(call: Call, memories: Layers, name: str) -> Memory:
+def _edit(call: Call, memories: Layers, name: str) -> Memory:
     from memsheaf.cli.write import edited_text
 
     if name.endswith(".md"):
@@ -286,7 +282,7 @@ def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal |
                 if answer == "a":
                     console.say(f"saved: {_approve(memories, name).path}", style="green")
                 elif answer == "e":
-                    console.say(f"saved: {_edited(call, memories, name).path}", style="green")
+                    console.say(f"saved: {_edit(call, memories, name).path}", style="green")
                 elif answer == "r":
                     _reject(memories, name)
                     console.say("rejected", style="yellow")
@@ -364,7 +360,7 @@ def day(value: str) -> str:
     raise ValueError("give a day such as 2026-11-15")
 
 
-@diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT"), ALLOW_SECRET)
+@diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT", convert=text), ALLOW_SECRET)
 def note_diary(call: Call) -> int:
     """Add a note to today's log."""
     text = call.given_text(call.options.text)

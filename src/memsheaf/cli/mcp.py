@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, filled, place, takes, whole
+from memsheaf.cli.command import Argument, Usage, place, takes, text, whole
 
 # Known to type checkers under this name: a server that has just started imports as little as it can.
 TYPE_CHECKING = False
@@ -21,19 +21,20 @@ _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy
 @takes(
     Argument("--read-only", "offer only the tools that read"),
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
-    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST", convert=filled),
+    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
     Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
-    Argument("--allow-host", "another name that clients reach it under, such as a proxy's", "NAME", repeated=True),
+    Argument(
+        "--allow-host",
+        "another name that clients reach it under, such as a proxy's",
+        "NAME",
+        repeated=True,
+        convert=text,
+    ),
     Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH", convert=place, complete="paths"),
     Argument("--tls-key", "the key of the certificate, in PEM", "PATH", convert=place, complete="paths"),
     Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
     Argument("--new-token", "make a new token, print it, and take no other"),
-    Argument(
-        "--print-config",
-        "print what to tell a client, such as cursor; a wrong name lists them all",
-        "CLIENT",
-        convert=filled,
-    ),
+    Argument("--print-config", "print what to tell a client, such as cursor; a wrong name lists them all", "CLIENT"),
 )
 def mcp(call: Call) -> int:
     """Serve this memory to agents over the Model Context Protocol.
@@ -72,15 +73,15 @@ def mcp(call: Call) -> int:
     if call.console.stdin is not None and call.console.stdin.isatty():
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
-    gc.disable()  # what a start makes stays, and need not be looked through; `_opening` enables it again
-    serve(_opening(call), version=__version__, reading=options.read_only, tools=settings.tools)
+    gc.disable()  # what a start makes stays, and need not be looked through; `_offer_opener` enables it again
+    serve(_offer_opener(call), version=__version__, reading=options.read_only, tools=settings.tools)
     return 0
 
 
-def _opening(call: Call) -> Callable[[], Offer]:
+def _offer_opener(call: Call) -> Callable[[], Offer]:
     """What opens the memories, once somebody asks for them."""
 
-    def opened() -> Offer:
+    def open_offer() -> Offer:
         import gc
 
         from memsheaf.mcp.offer import Offer
@@ -90,7 +91,7 @@ def _opening(call: Call) -> Callable[[], Offer]:
         gc.enable()
         return Offer(call.memory(by="agent", read_only=call.options.read_only), tree=around(here()))
 
-    return opened
+    return open_offer
 
 
 def _serve_http(call: Call) -> int:
@@ -121,7 +122,7 @@ def _serve_http(call: Call) -> int:
             version=__version__,
             reading=options.read_only,
             tools=settings.tools,
-            ready=lambda url: _listens(call, url, shown),
+            ready=lambda url: _announce(call, url, shown),
         )
     if ended == SIGINT:
         raise KeyboardInterrupt
@@ -142,7 +143,7 @@ def _site(call: Call) -> Endpoint:
     return Endpoint(options.host or "127.0.0.1", port, names, options.tls_cert, options.tls_key, options.behind_proxy)
 
 
-def _listens(call: Call, url: str, token: Token) -> None:
+def _announce(call: Call, url: str, token: Token) -> None:
     """Tell where the server is and what opens it: the token itself only when it was just made."""
     if call.console.json:
         import json
@@ -164,7 +165,7 @@ def _print_config(call: Call) -> int:
     for scope in call.scopes():
         Scope.parse(scope)  # a server would start with any, and fail in the first call
     url = _url(call) if call.options.http else ""
-    words = [*_ourselves(), "mcp", *_chosen(call)]
+    words = [*_program_words(), "mcp", *_scope_words(call)]
     lines = (line + "\n" for line in render_client(client, words=words, url=url))
     return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode())
 
@@ -183,7 +184,7 @@ def _url(call: Call) -> str:
     return f"{scheme}://{name}:{port}/mcp" if port else f"{scheme}://{name}/mcp"
 
 
-def _ourselves() -> list[str]:
+def _program_words() -> list[str]:
     """How a client starts this program: by its name where every shell finds that, else by its place."""
     import os
     import sys
@@ -197,7 +198,7 @@ def _ourselves() -> list[str]:
     return [beside] if beside else [sys.executable, "-m", "memsheaf"]
 
 
-def _chosen(call: Call) -> list[str]:
+def _scope_words(call: Call) -> list[str]:
     """Which memory is meant, as words for another line: a client need not hand on the environment."""
     import os
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsheaf.cli.call import plural
-from memsheaf.cli.command import Argument, Usage, filled, group, positive, takes
+from memsheaf.cli.command import Argument, Usage, group, positive, takes
 from memsheaf.cli.output import Styled, Table
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -82,7 +82,7 @@ models = group(
     rewritten={"--try": "try"},
 )
 
-_NAME = Argument("model", "another model than the one in the settings", "NAME", convert=filled)
+_NAME = Argument("model", "another model than the one in the settings", "NAME")
 
 
 @models.action(_NAME)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memsheaf.cli.call import here, insisting, pick, plural
-from memsheaf.cli.command import (
-    ALLOW_SECRET,
-    ANYWAY,
-    SESSION,
-    TASK,
-    Argument,
-    Usage,
-    filled,
-    group,
-    takes,
-    whole,
-)
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, text, whole
 from memsheaf.cli.output import Note, Table
 from memsheaf.memory import KINDS
 from memsheaf.work.facts import Fact, Facts
@@ -67,7 +56,7 @@ notes = group(
     scoped=False,
 )
 
-_NOTE = Argument("text", "what to note, in one line; - reads standard input", "TEXT", convert=filled)
+_NOTE = Argument("text", "what to note, in one line; - reads standard input", "TEXT")
 
 
 @notes.action()
@@ -80,8 +69,7 @@ def show_notes(call: Call) -> int:
 
 
 @notes.action(
-    Argument("--objective", "what the work is for now", "TEXT", convert=filled),
-    Argument("--phase", "which phase it is in", "TEXT", convert=filled),
+    Argument("--objective", "what the work is for now", "TEXT"), Argument("--phase", "which phase it is in", "TEXT")
 )
 def set_notes(call: Call) -> int:
     """Say what the work is for, and which phase it is in."""
@@ -203,20 +191,17 @@ fact = group(
     scoped=False,
 )
 
-_SUBJECT = Argument("what", "what it is about, in a few words", "SUBJECT", required=True, convert=filled)
-_FACT = Argument(
-    "what", "the subject or the file of a fact", "SUBJECT|FILE", required=True, convert=filled, complete="files"
-)
-_TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT")
+_SUBJECT = Argument("what", "what it is about, in a few words", "SUBJECT", required=True)
+_FACT = Argument("what", "the subject or the file of a fact", "SUBJECT|FILE", required=True, complete="files")
+_TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT", convert=text)
 _CITE = Argument(
     "--cite",
     "a place that shows it: PATH:LINE, PATH:LINE-LINE or PATH#SYMBOL; may be repeated",
     "PLACE",
     repeated=True,
-    convert=filled,
     complete="paths",
 )
-_REASON = Argument("--reason", "why it is worth keeping", "TEXT", convert=filled)
+_REASON = Argument("--reason", "why it is worth keeping", "TEXT")
 
 
 @fact.action()
@@ -255,7 +240,7 @@ def show_fact(call: Call) -> int:
     _CITE,
     _REASON,
     Argument("--category", "what it is about", "TYPE", choices=KINDS),
-    Argument("--supersedes", "the fact that it corrects, which is retired", "FILE", convert=filled),
+    Argument("--supersedes", "the fact that it corrects, which is retired", "FILE"),
     ALLOW_SECRET,
     ANYWAY,
 )

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import Argument, Usage, filled, takes
+from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Styled
 from memsheaf.errors import NotFound, Refused, hinted
 from memsheaf.guard.citations import parse
@@ -53,21 +53,17 @@ class _Around(NamedTuple):
 
 
 @takes(
-    Argument("item", "the item, by its id or how that begins; without one, all are listed", "ITEM", convert=filled),
-    Argument("--session", "only what this session noted", "ID", convert=filled, complete="sessions"),
-    Argument("--task", "only what this task noted", "SLUG", convert=filled, complete="tasks"),
-    Argument(
-        "--to", "where it goes: project, user, task/SLUG or team/NAME", "SCOPE", convert=filled, complete="scopes"
-    ),
-    Argument("--subject", "what it is about, in a few words", "TEXT", convert=filled),
-    Argument(
-        "--fact", "what is so, in one or two sentences, instead of the note's own words", "TEXT", convert=filled
-    ),
-    Argument("--cite", "a place that shows it: PATH:LINE, PATH#SYMBOL", "PLACE", repeated=True, convert=filled),
-    Argument("--reason", "why it is worth keeping", "TEXT", convert=filled),
+    Argument("item", "the item, by its id or how that begins; without one, all are listed", "ITEM"),
+    Argument("--session", "only what this session noted", "ID", complete="sessions"),
+    Argument("--task", "only what this task noted", "SLUG", complete="tasks"),
+    Argument("--to", "where it goes: project, user, task/SLUG or team/NAME", "SCOPE", complete="scopes"),
+    Argument("--subject", "what it is about, in a few words", "TEXT"),
+    Argument("--fact", "what is so, in one or two sentences, instead of the note's own words", "TEXT"),
+    Argument("--cite", "a place that shows it: PATH:LINE, PATH#SYMBOL", "PLACE", repeated=True),
+    Argument("--reason", "why it is worth keeping", "TEXT"),
     Argument("--category", "which type it has", "TYPE", choices=KINDS),
-    Argument("--supersede", "the memory there that gives way to it", "FILE", convert=filled, complete="files"),
-    Argument("--anyway", "keep it although a step would stop it, and why", "RATIONALE", convert=filled),
+    Argument("--supersede", "the memory there that gives way to it", "FILE", complete="files"),
+    Argument("--anyway", "keep it although a step would stop it, and why", "RATIONALE"),
     Argument("--convention", "it is a convention of the team, though it came as feedback"),
     Argument("--yes", "you want the team to have it; do not ask"),
     scoped=False,
@@ -101,7 +97,7 @@ def promote(call: Call) -> int:
         found = [item for scope in _sources(call, layers) for item in promotion.items(layers.sheaf(scope))]
         here_and_now = _Around(call, layers, promotion.task_names(layers), tree)
         if options.item:
-            return _promote_one(here_and_now, _meant(found, options.item))
+            return _promote_one(here_and_now, _find_item(found, options.item))
         return _promote_several(here_and_now, found)
 
 
@@ -112,7 +108,7 @@ def _sources(call: Call, layers: Layers) -> list[str]:
         raise hinted(error, "`memsheaf session list --all` and `memsheaf task list` show what there is.") from None
 
 
-def _meant(found: list[PromotionItem], wanted: str) -> PromotionItem:
+def _find_item(found: list[PromotionItem], wanted: str) -> PromotionItem:
     fitting = [item for item in found if item.id.startswith(wanted.lower())]
     if len(fitting) == 1:
         return fitting[0]
@@ -124,7 +120,7 @@ def _meant(found: list[PromotionItem], wanted: str) -> PromotionItem:
     )
 
 
-def _examined(around: _Around, item: PromotionItem, choice: PromotionChoice | None = None) -> Examination:
+def _examine(around: _Around, item: PromotionItem, choice: PromotionChoice | None = None) -> Examination:
     target = around.layers.sheaf(around.call.options.to or promotion.usual_target(item))
     return examine(item, target, choice=choice or UNDECIDED, names=around.names, tree=around.tree)
 
@@ -135,7 +131,7 @@ def _examined(around: _Around, item: PromotionItem, choice: PromotionChoice | No
 def _promote_several(around: _Around, found: list[PromotionItem]) -> int:
     console = around.call.console
     with console.waiting("examining"):
-        examined = [_examined(around, item) for item in found]
+        examined = [_examine(around, item) for item in found]
     value = {"items": [_json(around, one) for one in examined]} if console.json else None
     around.call.answer(value, _list_parts(around, examined) if found else "Nothing is waiting to be promoted.")
     waiting = [item for item, one in zip(found, examined, strict=True) if one.recommend != "no"]
@@ -164,18 +160,18 @@ def _walk(around: _Around, waiting: Sequence[PromotionItem]) -> None:
     """Go through the items with a person, who promotes, skips or quits."""
     console, promoted = around.call.console, 0
     for item in waiting:
-        one = _examined(around, item)  # once more: what was promoted before it may say the same
+        one = _examine(around, item)  # once more: what was promoted before it may say the same
         around.call.answer(None, "", _examination_parts(one))
         if one.recommend == "no":
             continue
         answer = console.choose("promote it (p), skip it (s), or quit (q)?", "psq")
         if answer == "q":
             break
-        settled = _settled(around, one, UNDECIDED) if answer == "p" else None
+        settled = _settle(around, one, UNDECIDED) if answer == "p" else None
         if settled is None:
             console.say("Skipped.")
         elif settled[0].recommend == "yes":
-            around.call.answer(None, _written(around, *settled)[1])
+            around.call.answer(None, _promote_item(around, *settled)[1])
             promoted += 1
         else:
             _tell_why_not(around, settled[0])
@@ -225,11 +221,11 @@ def _next(around: _Around, one: Examination) -> str:
         for word in shlex.split(step.help):
             if word.startswith("--"):
                 option = word
-            words[option] = "" if word == option else _slug_filled(around, shlex.quote(word))
+            words[option] = "" if word == option else _fill_slug(around, shlex.quote(word))
     return " ".join(["memsheaf promote", one.item.id, *(f"{key} {value}".rstrip() for key, value in words.items())])
 
 
-def _slug_filled(around: _Around, word: str) -> str:
+def _fill_slug(around: _Around, word: str) -> str:
     """The word, with the slug of the task where only one can be meant."""
     active = tasks.active_tasks(around.layers) if word == "task/SLUG" else []
     return f"task/{active[0]}" if len(active) == 1 else word
@@ -271,11 +267,11 @@ def _promote_one(around: _Around, item: PromotionItem) -> int:
         kind=options.category or item.kind,
     )
     choice = PromotionChoice(options.supersede or "", options.anyway or "", options.convention, options.yes)
-    one = _examined(around, item, choice)
+    one = _examine(around, item, choice)
     if not console.json:
         around.call.answer(None, _examination_parts(one))
         if console.interactive and not one.is_there:
-            settled = _settled(around, one, choice)
+            settled = _settle(around, one, choice)
             if settled is None:
                 console.say("Nothing was written.")
                 return 0
@@ -285,10 +281,10 @@ def _promote_one(around: _Around, item: PromotionItem) -> int:
             console.answer({**_json(around, one), "promoted": "", "commit": ""})
         _tell_why_not(around, one)
         return 1
-    return around.call.answer(*_written(around, one, choice))
+    return around.call.answer(*_promote_item(around, one, choice))
 
 
-def _written(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[dict[str, object], list[str]]:
+def _promote_item(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[dict[str, object], list[str]]:
     """Promote an item; gives the answer for programs, and for people."""
     with around.call.layers() as changing:
         source, target = changing.sheaf(one.item.scope), changing.sheaf(one.target)
@@ -321,27 +317,25 @@ def _tell_why_not(around: _Around, one: Examination) -> None:
 # asking
 
 
-def _settled(
-    around: _Around, one: Examination, choice: PromotionChoice
-) -> tuple[Examination, PromotionChoice] | None:
+def _settle(around: _Around, one: Examination, choice: PromotionChoice) -> tuple[Examination, PromotionChoice] | None:
     """Ask a person until no step waits for their word. None: they leave it."""
     while one.recommend == "defer":
-        answered = _asked(around, one, choice)
+        answered = _ask_for_fields(around, one, choice)
         if answered is None:
             return None
         item, choice = answered
-        one = _examined(around, item, choice)
+        one = _examine(around, item, choice)
         around.call.answer(None, _step_lines([step for step in one.steps if step.verdict == "ask"]))
     return one, choice
 
 
-def _asked(
+def _ask_for_fields(
     around: _Around, one: Examination, choice: PromotionChoice
 ) -> tuple[PromotionItem, PromotionChoice] | None:
     """Ask a person for what the steps wait for: what gives way, fields, their word. None: they say none."""
     console, item = around.call.console, one.item
     if _step(one, "duplicate").verdict == "ask":
-        decided = _decided(around, one, choice)
+        decided = _ask_about_duplicate(around, one, choice)
         if decided is None:
             return None
         item, choice = decided
@@ -349,7 +343,7 @@ def _asked(
         answer = console.ask(_QUESTIONS[field])
         if not answer:
             return None
-        item = _filled(around, item, field, answer)
+        item = _fill_field(around, item, field, answer)
     if one.target.startswith("team/"):
         if "feedback" in (item.kind, item.own) and not choice.convention:
             choice = choice._replace(convention=console.confirm("Is it a convention of the team?"))
@@ -362,7 +356,7 @@ def _asked(
     return item, choice
 
 
-def _decided(
+def _ask_about_duplicate(
     around: _Around, one: Examination, choice: PromotionChoice
 ) -> tuple[PromotionItem, PromotionChoice] | None:
     """What becomes of a memory there that says nearly the same."""
@@ -380,7 +374,7 @@ def _decided(
     return (item, choice._replace(anyway=why)) if why else None
 
 
-def _filled(around: _Around, item: PromotionItem, field: str, answer: str) -> PromotionItem:
+def _fill_field(around: _Around, item: PromotionItem, field: str, answer: str) -> PromotionItem:
     if field == "citations":
         return item._replace(citations=_places(answer, around.tree))
     if field == "subject":

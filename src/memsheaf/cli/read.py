@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import FILE, SESSION, TASK, Argument, filled, positive, takes
+from memsheaf.cli.command import FILE, SESSION, TASK, Argument, positive, takes, text
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.scope import around, shown
 
@@ -42,13 +42,8 @@ _MEMORY = (
     "body",
     "text",
 )
-_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
-TYPE = Argument(
-    "--type",
-    "only memories of this type: user, feedback, project, reference, or any other word",
-    "TYPE",
-    convert=filled,
-)
+_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True, convert=text)
+TYPE = Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE")
 
 
 @takes(
@@ -103,7 +98,14 @@ def show(call: Call) -> int:
 
 
 @takes(
-    Argument("query", "words to look for; a memory needs to hold one of them", "WORD", required=True, repeated=True),
+    Argument(
+        "query",
+        "words to look for; a memory needs to hold one of them",
+        "WORD",
+        required=True,
+        repeated=True,
+        convert=text,
+    ),
     Argument("--limit", "how many at most (10)", "N", default=10, convert=positive),
     TASK,
     SESSION,
@@ -127,7 +129,7 @@ def search(call: Call) -> int:
 
 @takes(
     Argument("--page", "a page of the whole catalog, most important first", "N", convert=positive),
-    Argument("--type", "only memories of this type; any word that is not a type means Other", "TYPE", convert=filled),
+    Argument("--type", "only memories of this type; any word that is not a type means Other", "TYPE"),
 )
 def catalog(call: Call) -> int:
     """Print the catalog that agents see: one line a memory, within its budget.

@@ -4,60 +4,27 @@ from __future__ import annotations
 
 from memsheaf.cli.command import Command, Usage
 
-COMMANDS = {
-    "add": ("write", "add"),
-    "update": ("write", "update"),
-    "insert": ("write", "insert"),
-    "edit": ("write", "edit"),
-    "forget": ("write", "forget"),
-    "list": ("read", "list_"),
-    "show": ("read", "show"),
-    "search": ("read", "search"),
-    "recall": ("read", "recall"),
-    "why": ("read", "why"),
-    "catalog": ("read", "catalog"),
-    "prompt": ("read", "prompt"),
-    "cite": ("checks", "cite"),
-    "verify": ("checks", "verify"),
-    "inbox": ("learn", "inbox"),
-    "extract": ("learn", "extract"),
-    "review": ("learn", "review"),
-    "consolidate": ("consolidate", "consolidate"),
-    "dream": ("consolidate", "dream"),
-    "expect": ("consolidate", "expect"),
-    "diary": ("learn", "diary"),
-    "compact": ("consolidate", "compact"),
-    "promote": ("promote", "promote"),
-    "session": ("sessions", "session"),
-    "task": ("tasks", "task"),
-    "audit": ("checks", "audit"),
-    "lint": ("checks", "lint"),
-    "notes": ("notes", "notes"),
-    "fact": ("notes", "fact"),
-    "brief": ("notes", "brief"),
-    "log": ("history", "log"),
-    "diff": ("history", "diff"),
-    "blame": ("history", "blame"),
-    "undo": ("history", "undo"),
-    "restore": ("history", "restore"),
-    "erase": ("history", "erase"),
-    "export": ("admin", "export"),
-    "import": ("admin", "import_"),
-    "scopes": ("admin", "scopes"),
-    "init": ("repository", "init"),
-    "trust": ("repository", "trust"),
-    "doctor": ("checks", "doctor"),
-    "index": ("checks", "index"),
-    "chat": ("chat", "chat"),
-    "conversations": ("chat", "conversations"),
-    "mcp": ("mcp", "mcp"),
-    "models": ("models", "models"),
-    "cost": ("models", "cost"),
-    "completion": ("completion", "completion"),
-    "help": ("reference", "help_"),
+MODULES = {
+    "write": ("add", "update", "insert", "edit", "forget"),
+    "read": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
+    "checks": ("cite", "verify", "audit", "lint", "doctor", "index"),
+    "learn": ("inbox", "extract", "review", "diary"),
+    "consolidate": ("consolidate", "dream", "expect", "compact"),
+    "notes": ("brief", "notes", "fact"),
+    "sessions": ("session",),
+    "tasks": ("task",),
+    "promote": ("promote",),
+    "history": ("log", "diff", "blame", "undo", "restore", "erase"),
+    "admin": ("export", "import", "scopes"),
+    "repository": ("init", "trust"),
+    "chat": ("chat", "conversations"),
+    "mcp": ("mcp",),
+    "models": ("models", "cost"),
+    "completion": ("completion",),
+    "reference": ("help",),
 }
-
-HIDDEN = {"complete": ("completion", "complete")}
+COMMANDS = {name: module for module, names in MODULES.items() for name in names}
+HIDDEN = {"complete": "completion"}
 """What the completion scripts call; not for people."""
 
 THEMES = {
@@ -74,6 +41,19 @@ THEMES = {
 }
 
 
+ALIASES = {
+    **dict.fromkeys(("remove", "delete", "rm"), "forget"),
+    **dict.fromkeys(("cat", "read", "view"), "show"),
+    **dict.fromkeys(("write", "new"), "add"),
+    "ls": "list",
+    "find": "search",
+    "history": "log",
+    "replace": "update",
+    "check": "verify",
+}
+"""What people type who are used to other programs."""
+
+
 def load(name: str) -> Command:
     """The command of that name. Raises Usage when there is none."""
     if name not in COMMANDS and name not in HIDDEN:
@@ -81,8 +61,8 @@ def load(name: str) -> Command:
         raise Usage(f"there is no command {name!r}" + (f"; did you mean {close!r}?" if close else ""))
     from importlib import import_module
 
-    module, function = COMMANDS.get(name) or HIDDEN[name]
-    command = getattr(import_module(f"memsheaf.cli.{module}"), function)
+    module = import_module(f"memsheaf.cli.{COMMANDS.get(name) or HIDDEN[name]}")
+    command = getattr(module, f"{name}_", None) or getattr(module, name)  # `list_`, where Python has the name
     assert isinstance(command, Command)
     return command
 
@@ -90,19 +70,4 @@ def load(name: str) -> Command:
 def _closest(name: str) -> str:
     from difflib import get_close_matches
 
-    aliases = {
-        "remove": "forget",
-        "delete": "forget",
-        "rm": "forget",
-        "ls": "list",
-        "cat": "show",
-        "find": "search",
-        "history": "log",
-        "write": "add",
-        "new": "add",
-        "read": "show",
-        "view": "show",
-        "replace": "update",
-        "check": "verify",
-    }
-    return aliases.get(name) or next(iter(get_close_matches(name, COMMANDS, 1)), "")
+    return ALIASES.get(name) or next(iter(get_close_matches(name, COMMANDS, 1)), "")

@@ -16,15 +16,7 @@ from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.project_roots import Locations
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.relocate import MovedProject, contents, move
-from memsheaf.scope import (
-    FOLDER,
-    Scope,
-    find_repository,
-    private_root,
-    project_root,
-    refuse_links,
-    repository_around,
-)
+from memsheaf.scope import FOLDER, Scope, find_repository, private_root, project_root, refuse_links, repository_around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
@@ -41,10 +33,7 @@ if TYPE_CHECKING:
 _LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
 
-@takes(
-    Argument("--undo", "move it back to where it was before, out of the repository"),
-    DRY_RUN,
-)
+@takes(Argument("--undo", "move it back to where it was before, out of the repository"), DRY_RUN)
 def init(call: Call) -> int:
     """Keep this project's memory in its repository, in the folder .memory.
 
@@ -72,11 +61,11 @@ def init(call: Call) -> int:
     if was_there:
         _open_memory(checkout, FOLDER).close()
     if options.dry_run:
-        return _answer_move(call, {"root": root, "made": not was_there}, home, _planned(home))
+        return _answer_move(call, {"root": root, "made": not was_there}, home, _plan_move(home))
     if was_there:  # else the folder at home becomes it, and is prepared then
         refuse_journals(call, checkout, root)
         _prepare(checkout, FOLDER)
-    moved = _moved(settings, home, root, lambda: accept(settings.home, checkout))
+    moved = _move(settings, home, root, lambda: accept(settings.home, checkout))
     made = _prepare(checkout, FOLDER) or not was_there
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if project_root(settings.places(here())) != root:
@@ -97,25 +86,23 @@ def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
     if keep is None:
         raise StoreFailed(f"git does not say which files of {root!r} are committed")
     if call.options.dry_run:
-        return _answer_move(call, {"root": home, "kept": keep}, root, _planned(root))
+        return _answer_move(call, {"root": home, "kept": keep}, root, _plan_move(root))
     ignore = os.path.join(root, ".gitignore")
     with suppress(OSError), open(ignore, encoding="utf-8") as file:
         if ".gitignore" not in keep and file.read() == IGNORED:
             os.unlink(ignore)
-    moved = _moved(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
+    moved = _move(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
     said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
     return _answer_move(call, {"root": home, "kept": keep}, root, moved, said)
 
 
-def _planned(source: str) -> MovedProject:
-
+def _plan_move(source: str) -> MovedProject:
     return MovedProject(tuple(contents(source)) if os.path.isdir(source) else ())
 
 
-def _moved(
+def _move(
     settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
 ) -> MovedProject:
-
     if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
         with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
             sheaf.list()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import SESSION, Argument, Usage, filled, group, place
+from memsheaf.cli.command import SESSION, Argument, Usage, group, place
 from memsheaf.cli.output import Styled, Table
 from memsheaf.cli.tasks import TEXT, others_note
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.work.sessions import SessionState
 
-_ID = Argument("id", "which session, as --session says it", "ID", convert=filled, complete="sessions")
+_ID = Argument("id", "which session, as --session says it", "ID", complete="sessions")
 
 session = group(
     """Keep notes of one conversation, which outlive its compaction.
@@ -41,8 +41,8 @@ session = group(
 
 
 @session.action(
-    Argument("title", "what the conversation is about", "TITLE", convert=filled),
-    Argument("--id", "a name for it, instead of the day and a random number", "ID", convert=filled),
+    Argument("title", "what the conversation is about", "TITLE"),
+    Argument("--id", "a name for it, instead of the day and a random number", "ID"),
     Argument("--template", "a Markdown file with the headings", "PATH", convert=place, complete="paths"),
     Argument("--long", "with ten sections instead of five"),
 )
@@ -66,9 +66,9 @@ def start_session(call: Call) -> int:
 
 
 @session.action(
-    TEXT._replace(convert=filled),
+    TEXT,
     SESSION,
-    Argument("--section", "under which heading, or how it begins; else Worklog", "NAME", convert=filled),
+    Argument("--section", "under which heading, or how it begins; else Worklog", "NAME"),
     Argument("--replace", "in the place of what stands there, as for Current State"),
 )
 def note_session(call: Call) -> int:
@@ -92,7 +92,7 @@ def show_session(call: Call) -> int:
     from memsheaf.text.sections import sections
     from memsheaf.work.sessions import of
 
-    with call.layers(session=_named(call), read_only=True) as layers:
+    with call.layers(session=_session_id(call), read_only=True) as layers:
         notes = of(layers)
         state, body = notes.state(), notes.body
     found = [{"title": one.title, "text": one.text} for one in sections(body) if one.level]
@@ -111,7 +111,7 @@ def end_session(call: Call) -> int:
     from memsheaf.work import promotion, sessions
 
     options, console = call.options, call.console
-    with call.layers(session=_named(call)) as layers:
+    with call.layers(session=_session_id(call)) as layers:
         notes = sessions.of(layers)
         waiting = len(promotion.promising(layers, notes.sheaf)) if notes.state().is_open else 0
         next_step = "nothing is waiting to be promoted; `memsheaf brief` says where the work stands"
@@ -153,7 +153,7 @@ def list_session(call: Call) -> int:
     )
 
 
-def _named(call: Call) -> str:
+def _session_id(call: Call) -> str:
     """The session that the line names, with --session or without."""
     if call.options.id and call.options.session:
         raise Usage("the session is named twice")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import TASK, Argument, Usage, filled, group, positive
+from memsheaf.cli.command import TASK, Argument, Usage, group, positive, text
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20
 
-_SLUG = Argument("slug", "which task, as --task says it", "SLUG", convert=filled, complete="tasks")
+_SLUG = Argument("slug", "which task, as --task says it", "SLUG", complete="tasks")
 TEXT = Argument("text", "what to note; - reads standard input, which is also the way when it is left out", "TEXT")
 
 task = group(
@@ -46,10 +46,10 @@ task = group(
 
 
 @task.action(
-    Argument("title", "what the task is called", "TITLE", required=True, convert=filled),
-    Argument("--goal", "what shall be true when it is done", "TEXT", convert=filled),
+    Argument("title", "what the task is called", "TITLE", required=True),
+    Argument("--goal", "what shall be true when it is done", "TEXT"),
     Argument("--phases", "how many phases there are", "N", convert=positive),
-    Argument("--slug", "the name of its folder, instead of one made from the title", "SLUG", convert=filled),
+    Argument("--slug", "the name of its folder, instead of one made from the title", "SLUG"),
 )
 def start_task(call: Call) -> int:
     """Begin a task."""
@@ -70,7 +70,7 @@ def start_task(call: Call) -> int:
     )
 
 
-@task.action(TEXT._replace(convert=filled), TASK)
+@task.action(TEXT, TASK)
 def note_task(call: Call) -> int:
     """Note what is worth knowing for the task."""
     text = call.given_text(call.options.text)
@@ -80,9 +80,9 @@ def note_task(call: Call) -> int:
 
 
 @task.action(
-    Argument("text", "what the plan is now; - reads standard input", "TEXT", convert=filled),
+    Argument("text", "what the plan is now; - reads standard input", "TEXT"),
     TASK,
-    Argument("--reason", "why the plan changes", "TEXT", required=True, convert=filled),
+    Argument("--reason", "why the plan changes", "TEXT", required=True),
     Argument("--phases", "how many phases there are now", "N", convert=positive),
 )
 def revise_task(call: Call) -> int:
@@ -96,8 +96,8 @@ def revise_task(call: Call) -> int:
 
 
 @task.action(
-    Argument("id", "a short name for what was verified", "ID", required=True, convert=filled),
-    Argument("text", "what holds; - reads standard input", "DESCRIPTION"),
+    Argument("id", "a short name for what was verified", "ID", required=True),
+    Argument("text", "what holds; - reads standard input", "DESCRIPTION", convert=text),
     TASK,
     Argument("--regressed", "it does not hold any more"),
 )
@@ -126,9 +126,7 @@ def _phase_number(text: str) -> int:
 @task.action(
     Argument("number", "the phase to go to, or to report on", "N", convert=_phase_number),
     TASK,
-    Argument(
-        "--report", "what the phase came to; goes on to the next; - reads standard input", "TEXT", convert=filled
-    ),
+    Argument("--report", "what the phase came to; goes on to the next; - reads standard input", "TEXT"),
 )
 def phase_task(call: Call) -> int:
     """Show the present phase, go to another, or report on it and go on to the next."""
@@ -157,8 +155,10 @@ def phase_task(call: Call) -> int:
 
 
 @task.action(
-    Argument("name", "the document's file name", "NAME", required=True, convert=filled),
-    TEXT._replace(help="the document; - reads standard input, which is also the way when it is left out"),
+    Argument("name", "the document's file name", "NAME", required=True),
+    TEXT._replace(
+        help="the document; - reads standard input, which is also the way when it is left out", convert=text
+    ),
     TASK,
 )
 def deliver_task(call: Call) -> int:
@@ -170,7 +170,7 @@ def deliver_task(call: Call) -> int:
 
 
 @task.action(
-    Argument("event", "an event to add, as JSON; - reads standard input", "JSON", convert=filled),
+    Argument("event", "an event to add, as JSON; - reads standard input", "JSON"),
     TASK,
     Argument("--limit", f"how many are shown, the newest first ({LIMIT})", "N", convert=positive),
 )
@@ -217,7 +217,7 @@ def list_task(call: Call) -> int:
     return call.answer({"tasks": map(_listed_json, found)}, table)
 
 
-@task.action(_SLUG, TASK, Argument("--summary", "what came of it", "TEXT", convert=filled))
+@task.action(_SLUG, TASK, Argument("--summary", "what came of it", "TEXT"))
 def done_task(call: Call) -> int:
     """End the task as done, once nothing in it is regressed."""
 
@@ -231,7 +231,7 @@ def done_task(call: Call) -> int:
     return _end_task(call, end)
 
 
-@task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True, convert=filled))
+@task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True))
 def drop_task(call: Call) -> int:
     """End the task without a result."""
 

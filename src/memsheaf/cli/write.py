@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from memsheaf.cli.call import Call, insisting
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, filled, positive, takes, whole
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, positive, takes, text, whole
 from memsheaf.errors import MemsheafError, NotFound, SecretFound, TextRefused
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 
 
 @takes(
-    Argument("name", "a short title, such as 'Prefers tabs'", "NAME", required=True, convert=filled),
-    Argument("text", "the fact; - reads it from standard input, which is also the way when it is left out", "TEXT"),
-    Argument("--description", "one line that tells when this matters", "LINE", required=True, convert=filled),
+    Argument("name", "a short title, such as 'Prefers tabs'", "NAME", required=True),
+    Argument(
+        "text",
+        "the fact; - reads it from standard input, which is also the way when it is left out",
+        "TEXT",
+        convert=text,
+    ),
+    Argument("--description", "one line that tells when this matters", "LINE", required=True),
     Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
-    Argument("--content", "the fact, if it does not stand behind the name", "TEXT"),
-    Argument("--file", "the file to keep it in; made from type and name when left out", "FILE", convert=filled),
+    Argument("--content", "the fact, if it does not stand behind the name", "TEXT", convert=text),
+    Argument("--file", "the file to keep it in; made from type and name when left out", "FILE"),
     Argument("--pin", "keep it in the catalog however many memories there are"),
     Argument(
-        "--cite",
-        "a place that shows it to be true, such as src/app.py:12; may be repeated",
-        "PLACE",
-        repeated=True,
-        convert=filled,
+        "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
     ),
-    Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE", convert=filled),
+    Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE"),
     Argument("--replace", "take the place of the memory that has this name or file"),
     ALLOW_SECRET,
     ANYWAY,
@@ -72,8 +73,8 @@ def add(call: Call) -> int:
 
 @takes(
     FILE,
-    Argument("--old", "the exact text that is to change", "TEXT", required=True),
-    Argument("--new", "what shall stand there instead", "TEXT", required=True),
+    Argument("--old", "the exact text that is to change", "TEXT", required=True, convert=text),
+    Argument("--new", "what shall stand there instead", "TEXT", required=True, convert=text),
     Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1, convert=positive),
     ALLOW_SECRET,
     ANYWAY,
@@ -88,20 +89,14 @@ def update(call: Call) -> int:
     """
     options = call.options
     with call.memory() as layers, insisting():
-        memory = layers.revise(
-            options.file,
-            options.old,
-            options.new,
-            count=options.count,
-            allow=call.allow(),
-        )
+        memory = layers.revise(options.file, options.old, options.new, count=options.count, allow=call.allow())
     return _changed(call, "Updated", memory)
 
 
 @takes(
     FILE,
     Argument("--line", "insert after this line of the text; 0 puts it first", "N", required=True, convert=whole),
-    Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT"),
+    Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT", convert=text),
     ALLOW_SECRET,
     ANYWAY,
 )
@@ -118,7 +113,7 @@ def insert(call: Call) -> int:
     return _changed(call, "Updated", memory)
 
 
-@takes(FILE, Argument("--why", "a reason, for the log", "TEXT", convert=filled))
+@takes(FILE, Argument("--why", "a reason, for the log", "TEXT"))
 def forget(call: Call) -> int:
     """Remove a memory; `memsheaf undo` brings it back while the journal keeps it.
 
@@ -146,8 +141,8 @@ def edit(call: Call) -> int:
       memsheaf edit user_prefers-tabs.md
       EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
-    with call.placed(call.options.file) as (sheaf, path):
-        memory = _opened(sheaf, path)
+    with call.open_file(call.options.file) as (sheaf, path):
+        memory = _read_or_empty(sheaf, path)
         draft = _draft(memory.path.rpartition("/")[2], memory.data, call.environment)
         try:
             _run_editor(call.environment, draft)
@@ -168,7 +163,7 @@ def edit(call: Call) -> int:
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 
 
-def _opened(sheaf: Sheaf, path: str) -> Memory:
+def _read_or_empty(sheaf: Sheaf, path: str) -> Memory:
     """The memory, or an empty one for a file that stands in every prompt and need not be there yet."""
     try:
         return sheaf.read(path)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -140,16 +139,6 @@ def test_pruning_shows_first_and_moves_with_apply(run: Run, environment: dict[st
     }
 
 
-def test_notes_cannot_drive_the_terminal(run: Run, environment: dict[str, str]) -> None:
-    run("notes", "set", "--phase", "1")
-    (root(environment) / "NOTES.md").write_text("# Notes\n\n## Log\n\x1b[31mred\u202e\n")
-
-    for words in (["notes"], ["notes", "prune"]):
-        out = run(*words, screen=True)[1]
-        assert "\u202e" not in out
-        assert "\x1b[31m" not in out
-
-
 def test_an_objective_that_is_over_is_cleared(run: Run, environment: dict[str, str]) -> None:
     run("notes", "set", "--objective", "Ship it", "--phase", "2 of 6")
 
@@ -176,14 +165,6 @@ def test_each_change_of_the_notes_names_its_commit(run: Run) -> None:
     assert value(run, "notes", "pending", "Which queue?")["commit"] == ""
     assert value(run, "notes", "prune", "--apply")["commit"] == ""
     assert "commit" not in value(run, "notes")
-
-
-@pytest.mark.parametrize("action", ["block", "pending", "done"])
-def test_what_lacks_its_text_is_told_what_to_type(run: Run, action: str) -> None:
-    code, _, err = run("notes", action)
-
-    assert code == 2
-    assert "there is no text" in err
 
 
 def test_two_lines_are_refused_with_a_word_on_notes(run: Run) -> None:
@@ -282,26 +263,6 @@ def test_a_fact_that_somebody_edits_is_told_how_to_be_corrected(run: Run, work: 
     code, _, err = run("update", PATH, "--old", "make", "--new", "nox", "--count", "2")
     assert code == 1
     assert "supersedes" in err
-
-
-def test_looking_for_facts_creates_nothing(run: Run, tree: Tree) -> None:
-    before = tree()
-
-    assert run("fact")[:2] == (0, "")
-    assert value(run, "fact", "list")["facts"] == []
-    assert run("fact", "show", "x.md")[0] == 1
-    assert tree() == before
-
-
-def test_the_real_program_keeps_notes_and_facts(work: Path, environment: dict[str, str]) -> None:
-    def program(*words: str) -> str:
-        line = [sys.executable, "-m", "memsheaf", *words]
-        return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
-
-    program("notes", "set", "--objective", "出荷する 🚀")
-    assert "出荷する 🚀" in program("notes")
-    program("fact", "add", "テスト", "テストは make test で実行する。", *ABOUT)
-    assert "テストは make test で実行する。" in program("fact", "show", "project_テスト.md")
 
 
 def test_how_old_what_is_over_may_be_can_be_said(run: Run, environment: dict[str, str]) -> None:

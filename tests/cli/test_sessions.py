@@ -227,33 +227,3 @@ def test_templates_come_from_a_file_or_the_users_folder(run: Run, tmp_path: Path
     (tmp_path / "home" / "session.md").write_text("## Own\n")
     assert run("session", "start", "--id", "three")[0] == 0
     assert run("session", "show", "--session", "three")[1].endswith("## Own\n")
-
-
-def test_looking_makes_no_files(run: Run, tree: Tree) -> None:
-    before = tree()
-
-    assert run("session", "list", "--all")[0] == 0
-    assert run("session", "show")[0] == 1
-    assert tree() == before
-
-
-def test_notes_cannot_drive_the_terminal(run: Run, one: str, tmp_path: Path) -> None:
-    (path,) = (tmp_path / "home").rglob("sessions/one/session.md")
-    path.write_text(path.read_text() + "\x1b[2Jgone \u202eevil\n")
-
-    shown = run("session", "show", screen=True, more={"NO_COLOR": "1"})[1]
-
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-
-
-@pytest.mark.parametrize(
-    "name", ["../x", "/etc", "a/b", "con", "ä", "x" * 65, "..", "one\n", "-x", "one.md", "%2e%2e"]
-)
-def test_a_hostile_name_is_refused_wherever_it_stands(run: Run, one: str, tree: Tree, name: str) -> None:
-    before = tree()
-
-    for words in (["note", "x", f"--session={name}"], ["end", f"--session={name}"], ["start", f"--id={name}"]):
-        assert run("session", *words)[0] == 1, words
-    assert run("session", "show", more={"MEMSHEAF_SESSION": name})[0] == 1
-    assert tree() == before

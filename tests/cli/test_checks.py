@@ -1,0 +1,423 @@
+"""`memsheaf cite`, `verify`, `audit` and `lint`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+
+APP = "LIMIT = 3\n\n\ndef main():\n    pass\n"
+LIMIT = f"src/app.py:1@{sha256(b'LIMIT = 3').hexdigest()[:8]}"
+
+
+@pytest.fixture
+def work(environment: dict[str, str]) -> Path:
+    """A checkout with one file, and the working directory in it."""
+    folder = Path.cwd()
+    subprocess.run(["git", "init", "-q"], env=environment, check=True)
+    (folder / "src").mkdir()
+    (folder / "src/app.py").write_text(APP)
+    return folder
+
+
+def add(run: Run, *cites: str, text: str = "Text.") -> str:
+    """A memory with these citations; its file."""
+    about = ["--description", "d", "--type", "project", "--replace"]
+    assert run("add", "Fact", text, *about, *(word for cite in cites for word in ("--cite", cite)))[0] == 0
+    return "project_fact.md"
+
+
+def test_a_place_is_cited_with_the_hash_of_what_is_there(run: Run, work: Path) -> None:
+    assert run("cite", "src/app.py:1") == (0, f"{LIMIT}\n", "")
+    code, out, _ = run("cite", "src/app.py#main", "--json")
+    hashed = sha256(b"def main():").hexdigest()[:8]
+    assert code == 0
+    assert json.loads(out) == {
+        "citation": f"src/app.py#main@{hashed}",
+        "path": "src/app.py",
+        "first": 0,
+        "last": 0,
+        "symbol": "main",
+        "hash": hashed,
+    }
+
+
+@pytest.mark.parametrize("place", ["app.py:1", "./app.py:1", "../src/app.py:1", "src/app.py:1", "ABSOLUTE/app.py:1"])
+def test_a_path_is_taken_from_where_one_is_or_from_the_root(run: Run, work: Path, place: str) -> None:
+    os.chdir(work / "src")
+
+    assert run("cite", place.replace("ABSOLUTE", str(work / "src")))[1] == f"{LIMIT}\n"
+
+
+def test_a_citation_is_added_to_a_memory_and_can_be_undone(run: Run, work: Path) -> None:
+    file = add(run, "https://example.com/a", "src/app.py:1")
+
+    assert run("cite", "src/app.py:1", "--memory", file) == (0, f"Updated {file}: {LIMIT}\n", "")
+    assert json.loads(run("show", file, "--json")[1])["citations"] == ["https://example.com/a", LIMIT]
+    assert f"cite {LIMIT}" in run("log", file)[1]
+    assert run("undo")[0] == 0
+    assert json.loads(run("show", file, "--json")[1])["citations"] == ["https://example.com/a", "src/app.py:1"]
+
+
+def test_citing_the_same_again_changes_nothing(run: Run, work: Path, tree: Tree) -> None:
+    file = add(run)
+    run("cite", "src/app.py:1", "--memory", file)
+    before = tree()
+
+    assert run("cite", "src/app.py:1", "--memory", file)[0] == 0
+    assert tree() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gone.py"],
+        ["src/app.py:6"],
+        ["src/app.py#nothing"],
+        ["../outside.py"],
+        ["/etc/passwd:1"],
+        ["https://example.com/a.py"],
+        ["src/app.py:1", "--memory", "nothing.md"],
+        ["src/app.py:1", "--memory", "../project_fact.md"],
+    ],
+)
+def test_what_cannot_be_cited_is_refused_with_a_hint_and_changes_nothing(
+    run: Run, work: Path, tree: Tree, words: list[str]
+) -> None:
+    add(run)
+    before = tree()
+
+    code, out, err = run("cite", *words)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("memsheaf: ")
+    assert len(err.splitlines()) == 2
+    assert tree() == before
+
+
+def test_every_citation_is_verified_in_a_line_of_its_own(run: Run, work: Path, tree: Tree) -> None:
+    add(run, LIMIT, "src/app.py:3", "what Kim said")
+    before = tree()
+
+    code, out, err = run("verify")
+
+    assert (code, err) == (0, "")
+    assert [line.split(None, 2) for line in out.splitlines()] == [
+        ["verified", "project_fact.md", "src/app.py:1 is as it was cited."],
+        ["unchecked", "project_fact.md", "src/app.py:3 is there; without a hash nobody can tell if it is the same."],
+        ["unchecked", "project_fact.md", "what Kim said is no place in a working tree."],
+    ]
+    assert tree() == before
+
+
+def test_drift_is_told_with_the_new_place_and_an_exit_code(run: Run, work: Path) -> None:
+    file = add(run, LIMIT)
+    (work / "src/app.py").write_text("# new\n" + APP)
+
+    assert run("verify")[:2] == (1, f"drifted  {file}  src/app.py:1 is now at src/app.py:2.\n")
+    code, out, _ = run("verify", file, "--json")
+    assert code == 1
+    said = "src/app.py:1 is now at src/app.py:2."
+    assert json.loads(out) == {
+        "scope": "project",
+        "tree": str(work.resolve()),
+        "memories": [
+            {
+                "path": file,
+                "citations": [{"citation": LIMIT, "state": "drifted", "said": said, "place": "src/app.py:2"}],
+                "gone": [],
+            }
+        ],
+    }
+
+
+def test_what_is_missing_gives_an_exit_code(run: Run, work: Path) -> None:
+    add(run, LIMIT)
+    (work / "src/app.py").unlink()
+
+    code, out, _ = run("verify")
+    assert code == 1
+    assert out.startswith("missing")
+
+
+def test_what_a_text_names_in_vain_is_told_and_is_no_failure(run: Run, work: Path) -> None:
+    file = add(run, text="`old_name` was in src/old.py; `LIMIT` is in src/app.py.")
+
+    assert run("verify") == (
+        0,
+        f"gone  {file}  `src/old.py` is named in the text, and is not in the working tree.\n"
+        f"gone  {file}  `old_name` is named in the text, and is not in the working tree.\n",
+        "",
+    )
+
+
+def test_a_memory_kept_in_the_repository_does_not_vouch_for_itself(run: Run, work: Path) -> None:
+    fact = ["add", "Fact", "`old_name` is what we use.", "--description", "d", "--type", "project"]
+    run("init")
+    for place in ([], ["--project", "notes"]):
+        assert run(*fact, *place)[0] == 0
+        assert "`old_name`" in run("verify", *place)[1]
+
+
+def test_only_the_named_memories_are_checked(run: Run, work: Path) -> None:
+    gone = add(run, "gone.py")
+    run("add", "Good", "Text.", "--description", "d", "--type", "user", "--cite", "src/app.py")
+
+    assert run("verify", "user_good.md")[0] == 0
+    assert run("verify", "user_good.md", gone)[0] == 1
+    code, out, err = run("verify", "nothing.md")
+    assert (code, out) == (1, "")
+    assert "memsheaf list" in err
+
+
+def test_nothing_to_verify_is_said(run: Run, work: Path) -> None:
+    assert run("verify") == (0, "", "no citations in the scope project\n")
+    assert run("verify", "--scope", "user")[2] == "no citations in the scope user\n"
+    assert json.loads(run("verify", "--json")[1])["memories"] == []
+
+
+def test_a_file_that_cannot_be_used_is_passed_over(run: Run, work: Path, environment: dict[str, str]) -> None:
+    add(run, LIMIT)
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / "broken.md").write_bytes(b"\xff\xfe src/gone.py")
+    (root / "linked.md").symlink_to("/etc/passwd")
+
+    assert run("verify")[:2] == (0, "verified  project_fact.md  src/app.py:1 is as it was cited.\n")
+
+
+def test_the_real_program_verifies_outside_of_a_checkout_too(run: Run, environment: dict[str, str]) -> None:
+    Path("app.py").write_text(APP)
+    file = add(run)
+    assert run("cite", "app.py#main", "--memory", file)[0] == 0
+    Path("app.py").rename("moved.py")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "memsheaf", "verify"], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stdout == f"drifted  {file}  app.py#main is now at moved.py:4.\n"
+
+
+TEST = "`cd evals && npm test`"
+EMPTY = "Duplicate groups\n  none\nStale citations\n  none\nPollution\n  none\nWaiting\n  none\n"
+
+
+@pytest.fixture
+def checkout(environment: dict[str, str]) -> Path:
+    """A checkout with one file, and the working directory in it."""
+    subprocess.run(["git", "init", "-q"], env=environment, check=True)
+    (Path.cwd() / "app.py").write_text("LIMIT = 3\n")
+    return Path.cwd()
+
+
+def save(run: Run, name: str, text: str, *more: str) -> str:
+    code, _, err = run("add", name, text, "--description", "d", "--type", "project", "--anyway", *more)
+    assert code == 0, err
+    return f"project_{name.lower().replace(' ', '-')}.md"
+
+
+def times(folder: Path) -> dict[str, int]:
+    return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*") if "cache" not in path.parts}
+
+
+@pytest.mark.parametrize("words", [[], ["--scope", "task/typo"], ["--scope", "user"], ["--agent", "typo"]])
+def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
+    run: Run, checkout: Path, tree: Tree, words: list[str]
+) -> None:
+    before = tree()
+
+    code, out, err = run("audit", *words)
+    assert (code, out.startswith("Duplicate groups\n  none\n")) == (0, True)
+    assert err.startswith("there is nothing there: ")
+    report = json.loads(run("audit", *words, "--json")[1])
+    assert (report["exists"], report["clean"], report["files"]) == (False, True, 0)
+    for more in ([], ["--json"]):
+        code, out, err = run("lint", *words, *more)
+        assert code == 1
+        assert "there is nothing there: " in (out if more else err)
+        assert "memsheaf scopes" in (out if more else err)
+    assert tree() == before
+
+
+def test_a_scope_that_is_there_and_empty_is_clean(run: Run, checkout: Path) -> None:
+    run("forget", save(run, "Tests", f"Tests run via {TEST}."))
+
+    assert run("audit") == (0, EMPTY, "checked 0 files of the scope project; nothing was changed\n")
+    assert run("lint", "--strict") == (0, "", "")
+
+
+def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run, checkout: Path) -> None:
+    keeper = save(run, "Tests", f"Tests of the evals run via {TEST}; they cover prompts and schemas.")
+    other = save(run, "Test command", "The test command is cd evals && npm test")
+    stale = save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py:3")
+    gone = save(run, "Cap", "The cap is `retry_limit`.")
+    ended = save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01")
+
+    code, out, _ = run("audit")
+
+    assert code == 0
+    assert out.split("\n") == [
+        "Duplicate groups",
+        "  2 entries say the same about cd evals && npm test",
+        f"    {keeper}: keeper, the most specific and recent",
+        f"    {other}: candidate for natural decay",
+        "Stale citations",
+        f"  {stale}: src/gone.py no longer exists. Stale citation: candidate for a superseding fact",
+        f"    `memsheaf edit {stale}`, if it is outdated",
+        f"  {gone}: `retry_limit` is named in the text, and is not in the working tree",
+        f"    `memsheaf edit {gone}`, if it is outdated",
+        "Pollution",
+        "  none",
+        "Waiting",
+        f"  {ended}: expired on 2026-01-01",
+        f"    `memsheaf forget {ended}`, or say until when it holds",
+        "",
+    ]
+    assert run("lint") == (
+        1,
+        f"{other}: duplicate: says the same as {keeper}: candidate for natural decay\n"
+        f"{stale}: stale-citation: src/gone.py no longer exists. Stale citation: candidate for a superseding fact\n"
+        f"{gone}: gone: `retry_limit` is named in the text, and is not in the working tree\n"
+        f"{ended}: expired: expired on 2026-01-01\n",
+        "",
+    )
+
+
+def test_json_has_all_of_it(run: Run, checkout: Path) -> None:
+    keeper = save(run, "Tests", f"Tests of the evals run via {TEST}; they cover prompts and schemas.")
+    other = save(run, "Test command", "The test command is cd evals && npm test")
+
+    report = json.loads(run("audit", "--json")[1])
+    lines = json.loads(run("lint", "--json")[1])
+
+    assert list(report) == [
+        "scope",
+        "exists",
+        "tree",
+        "files",
+        "clean",
+        "duplicates",
+        "citations",
+        "pollution",
+        "waiting",
+    ]
+    assert (report["scope"], report["tree"], report["files"], report["clean"]) == (
+        "project",
+        str(checkout),
+        2,
+        False,
+    )
+    (group,) = report["duplicates"]
+    assert (group["kind"], group["level"], group["path"], group["others"]) == (
+        "duplicate",
+        "warning",
+        keeper,
+        [other],
+    )
+    assert lines["failed"] is True
+    assert [(one["path"], one["others"]) for one in lines["findings"]] == [(other, [keeper])]
+    assert lines["findings"][0]["advice"] == f"keep {keeper}, the most specific and recent, and let this one go"
+    assert group["advice"].startswith(f"keep {keeper}, ")
+
+
+def test_what_is_advised_can_be_typed(run: Run, checkout: Path) -> None:
+    fact = ("--cite", "app.py:1", "--reason", "asked", "--category", "project")
+    assert run("fact", "add", "Limit", "The limit is 3.", *fact)[0] == 0
+    (checkout / "app.py").write_text("LIMIT = 4\n")
+    save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01", "--scope", "user")
+
+    (stale,) = json.loads(run("audit", "--json")[1])["citations"]
+    (ended,) = json.loads(run("audit", "--scope", "user", "--json")[1])["waiting"]
+
+    assert stale["advice"] == "`memsheaf fact supersede facts/project_limit.md FACT --reason TEXT`"
+    line = stale["advice"].strip("`").replace("FACT", "'The limit is 4.'").replace("TEXT", "raised")
+    assert run(*shlex.split(line)[1:])[0] == 0
+    line = ended["advice"].partition("`")[2].partition("`")[0]
+    assert line == "memsheaf forget project_freeze.md --scope user"
+    assert run(*shlex.split(line)[1:])[0] == 0
+
+
+def test_notes_fail_a_build_only_when_it_is_strict(run: Run, checkout: Path) -> None:
+    save(run, "Cap", "The cap is `retry_limit`.")
+
+    assert run("lint")[0] == 0
+    assert run("lint")[1]
+    assert run("lint", "--strict")[0] == 1
+
+
+def test_the_tree_can_be_named_and_must_be_there(run: Run, checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "gone.py").write_text("x = 1\n")
+    save(run, "Limit", "The limit is kept low.", "--cite", "gone.py")
+
+    assert run("lint")[0] == 1
+    assert run("lint", "--tree", str(tmp_path / "other"))[0] == 0
+    code, out, err = run("lint", "--tree", str(tmp_path / "nowhere"))
+    assert (code, out) == (1, "")
+    assert "cannot be read" in err
+
+
+def test_memories_that_belong_to_no_project_are_held_against_no_tree_unless_one_is_named(
+    run: Run, checkout: Path
+) -> None:
+    save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py", "--scope", "user")
+
+    code, out, _ = run("audit", "--scope", "user")
+    assert code == 0
+    assert "Stale citations\n  not checked; --tree DIR names a working tree\n" in out
+    assert out.count("not checked") == 1
+    assert run("lint", "--scope", "user")[0] == 0
+    assert run("lint", "--scope", "user", "--tree", ".")[0] == 1
+
+
+@pytest.mark.parametrize("words", [["audit"], ["lint"], ["audit", "--json"], ["lint", "--scope", "user"]])
+def test_nothing_is_written(run: Run, checkout: Path, tree: Tree, tmp_path: Path, words: list[str]) -> None:
+    run("session", "start", "Parser")
+    for scope in ("project", "user"):
+        save(run, "Tests", f"Run {TEST}.", "--scope", scope)
+        save(run, "Test command", f"The test command is {TEST}.", "--scope", scope)
+    (root,) = (tmp_path / "home" / "projects").iterdir()
+    (root / "outside.md").write_text("An editor wrote this.\n")
+    (root / "MEMORY.md").unlink()
+    before = tree(), times(tmp_path)
+
+    run(*words)
+
+    assert (tree(), times(tmp_path)) == before
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="who may write everywhere proves nothing")
+def test_a_scope_that_may_only_be_read_is_audited(run: Run, checkout: Path, tmp_path: Path) -> None:
+    save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01")
+    (root,) = (tmp_path / "home" / "projects").iterdir()
+    root.chmod(0o500)
+    try:
+        assert "expired on 2026-01-01" in run("audit")[1]
+    finally:
+        root.chmod(0o700)
+
+
+def test_of_many_findings_people_see_the_first_and_a_build_all(run: Run, checkout: Path) -> None:
+    for number in range(23):
+        save(run, f"Word{number}", f"Word{number} names `gone_{number}`.")
+
+    assert "  and 3 more of the kind gone; `memsheaf lint` shows all\n" in run("audit")[1]
+    assert len(run("lint")[1].splitlines()) == 23
+
+
+def test_progress_is_shown_on_a_terminal(run: Run, checkout: Path) -> None:
+    save(run, "Fine", "All is well here.")
+
+    assert "auditing: 1 of 1" in run("audit", screen=True)[2]
+    assert "auditing" not in run("audit")[2]
