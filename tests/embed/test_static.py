@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from memsheaf.embed import Usual
-from memsheaf.embed.concat import Both
+from memsheaf.embed.minilm import Concatenated
 from memsheaf.embed.static import FILE, Static
-from memsheaf.embed.tensors import Tensors, dump, parse
+from memsheaf.embed.weights import Tensors, dump, parse
 from memsheaf.errors import EmbedderFailed
 
 static = Static()
@@ -152,7 +152,7 @@ class Fixed:
 
 
 def test_two_embedders_are_one_whose_cosine_is_the_mean() -> None:
-    one = Both(static, Fixed("fixed", [1.0, 0.0]), Usual(0.1, 0.1))
+    one = Concatenated(static, Fixed("fixed", [1.0, 0.0]), Usual(0.1, 0.1))
     assert one.dimensions == 258
     assert one.identity == "memsheaf-static 1 and fixed"
     assert one.usual == (0.1, 0.1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy import float32
 
-from memsheaf.embed.tensors import Tensors, dump, parse
+from memsheaf.embed.weights import Tensors, dump, parse
 
 SOME = Tensors(
     {

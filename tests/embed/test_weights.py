@@ -11,8 +11,7 @@ import numpy
 import pytest
 
 from memsheaf.embed.minilm import MiniLM
-from memsheaf.embed.tensors import Array
-from memsheaf.embed.weights import FILE, Source, exact, load, quantise
+from memsheaf.embed.weights import FILE, Array, ModelArchive, exact, load, quantise
 from memsheaf.errors import EmbedderFailed
 
 TEXTS = ["the memory", "staging database", ""]
@@ -23,25 +22,25 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def vectors(source: Source, cache: Path) -> list[list[float]]:
+def vectors(source: ModelArchive, cache: Path) -> list[list[float]]:
     found: list[list[float]] = MiniLM(source, str(cache)).encode(TEXTS).tolist()
     return found
 
 
-def test_the_second_start_reads_what_the_first_one_kept(source: Source, cache: Path) -> None:
+def test_the_second_start_reads_what_the_first_one_kept(source: ModelArchive, cache: Path) -> None:
     first = vectors(source, cache)
     os.unlink(source.archive)
     assert vectors(source, cache) == first
     assert os.listdir(cache) == [FILE]
 
 
-def test_nothing_is_kept_before_a_text_comes(source: Source, cache: Path) -> None:
+def test_nothing_is_kept_before_a_text_comes(source: ModelArchive, cache: Path) -> None:
     MiniLM(source, str(cache))
     assert not cache.exists()
 
 
 @pytest.mark.parametrize("place", [0, 31, 32, 40, 60, 2000, -1])
-def test_a_damaged_file_is_made_anew(source: Source, cache: Path, place: int) -> None:
+def test_a_damaged_file_is_made_anew(source: ModelArchive, cache: Path, place: int) -> None:
     first = vectors(source, cache)
     whole = (cache / FILE).read_bytes()
     damaged = bytearray(whole)
@@ -53,7 +52,7 @@ def test_a_damaged_file_is_made_anew(source: Source, cache: Path, place: int) ->
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0" * 32, b"\0" * 5000])
-def test_a_file_that_is_something_else_is_made_anew(source: Source, cache: Path, data: bytes) -> None:
+def test_a_file_that_is_something_else_is_made_anew(source: ModelArchive, cache: Path, data: bytes) -> None:
     first = vectors(source, cache)
     whole = (cache / FILE).read_bytes()
     (cache / FILE).write_bytes(data)
@@ -61,7 +60,7 @@ def test_a_file_that_is_something_else_is_made_anew(source: Source, cache: Path,
     assert (cache / FILE).read_bytes() == whole
 
 
-def test_a_file_cut_short_is_made_anew(source: Source, cache: Path) -> None:
+def test_a_file_cut_short_is_made_anew(source: ModelArchive, cache: Path) -> None:
     first = vectors(source, cache)
     whole = (cache / FILE).read_bytes()
     (cache / FILE).write_bytes(whole[: len(whole) // 2])
@@ -69,7 +68,10 @@ def test_a_file_cut_short_is_made_anew(source: Source, cache: Path) -> None:
 
 
 def test_a_file_made_from_other_weights_is_made_anew(
-    source: Source, package: Callable[[str, dict[str, Array]], Source], published: dict[str, Array], cache: Path
+    source: ModelArchive,
+    package: Callable[[str, dict[str, Array]], ModelArchive],
+    published: dict[str, Array],
+    cache: Path,
 ) -> None:
     words = "embeddings.word_embeddings.weight"
     old = vectors(source, cache)
@@ -78,18 +80,18 @@ def test_a_file_made_from_other_weights_is_made_anew(
     assert vectors(source, cache) == old
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(source: Source, tmp_path: Path, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_done_without(source: ModelArchive, tmp_path: Path, cache: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     assert vectors(source, tmp_path / "file" / "cache") == vectors(source, cache)
 
 
-def test_a_folder_in_the_way_is_done_without_and_no_draft_stays(source: Source, cache: Path) -> None:
+def test_a_folder_in_the_way_is_done_without_and_no_draft_stays(source: ModelArchive, cache: Path) -> None:
     (cache / FILE).mkdir(parents=True)
     assert len(vectors(source, cache)) == len(TEXTS)
     assert os.listdir(cache) == [FILE]
 
 
-def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(source: Source, cache: Path) -> None:
+def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(source: ModelArchive, cache: Path) -> None:
     cache.mkdir()
     for name, age in ((f"{FILE}.draft-1", 7200), (f"{FILE}.draft-2", 60), ("other", 7200)):
         (cache / name).write_bytes(b"half")
@@ -100,7 +102,9 @@ def test_drafts_of_the_dead_are_swept_and_those_of_the_living_stay(source: Sourc
 
 
 @pytest.mark.parametrize("changed", ["weights", "tokenizer"])
-def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(source: Source, cache: Path, changed: str) -> None:
+def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(
+    source: ModelArchive, cache: Path, changed: str
+) -> None:
     other = source._replace(**{changed: "0" * 64})
     with pytest.raises(EmbedderFailed, match="not the file we know") as caught:
         load(other, str(cache))
@@ -108,7 +112,7 @@ def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(source: Source, 
     assert not cache.exists()
 
 
-def test_an_archive_that_is_none_is_refused(source: Source, cache: Path) -> None:
+def test_an_archive_that_is_none_is_refused(source: ModelArchive, cache: Path) -> None:
     Path(source.archive).write_bytes(b"PK but no archive")
     with pytest.raises(EmbedderFailed, match="cannot be read"):
         load(source, str(cache))
@@ -117,14 +121,14 @@ def test_an_archive_that_is_none_is_refused(source: Source, cache: Path) -> None
         load(source, str(cache))
 
 
-def test_an_archive_without_the_weights_is_refused(source: Source, cache: Path) -> None:
+def test_an_archive_without_the_weights_is_refused(source: ModelArchive, cache: Path) -> None:
     with zipfile.ZipFile(source.archive, "w") as archive:
         archive.writestr("readme", "nothing here")
     with pytest.raises(EmbedderFailed, match="cannot be read"):
         load(source, str(cache))
 
 
-def test_a_damaged_archive_is_refused_wherever_the_damage_is(source: Source, cache: Path) -> None:
+def test_a_damaged_archive_is_refused_wherever_the_damage_is(source: ModelArchive, cache: Path) -> None:
     data = Path(source.archive).read_bytes()
     for place in [*range(26, 200, 3), *range(200, len(data) - 2000, len(data) // 40)]:
         Path(source.archive).write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
@@ -132,14 +136,14 @@ def test_a_damaged_archive_is_refused_wherever_the_damage_is(source: Source, cac
             load(source, str(cache))
 
 
-def test_an_archive_that_would_unpack_to_too_much_is_refused(source: Source, cache: Path) -> None:
+def test_an_archive_that_would_unpack_to_too_much_is_refused(source: ModelArchive, cache: Path) -> None:
     with zipfile.ZipFile(source.archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("model.safetensors", bytes((1 << 27) + 1))
     with pytest.raises(EmbedderFailed, match="larger than it can be"):
         load(source, str(cache))
 
 
-def test_whole_numbers_and_their_scales_give_every_weight_back_to_half_a_step(source: Source) -> None:
+def test_whole_numbers_and_their_scales_give_every_weight_back_to_half_a_step(source: ModelArchive) -> None:
     arrays = exact(source)
     small = quantise(arrays)
     matrices = [name for name in arrays if small[name].dtype == numpy.int8]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.embed.weights import Source, exact
+from memsheaf.embed.weights import ModelArchive, exact
 from memsheaf.embed.wordpiece import TOKENS, WordPiece
 
 SMALL = WordPiece(["[UNK]", "[CLS]", "[SEP]", "[", "]", "sep", "a", "b", "##b", "ab", "x", "東"])
@@ -32,7 +32,7 @@ def test_every_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) 
 
 
 def test_every_text_has_the_tokens_of_the_reference_with_the_real_vocabulary(
-    token_rows: dict[str, Any], real: Source
+    token_rows: dict[str, Any], real: ModelArchive
 ) -> None:
     words = WordPiece(exact(real)["vocabulary"].tobytes().decode().split("\n"))
     for text, _, expected in token_rows["rows"]:
@@ -119,7 +119,7 @@ def test_any_text_becomes_known_tokens(text: str) -> None:
     assert all(0 <= token < 12 for token in found)
 
 
-def test_the_real_vocabulary_is_in_the_order_of_its_numbers(real: Source) -> None:
+def test_the_real_vocabulary_is_in_the_order_of_its_numbers(real: ModelArchive) -> None:
     with zipfile.ZipFile(real.archive) as archive:
         vocabulary = json.loads(archive.read("tokenizer.json"))["model"]["vocab"]
     pieces = exact(real)["vocabulary"].tobytes().decode().split("\n")

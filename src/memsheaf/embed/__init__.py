@@ -77,7 +77,7 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         if missing := _missing(*_INSTALLED[name]):
             raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}, which cannot be imported")
         return _installed(name, cache)
-    from memsheaf.embed.api import PROVIDERS, Served
+    from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 
     if name.partition(":")[0] not in PROVIDERS:
         known = ", ".join(("auto", "none", *_INSTALLED))
@@ -87,7 +87,7 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         )
     if _missing("numpy"):
         raise EmbedderFailed(f"the embedder {name!r} needs numpy, which cannot be imported", "`pip install numpy`")
-    return Served(name, url=url, key=key)
+    return ServedEmbedder(name, url=url, key=key)
 
 
 _INSTALLED = {"minilm": ("numpy", "all_minilm_l6_v2"), "static": ("numpy",)}
@@ -104,9 +104,8 @@ def _installed(name: str, cache: str) -> Embedder:
     from memsheaf.embed.static import Static
 
     if name == "minilm":
-        from memsheaf.embed.concat import Both
-        from memsheaf.embed.minilm import MiniLM
+        from memsheaf.embed.minilm import Concatenated, MiniLM
         from memsheaf.embed.weights import installed
 
-        return Both(MiniLM(installed(), cache), Static(), Usual(mean=0.055, spread=0.06))
+        return Concatenated(MiniLM(installed(), cache), Static(), Usual(mean=0.055, spread=0.06))
     return Static()

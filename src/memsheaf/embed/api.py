@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memsheaf.embed.http import PAUSE, Answer, exchange, placed
+from memsheaf.embed.http import PAUSE, HttpAnswer, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.values import NamedTuple
@@ -38,7 +38,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HOST = re.compile(r"https?://([\w.-]+)", re.A)
 
 
-class Provider(NamedTuple):
+class EmbeddingProvider(NamedTuple):
     """Where a provider answers, which variable holds its key, and how its questions differ from OpenAI's."""
 
     url: str
@@ -47,15 +47,17 @@ class Provider(NamedTuple):
     dimensions: str = "dimensions"
 
 
-PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "ollama": Provider("http://127.0.0.1:11434/v1"),
-    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
-    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dimensions="output_dimension"),
+PROVIDERS: Mapping[str, EmbeddingProvider] = {
+    "openai": EmbeddingProvider("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "ollama": EmbeddingProvider("http://127.0.0.1:11434/v1"),
+    "gemini": EmbeddingProvider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "mistral": EmbeddingProvider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dimensions="output_dimension"),
     # Voyage refuses the encoding "float", which is what it does anyway; Jina calls it by another name.
-    "voyage": Provider("https://api.voyageai.com/v1", "VOYAGE_API_KEY", encoding="", dimensions="output_dimension"),
-    "jina": Provider("https://api.jina.ai/v1", "JINA_API_KEY", encoding=""),
-    "openai-compatible": Provider(""),
+    "voyage": EmbeddingProvider(
+        "https://api.voyageai.com/v1", "VOYAGE_API_KEY", encoding="", dimensions="output_dimension"
+    ),
+    "jina": EmbeddingProvider("https://api.jina.ai/v1", "JINA_API_KEY", encoding=""),
+    "openai-compatible": EmbeddingProvider(""),
 }
 
 
@@ -64,7 +66,7 @@ class _Again(NamedTuple):
     failure: EmbedderFailed
 
 
-class Served:
+class ServedEmbedder:
     """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
 
     `name` is "provider:model". `url` is another address than the provider's own, and `key` the environment variable
@@ -93,7 +95,7 @@ class Served:
         if key and not _VARIABLE.fullmatch(key):
             raise EmbedderFailed("the key of an embedder is given as the name of an environment variable", _HINT)
         try:
-            self._place = placed(url or self._provider.url)
+            self._place = parse_address(url or self._provider.url)
         except ValueError as error:
             raise EmbedderFailed(f"the embedder {name!r} has no address that can be used: {error}", _HINT) from None
         # A provider's own key is for its own address; whoever gives another one says which key goes there.
@@ -181,7 +183,7 @@ class Served:
             raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
         return key
 
-    def _refused(self, answer: Answer, key: str) -> EmbedderFailed:
+    def _refused(self, answer: HttpAnswer, key: str) -> EmbedderFailed:
         """What the server said instead of an answer, without the key that it may repeat."""
 
         def clean(text: str) -> str:

@@ -22,7 +22,7 @@ _MESSAGE_BYTES = 65_536
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?((?:/[\w.~%+:-]+)*)/?", re.A | re.I)
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address of a server. A host of IPv6 keeps its brackets."""
 
     scheme: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
         return f"{self.scheme}://{self.host}{'' if self.port is None else f':{self.port}'}{self.path}"
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a server said: the text, for how many seconds to pause before another try, and where else it points."""
 
     status: int
@@ -48,23 +48,23 @@ class Answer(NamedTuple):
     location: str
 
 
-def placed(url: str) -> Place:
+def parse_address(url: str) -> ServerAddress:
     """Read an address: https, or http on this machine. Raises ValueError, which does not show a password in it.
 
-    >>> str(placed("https://Host.example:8443/v1/"))
+    >>> str(parse_address("https://Host.example:8443/v1/"))
     'https://host.example:8443/v1'
     """
     found = _URL.fullmatch(url)
     port = int(found[3]) if found and found[3] else None
     if not found or (port or 0) > 65535:
         raise ValueError("an address is like https://host/v1, without user, '?' or '#'")
-    place = Place(found[1].lower(), found[2].lower(), port, found[4])
+    place = ServerAddress(found[1].lower(), found[2].lower(), port, found[4])
     if place.scheme == "http" and not place.is_here:
         raise ValueError(f"{place} would show texts and key to the network; http:// is for this machine only")
     return place
 
 
-def exchange(place: Place, to: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Answer:
+def exchange(place: ServerAddress, to: str, body: bytes, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
     """Ask once, at a path below the address. A redirect is an answer like any other, and not followed.
 
     A socket's own timeout begins anew with every byte, so a timer cuts the connection when `timeout` is over.
@@ -113,7 +113,7 @@ def exchange(place: Place, to: str, body: bytes, headers: Mapping[str, str], tim
         timer.cancel()
 
 
-def _connection(place: Place, timeout: float) -> HTTPConnection:
+def _connection(place: ServerAddress, timeout: float) -> HTTPConnection:
     """A connection that is not open yet: through the proxy of the environment, but never to this machine."""
     from http.client import HTTPConnection, HTTPSConnection
 
@@ -151,7 +151,7 @@ def _proxy(url: str) -> tuple[str, int, dict[str, str]]:
     return host, port, {"Proxy-Authorization": f"Basic {b64encode(both).decode()}"}
 
 
-def _read(response: HTTPResponse) -> Answer:
+def _read(response: HTTPResponse) -> HttpAnswer:
     """An answer, whole if it is a good one; of any other, enough to say what is wrong."""
     from http.client import HTTPException
 
@@ -169,7 +169,7 @@ def _read(response: HTTPResponse) -> Answer:
         with suppress(OSError, HTTPException):
             data = response.read(_MESSAGE_BYTES)
     wait = _seconds(response.headers.get("Retry-After", ""))
-    return Answer(response.status, data, wait, response.headers.get("Location", ""))
+    return HttpAnswer(response.status, data, wait, response.headers.get("Location", ""))
 
 
 def _seconds(text: str) -> float:

@@ -18,7 +18,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed import Usual
-from memsheaf.embed.tensors import Array, parse
+from memsheaf.embed.weights import Array, parse
 from memsheaf.embed.wordpiece import WordPiece
 from memsheaf.errors import EmbedderFailed
 from memsheaf.values import NamedTuple

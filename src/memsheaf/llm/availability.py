@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memsheaf.embed.http import Place, placed
+from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm import load_model
 from memsheaf.llm.providers import PROVIDERS, Provider, choose, packages_lacking
@@ -48,10 +48,10 @@ def _served(name: str, provider: Provider, environment: Mapping[str, str]) -> Wa
         return Way(name, kind, f"needs a key in {' or '.join(provider.keys)}")
     if not provider.keys and not provider.url:
         return Way(name, kind, "needs an address in model.url", "Whatever speaks like OpenAI can be at it.")
-    return Way(name, kind, _silent(placed(provider.url) if provider.url else None))
+    return Way(name, kind, _silent(parse_address(provider.url) if provider.url else None))
 
 
-def _silent(place: Place | None) -> str:
+def _silent(place: ServerAddress | None) -> str:
     """What is wrong with a server on this machine that does not open; elsewhere it is not tried."""
     import socket
 

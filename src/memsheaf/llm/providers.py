@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from memsheaf.embed.http import Place, placed
+from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings
 from memsheaf.llm import failed
 from memsheaf.values import NamedTuple
@@ -66,7 +66,7 @@ class Choice(NamedTuple):
     name: str
     provider: str
     model: str
-    place: Place | None
+    place: ServerAddress | None
     variable: str
 
 
@@ -91,7 +91,7 @@ def choose(name: str, *, url: str = "", key: str = "", environment: Mapping[str,
     if not url and provider == "openai-compatible":
         raise _bad(f"the model {name!r} needs an address", "Set model.url, such as http://127.0.0.1:8080/v1.")
     try:
-        place = placed(url or known.url) if url or known.url else None
+        place = parse_address(url or known.url) if url or known.url else None
     except ValueError as error:
         raise _bad(f"the model {name!r} has no address that can be used: {error}", DOCS) from None
     # A provider's own key is for its own address; whoever gives another one says which key goes there.

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from memsheaf.embed.http import placed
+from memsheaf.embed.http import parse_address
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.http_client import Wire
@@ -146,7 +146,7 @@ async def _opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -
         model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
     try:
         if provider.base_url.startswith("http"):
-            placed(provider.base_url.rstrip("/"))
+            parse_address(provider.base_url.rstrip("/"))
     except ValueError as error:  # it came from a variable that the client reads itself
         raise failed(f"{choice.name} has no address that can be used: {error}", DOCS) from None
     return model
