@@ -1,60 +1,11 @@
-"""What memsheaf asks of an embedder: texts in, vectors out, close together where the texts mean the same.
-
-An embedder is optional everywhere. Whatever uses one has an answer of its own for when there is none, or it fails.
-"""
+"""Embedders, and which one is used: the best that is installed, or the one that was asked for by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from memsheaf.embed.embedder import Embedder, Usual
 from memsheaf.errors import EmbedderFailed
-from memsheaf.values import NamedTuple, Protocol
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from numpy import float32
-    from numpy.typing import NDArray
-
-
-class Usual(NamedTuple):
-    """Mean and spread of the cosines between a question and memories that do not answer it.
-
-    An embedder that has an attribute `usual` is read by it, another by what it says about each question.
-    """
-
-    mean: float
-    spread: float
-
-
-class Embedder(Protocol):
-    """Something that places texts in a space of meaning.
-
-    One that has an attribute `quick` that is true takes less than a millisecond for a text; a search then embeds more
-    before it answers. One that is `remote` may not answer at all; a search then waits for it only so long.
-    """
-
-    @property
-    def identity(self) -> str:
-        """Which vectors these are. It changes whenever they would: vectors of two identities do not compare."""
-        ...
-
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has.
-
-        Raises:
-            EmbedderFailed: only an answer can tell, and there is none.
-        """
-        ...
-
-    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text, in their order. The product of two rows is their cosine.
-
-        Raises:
-            EmbedderFailed: it cannot be used after all.
-        """
-        ...
+__all__ = ["Embedder", "Usual", "find"]
 
 
 def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Embedder | None:

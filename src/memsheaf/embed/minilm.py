@@ -14,7 +14,7 @@ import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed import Embedder, Usual
+from memsheaf.embed.embedder import Embedder, Usual
 from memsheaf.embed.threads import one_thread
 from memsheaf.embed.weights import FORMAT, Array, ModelArchive, load
 from memsheaf.embed.wordpiece import WordPiece

@@ -17,7 +17,7 @@ import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed import Usual
+from memsheaf.embed.embedder import Usual
 from memsheaf.embed.weights import Array, parse
 from memsheaf.embed.wordpiece import WordPiece
 from memsheaf.errors import EmbedderFailed

@@ -92,7 +92,7 @@ _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds bef
 _COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
-class Notes:
+class IndexNotes:
     """What the index remembers beside its rows, as it was when this was made."""
 
     def __init__(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
@@ -347,7 +347,7 @@ def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tu
     return db.execute(sql, (*numbers, limit)).fetchall()
 
 
-def tidy(db: sqlite3.Connection, known: Notes) -> None:
+def tidy(db: sqlite3.Connection, known: IndexNotes) -> None:
     """Drop the traces of rows that are gone, once there are many."""
     last = known.fact("last")
     if last - known.fact("tidied") > max(1_000, 2 * known.rows):
@@ -383,9 +383,9 @@ def mark_gone(db: sqlite3.Connection, path: str) -> None:
     db.execute(f"UPDATE entry SET version = '', listed = {HIDDEN}, pending = 1 WHERE path = ?", (path,))
 
 
-def notes(db: sqlite3.Connection) -> Notes:
+def notes(db: sqlite3.Connection) -> IndexNotes:
     """Everything the index remembers beside its rows."""
-    return Notes(db.execute("SELECT * FROM note"))
+    return IndexNotes(db.execute("SELECT * FROM note"))
 
 
 def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool = False) -> None:

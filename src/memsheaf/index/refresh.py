@@ -21,7 +21,7 @@ from memsheaf.index.database import (
     RANK,
     UNUSABLE,
     Filling,
-    Notes,
+    IndexNotes,
     forget_folders,
     keep_vectors,
     mark_gone,
@@ -207,13 +207,13 @@ class Refresher:
         head = self._head()
         return not self._store.checkout or (head != 0 and head == notes(db).fact("head"))
 
-    def _sweep_is_due(self, known: Notes, sweep: bool) -> bool:
+    def _sweep_is_due(self, known: IndexNotes, sweep: bool) -> bool:
         if not known.fact("swept") or not sweep:
             return not known.fact("swept")
         pause = max(SWEEP_SHARE * known.fact("cost"), 500_000_000)
         return self._clock() * 1e9 - known.fact("swept") > pause
 
-    def _suspects(self, db: sqlite3.Connection, known: Notes) -> list[str] | None:
+    def _suspects(self, db: sqlite3.Connection, known: IndexNotes) -> list[str] | None:
         """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
         marks = known.marks
         stamps = self._store.stamps(marks)
@@ -436,7 +436,7 @@ class Refresher:
             set_facts(db, worded=worded)
 
 
-def _due(db: sqlite3.Connection, known: Notes) -> int:
+def _due(db: sqlite3.Connection, known: IndexNotes) -> int:
     """The last of the new rows that this look reads once more."""
     sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
     return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
