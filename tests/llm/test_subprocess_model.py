@@ -16,14 +16,14 @@ import pytest
 
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Answer, Question, load_model
-from memsheaf.llm.subprocess_model import Command
+from memsheaf.llm.subprocess_model import SubprocessModel
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
 
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 SECRET = "the user said: my plans for 明年 are private"
 QUESTION = Question("You are terse.", SECRET, SCHEMA, max_tokens=77)
-Install = Callable[..., Command]
+Install = Callable[..., SubprocessModel]
 
 # What the command holds open for writing; whoever reads it gets to the end when the last of its processes is dead.
 HOLDING = "pipe = os.open(os.environ['ALIVE'], os.O_WRONLY)\n"
@@ -39,7 +39,7 @@ def alive(tmp_path: Path) -> Path:
 def install(tmp_path: Path, alive: Path) -> Install:
     """Put a program of this name on the PATH, and give the model that it is."""
 
-    def install(program: str, name: str = "claude", **variables: str) -> Command:
+    def install(program: str, name: str = "claude", **variables: str) -> SubprocessModel:
         (tmp_path / "bin").mkdir(exist_ok=True)
         file = tmp_path / "bin" / name.partition(":")[0]
         script = tmp_path / f"{file.name}.py"
@@ -48,13 +48,13 @@ def install(tmp_path: Path, alive: Path) -> Install:
         file.chmod(0o700)
         environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "ALIVE": str(alive), **variables}
         model = load_model(name, environment=environment)
-        assert isinstance(model, Command)
+        assert isinstance(model, SubprocessModel)
         return model
 
     return install
 
 
-def failure(model: Command, deadline: float = 30.0) -> ModelFailed:
+def failure(model: SubprocessModel, deadline: float = 30.0) -> ModelFailed:
     with pytest.raises(ModelFailed) as caught:
         model.ask(QUESTION, deadline=deadline)
     assert "\n" not in str(caught.value)

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Line, Page, Ranking, Sheet
-from memsheaf.index.database import LISTED, RANK, WAITING, line, notes, set_marks
+from memsheaf.index.database import LISTED, RANK, WAITING, notes, set_marks
+from memsheaf.index.rows import line
 from memsheaf.store.folder import FolderStore
 
 LEAST = MAX_LINES + MAX_PINNED  # lines of the ranking, below which more are read

@@ -20,22 +20,17 @@ from memsheaf.index.database import (
     LISTED,
     RANK,
     UNUSABLE,
-    Filling,
     IndexNotes,
     forget_folders,
-    keep_vectors,
-    mark_gone,
     notes,
-    put,
-    put_uses,
     set_facts,
     set_marks,
     set_origin,
-    tidy,
     writing,
-)
+)  # fmt: skip
 from memsheaf.index.lexical import put_words
 from memsheaf.index.publish import SHORT_WAIT, CatalogPublisher
+from memsheaf.index.rows import Filling, keep_vectors, mark_gone, put, put_uses, tidy
 from memsheaf.memory import Memory, parse
 from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp
 from memsheaf.store.folder import FolderStore

@@ -21,7 +21,6 @@ from memsheaf.index.database import (
     UNUSABLE,
     WAITING,
     Row,
-    alike,
     connect,
     connect_alone,
     delete,
@@ -29,10 +28,10 @@ from memsheaf.index.database import (
     is_kept,
     notes,
     shrink,
-    wipe_rows,
-)
+)  # fmt: skip
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
 from memsheaf.index.refresh import Rebuild, Refresher
+from memsheaf.index.rows import alike, wipe_rows
 from memsheaf.memory import KINDS, Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore

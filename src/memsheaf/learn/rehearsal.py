@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
-from memsheaf.index.database import connect_alone, notes, put, writing
+from memsheaf.index.database import connect_alone, notes, writing
 from memsheaf.index.lexical import Lexicon
+from memsheaf.index.rows import put
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State

@@ -73,11 +73,11 @@ def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[
         BadSettings: there is no such provider, or name, address and key do not go together.
         ModelFailed: a package, a key or a command is missing.
     """
-    from memsheaf.llm.subprocess_model import TOOLS, Command
+    from memsheaf.llm.subprocess_model import TOOLS, SubprocessModel
 
     tool, _, model = name.partition(":")
     if tool in TOOLS:
-        return Command(tool, model, url=url, key=key, environment=environment)
+        return SubprocessModel(tool, model, url=url, key=key, environment=environment)
     from memsheaf.llm.served import Served
 
     return Served(name, url=url, key=key, environment=environment)

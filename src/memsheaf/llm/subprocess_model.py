@@ -42,7 +42,7 @@ class Tool(NamedTuple):
     install: str
 
 
-class Command:
+class SubprocessModel:
     """The command of that name on the user's PATH, asked once a question."""
 
     def __init__(
