@@ -58,7 +58,6 @@ NAMED_TWICE = {
 IN_CIRCLES = {
     "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command",
     "llm", "llm.providers", "llm.served",
-    "llm", "llm.providers", "llm.served",
     "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
 }  # fmt: skip
 """Modules that import each other, also behind TYPE_CHECKING."""
