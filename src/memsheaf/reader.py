@@ -42,9 +42,9 @@ class ScopeReader:
 
     # rows
 
-    def look(self, *, sweep: bool = False) -> None:
-        """Notice what other programs did to the files; with `sweep`, examine every one of them."""
-        self._index.look(sweep=sweep)
+    def look(self, *, thorough: bool = False, sweep: bool = False) -> None:
+        """Notice what other programs did to the files; `thorough` as `list` does, with `sweep` in every file."""
+        self._index.look(thorough=thorough, sweep=sweep)
 
     def leave_sweeps_to_others(self) -> None:
         """Examine all files of a large scope only in `look(sweep=True)`, which some thread calls now and then."""

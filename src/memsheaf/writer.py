@@ -1,4 +1,4 @@
-"""Every change of a scope passes here: what may be stored is, as one commit, and the index follows.
+"""The writer: every change of a scope, the checks before it, and the commit.
 
 The gates stand at one place, `Writer.commit`: a new secret, what is not worth keeping, and what another memory says
 already go no further, whichever way they come.

@@ -202,7 +202,7 @@ class MemoryFiles:
 
     def _below(self, name: str) -> Sequence[Row]:
         """All files in a folder, however deep; "" is the root. Another spelling of its name will do."""
-        self.sheaf.reader.look()
+        self.sheaf.reader.look(thorough=not name)
         return self.sheaf.reader.under(name, any_case=True)
 
     def _new(self, path: str) -> str:
@@ -211,7 +211,7 @@ class MemoryFiles:
         if not name or path.endswith("/"):
             raise Refused(f"{path} is a folder; name a file in it")
         if name.endswith(" "):  # which some systems drop, and our ending would hide
-            raise PathRefused(path, "it ends in a blank")
+            raise PathRefused(path, "it ends in a space")
         target = check_path(stored(name))
         if shown(target) != name:
             raise Refused(f"{path} cannot be told from {ROOT}/{shown(target)}; use that name, or another")

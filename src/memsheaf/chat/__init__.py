@@ -1,1 +1,1 @@
-"""A small agent to live with: a conversation with a model, or without one, that remembers."""
+"""The chat: an agent that remembers, with a model or offline."""

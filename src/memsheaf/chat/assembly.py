@@ -1,4 +1,4 @@
-"""An agent put together: its memory, its model, its tools, and where its conversations are kept."""
+"""Build an agent: its memory, its model, its tools and its conversation store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking for words in what was said: in any order and form, case and accents aside, in any script."""
+"""Search the text of stored conversations: words in any order, case and accents aside."""
 
 from __future__ import annotations
 

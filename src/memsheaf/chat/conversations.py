@@ -1,4 +1,4 @@
-"""Conversations that are kept: listed, found again, gone on with, removed.
+"""The store of conversations: list, find, resume, delete.
 
 Nothing expires: a conversation stays until somebody removes it. One process at a time adds to it; whoever wants to go
 on with one that another process has open is told, and may read it. Its format: `learn/conversation_file.py`.

@@ -1,4 +1,4 @@
-"""Who may do what: a tool says what it wishes to do, and a person says yes or no.
+"""Permissions: a tool says what it wants to do, the user allows or denies it.
 
 Reading inside the working directory is free. All else is asked for, unless the user has answered for good, or said
 beforehand what is allowed. In plan mode nothing is written and nothing is run, whatever was allowed.

@@ -1,4 +1,4 @@
-"""Embedders that a server runs: whatever answers OpenAI's `POST {url}/embeddings`, far away or on this machine.
+"""Embedders behind an OpenAI-compatible `POST {url}/embeddings`.
 
 Texts leave the process here, and nowhere else for the sake of meaning. So it is strict: https, but for this machine;
 no redirect is followed; the key is read when it is needed, sent to one address, and shown to nobody; an answer is

@@ -1,4 +1,4 @@
-"""One question to a server and its answer, by HTTP: within a time and a size, to one address and no other."""
+"""A small HTTP client for embedders: one address, a timeout and a size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table in the package: a vector a word, learned from larger models. A text is the sum of its words.
+"""The built-in embedder: a table of word vectors, summed over a text.
 
 56,878 words and parts of words, 256 numbers of four bits each; `training/` made it. It knows English and the language
 of programmers. A word means the same wherever it stands, so that order and negation are lost on it.

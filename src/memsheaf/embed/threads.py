@@ -1,4 +1,4 @@
-"""One thread for arithmetic this small. More of them wait for each other, on a busy machine ten times as long.
+"""Limit numpy to one thread.
 
 numpy cannot be told so; OpenBLAS, which does the work in its wheels, can. It counts for the whole process, so the
 number is put back at once.

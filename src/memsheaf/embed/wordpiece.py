@@ -1,4 +1,4 @@
-"""A text as the numbers that BERT knows its pieces by: lower case, no accents, known words whole, others in parts.
+"""The WordPiece tokenizer of BERT.
 
 Special tokens such as [SEP] are no words here: in a text they are brackets and letters, so that no memory speaks to
 the model from outside its own text.

@@ -1,1 +1,1 @@
-"""What may enter a memory folder, and what may leave it."""
+"""Checks on what enters and leaves a memory folder."""

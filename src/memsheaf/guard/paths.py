@@ -1,4 +1,4 @@
-"""Which names and paths are allowed, so that a store means the same on every file system.
+"""The path policy: which names are allowed, so that a store means the same on every file system.
 
 >>> check_path("feedback/testing.md")
 'feedback/testing.md'

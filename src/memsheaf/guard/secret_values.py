@@ -1,4 +1,4 @@
-"""Whether a value is a secret, when all there is to go by is the value and the word or place where it stands.
+"""Heuristics that tell a secret value from a word, a path or an example.
 
 A password is what nobody would write for another reason. What stands for one (`<your-key>`, `${TOKEN}`, `xxxx`,
 `config.api_key`), names a technique (`sha256`), a file or a thing (`color-blue-500`) is not one. Letters at random

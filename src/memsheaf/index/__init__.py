@@ -1,1 +1,1 @@
-"""Derived from the files and safe to delete: search and catalog."""
+"""The index: search and catalog, derived from the files and safe to delete."""

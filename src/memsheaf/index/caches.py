@@ -1,4 +1,4 @@
-"""The indexes that a cache directory holds, and which of them nobody needs any more.
+"""The index files in the cache directory, and which of them are stale.
 
 The files of one index begin with the hash of its root and the number of its schema, so that two versions of memsheaf
 have each their own.

@@ -1,4 +1,4 @@
-"""The index's database: one row a file, in SQLite, thrown away and made anew whenever it is doubted."""
+"""The SQLite database of the index: one row a file, rebuilt whenever it is doubted."""
 
 from __future__ import annotations
 

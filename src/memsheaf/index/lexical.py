@@ -1,4 +1,4 @@
-"""Which memories share words with a question, and how much that says.
+"""Lexical search: rank memories by the words they share with a question.
 
 The rare words of a question decide. Memories that hold them are found through SQLite's full-text index, up to so many
 for each word, and the best of these are then weighed with all words by BM25: a word counts more the rarer it

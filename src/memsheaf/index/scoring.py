@@ -1,4 +1,4 @@
-"""How words and meaning become one score, and when a memory is worth showing. All that is tuned stands here."""
+"""Fuse lexical and vector scores; all tuned constants are here."""
 
 from __future__ import annotations
 

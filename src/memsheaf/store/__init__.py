@@ -1,4 +1,4 @@
-"""Where texts live: the words every store speaks.
+"""The store's values: Document, Change, Commit, Version.
 
 A store keeps texts at relative paths and promises, whatever it is made of:
 

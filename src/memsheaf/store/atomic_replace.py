@@ -1,4 +1,4 @@
-"""Putting one text in place, and seeing what it displaced.
+"""Atomic replacement of one file, detecting a concurrent edit.
 
 Between the check of a version and the rename there is time for a person to save. So the draft and the file
 change places in one step, and what came out is looked at: if it is not the text that was checked, it is put

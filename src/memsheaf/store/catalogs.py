@@ -1,4 +1,4 @@
-"""Which catalogs we published, and what is kept of one that we did not: `.history/catalogs`, a hash a line.
+"""Hashes of the catalogs we published, so that a hand-written MEMORY.md is never replaced unseen.
 
 MEMORY.md is generated, but the name is not ours alone: people and other programs write such a file by hand. A text is
 replaced only when its hash is recorded here. Losing the record loses nothing: a text that is not known is kept.

@@ -1,4 +1,4 @@
-"""One directory, one file per text, readable with any editor.
+"""The folder store: read, scan, commit, undo, erase and prune, one file per text.
 
 How a commit becomes durable, and why it needs one flush: under the lock, the versions are checked, the new
 texts are staged as drafts, and one journal line with all texts is written and flushed. That decides it.

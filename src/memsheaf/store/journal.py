@@ -1,4 +1,4 @@
-"""The journal of a folder: what happened to it, in plain lines, oldest first.
+"""The journal: append-only lines of commits, in segments.
 
 `.history/journal-000001.jsonl`, `-000002` and so on, about 1 MiB each. One line is one JSON object:
 

@@ -1,4 +1,4 @@
-"""What keeps a long journal cheap: old segments are folded, and where each path was left is noted.
+"""Fold old journal segments, and index where each path was left.
 
 - `archive-*.jsonl` has the commits of segments that are past retention, without their texts. The lines of each end
   with `{"folded": 12}`. A segment that is still there itself counts, and not what an archive says of it.

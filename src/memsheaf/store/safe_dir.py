@@ -1,4 +1,4 @@
-"""An open directory that no name leaves: the few system calls the folder store trusts.
+"""A directory handle that no path leaves: locks, flushes and renames without following links.
 
 On POSIX every step of a path is opened relative to the handle of its parent with no-follow, so a link that
 is swapped in between check and use leads nowhere. Where Python has no `dir_fd` (Windows) each step is

@@ -1,4 +1,4 @@
-"""What memsheaf keeps about a root outside of it: the inbox, what waits for review, gates and what was spent.
+"""The state directory of a root: inbox, review queue, schedules and locks, outside the root.
 
 It lives in the state directory of the platform, in a folder for each root, for this user alone. Losing it costs what
 has not been learned yet, never a memory.

@@ -1,4 +1,4 @@
-"""What was rejected or forgotten, so that it is not learned again: `.history/tombstones`, one line of JSON each.
+"""Tombstones: digests of what was rejected or forgotten, so that it is not learned again.
 
 A line holds no text, only the numbers that its words make (`guard/duplicates.prints`), enough to know it again, and
 for a memory that was forgotten its path. It outlives the text in the journal, and goes when that memory is erased.

@@ -1,4 +1,4 @@
-"""Which memories were of use, and on which day: plain lines beside the journal, cheap to add and free to lose.
+"""Usage records: which memories were used, and on which day.
 
 `.history/uses` holds one line a use, oldest first:
 

@@ -1,1 +1,1 @@
-"""What texts are, without policy: phrases, similarity, Markdown sections, dates, words."""
+"""Text analysis without policy: phrases, similarity, Markdown sections, dates, tokenizer."""

@@ -1,4 +1,4 @@
-"""Promotion: what a session or a task found that is of use beyond it, and the checklist before it moves up.
+"""Promotion of notes from a session or a task to a wider scope.
 
     session  ›  task  ›  project        an ordinary memory in the task, a fact in the project
     session, task  ›  user              an ordinary memory

@@ -1,4 +1,4 @@
-"""Sessions: scratch notes of one conversation, in sections, which outlive its compaction because they are a file.
+"""Session notes: sections of one conversation's file, which outlives compaction.
 
 A session is the file `session.md` in the scope `session/ID`. Its headings come from a template and stay as they are;
 what is noted stands below one of them. When it ends, all files of the scope move to `archive/`, as one commit. It is

@@ -1,1 +1,1 @@
-"""What a person sees of the chat, and types into it."""
+"""The terminal interface of the chat."""

@@ -1,4 +1,4 @@
-"""The loop with the user: a message, its turn, what memory did, and the prompt again."""
+"""The read-eval-print loop of the chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent works with in one directory: a shell, and tools that read, write, edit and find files.
+"""The agent's tools for one directory: shell, read, write, edit, glob and grep.
 
 Each tool is a function, its signature the schema and its docstring the prompt, as those for memory are. Before it
 does what needs a yes, it asks for permission. What goes back to the model goes without the secrets that are in it.

@@ -1,4 +1,4 @@
-"""A file's text before and after a change: what is replaced, what stays of its form, and how the change is shown."""
+"""Text edits: replacement, preserved line ends, and the diff that is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a path leads, and the bytes there: read in pieces, replaced whole, with no link swapped in between.
+"""Read and replace files below one directory, safe against symbolic links.
 
 A path is resolved once, with its links, and is judged by where it leads. What is opened then is that very place, step
 by step from the working directory, and no step may be a link.
