@@ -381,7 +381,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     conversation = spoken(kept, "Hello.")
     before = files(state)
     program = (
-        "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, Lines\n"
+        "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, InputHistory\n"
         "from memsheaf.llm.talker import Said; from memsheaf.store.state import State\n"
         "from memsheaf.errors import StoreFailed\n"
         "with Conversations(State(sys.argv[1])).open() as conversation:\n"
