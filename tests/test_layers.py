@@ -47,18 +47,15 @@ RIM = {"work", "tools", "mcp", "adapters", "chat", "cli"}
 VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
 
 # Ratchets: each may only go down.
-MOST_FILES = 230
-MOST_LINES = 50_000
-LONGEST_FILE = 863
-DEFERRED_IMPORTS = 370  # `import` inside a function
-NAMED_TWICE = {
-    "Answer", "Call", "Command", "Kept", "Memory", "Notes", "Page", "Place", "Provider", "Ran", "Served",
-}  # fmt: skip
-"""Class names that are defined in more than one place."""
+MOST_FILES = 226
+MOST_LINES = 49_400
+LONGEST_FILE = 591
+DEFERRED_IMPORTS = 340  # `import` inside a function
+NAMED_TWICE = {"Memory", "Page"}
+"""Class names with two meanings: a memory and pydantic-ai's capability; a page of the catalog and a parsed file."""
 IN_CIRCLES = {
-    "chat.agent", "chat.delegate", "chat.turn", "cli.call", "cli.command",
-    "llm", "llm.providers", "llm.served",
-    "llm.subprocess_model", "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
+    "cli.call", "cli.command",
+    "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
 }  # fmt: skip
 """Modules that import each other, also behind TYPE_CHECKING."""
 

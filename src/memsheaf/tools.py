@@ -55,7 +55,7 @@ Verdicts = Callable[[Memory], Sequence[str]]
 """What the folder of the work says about a memory."""
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a tool says: the `text` for a model, the `rows` it lists if it lists any, and whether it `failed`.
 
     `touched` is what it changed, or what stood in its way, as values: nobody has to read it out of the text.
@@ -110,7 +110,7 @@ def memory_view(
     seen: SeenVersions,
     target: Annotated[str, "index: the catalog. context: how a conversation begins. files: all. Or a type"] = "index",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> str | Answer:
+) -> str | ToolAnswer:
     """Look at the catalog of what is remembered."""
     if page < 1:
         raise TextRefused(f"there is no page {page}; pages begin with 1")
@@ -152,7 +152,7 @@ def memory_write(
     description: Annotated[str, "One line that tells when this matters"] = "",
     type: Annotated[str, "user, feedback, project or reference"] = "",
     filename: Annotated[str, "Only to choose the file yourself; made from type and name otherwise"] = "",
-) -> Answer:
+) -> ToolAnswer:
     """Save one durable fact. Skip what the code or its history already says. An existing memory of that name or
     file is replaced, once you have read it."""
     if filename and not (name or description or type):
@@ -171,7 +171,9 @@ def memory_write(
             expect=expect or "unread",
             allow=seen.allow,
         )
-    return Answer(f"Memory saved: {seen.saw(memory).path}{_advice(memory)}", touched=seen.did("saved", memory.path))
+    return ToolAnswer(
+        f"Memory saved: {seen.saw(memory).path}{_advice(memory)}", touched=seen.did("saved", memory.path)
+    )
 
 
 def memory_update(
@@ -180,10 +182,10 @@ def memory_update(
     old_text: Annotated[str, "The exact text to replace; it must occur once"],
     new_text: Annotated[str, "What to put in its place"],
     count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
-) -> Answer:
+) -> ToolAnswer:
     """Replace a piece of text in a memory."""
     memory = seen.saw(seen.memory.revise(filename, old_text, new_text, count=count, allow=seen.allow))
-    return Answer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
+    return ToolAnswer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
 
 
 def memory_insert(
@@ -191,25 +193,25 @@ def memory_insert(
     filename: Annotated[str, "The memory to add to"],
     line: Annotated[int, "Insert after this line of the body; 0 is the start"],
     text: Annotated[str, "The text to insert"],
-) -> Answer:
+) -> ToolAnswer:
     """Insert text in a memory."""
     memory = seen.saw(seen.memory.insert(filename, line, text, allow=seen.allow))
-    return Answer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
+    return ToolAnswer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
 
 
-def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to remove"]) -> Answer:
+def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to remove"]) -> ToolAnswer:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename == CATALOG:
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
     path = seen.memory.forget(filename).revisions[0].path
-    return Answer(f"Memory deleted: {path}", touched=seen.did("deleted", path))
+    return ToolAnswer(f"Memory deleted: {path}", touched=seen.did("deleted", path))
 
 
 def memory_list(
     seen: SeenVersions,
     type: Annotated[str, "Only this type"] = "",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> Answer:
+) -> ToolAnswer:
     """List all memory files."""
     nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
     return _files(seen, type, page, nothing)
@@ -219,14 +221,14 @@ def memory_search(
     seen: SeenVersions,
     query: Annotated[str, "Words to look for"],
     limit: Annotated[int, "How many at most"] = 10,
-) -> Answer:
+) -> ToolAnswer:
     """Find memories by their words and by what they mean."""
     rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    return Answer("\n".join(map(_file, rows)) or nothing, tuple(rows))
+    return ToolAnswer("\n".join(map(_file, rows)) or nothing, tuple(rows))
 
 
-Tool = Callable[..., str | Answer]
+Tool = Callable[..., str | ToolAnswer]
 TOOLS: tuple[Tool, ...] = (
     memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
 )  # fmt: skip
@@ -276,7 +278,7 @@ class Tools:
         """Run a tool and give its answer; what goes wrong is an answer, too. The arguments may be JSON."""
         return self.answer(name, arguments).text
 
-    def answer(self, name: str, arguments: Mapping[str, object] | str) -> Answer:
+    def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
         """As `call`, with what a program wants to know beside the text."""
         try:
             try:
@@ -288,9 +290,9 @@ class Tools:
             return _failure(without_secrets(shortened(self._explained(error))))._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(without_secrets(shortened(broken(error))))
-        return found if isinstance(found, Answer) else Answer(found)
+        return found if isinstance(found, ToolAnswer) else ToolAnswer(found)
 
-    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
+    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
         if self._session and self._session.ignoring:
             from memsheaf.recall.session import IGNORED
 
@@ -405,11 +407,11 @@ def _looking(layers: Layers, tree: str) -> Verdicts | None:
     return verdicts if tree else None
 
 
-def _failure(said: str) -> Answer:
-    return Answer(f"Error: {said}", failed=True)
+def _failure(said: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: {said}", failed=True)
 
 
-def _write_free(seen: SeenVersions, filename: str, content: str) -> Answer:
+def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
     try:
         found = seen.memory.read(filename)
@@ -421,7 +423,7 @@ def _write_free(seen: SeenVersions, filename: str, content: str) -> Answer:
         raise Changed(found.path)
     expect = found.version if found else ""
     memory = seen.memory.put(filename, content, expect=expect, free=True, allow=seen.allow)
-    return Answer(f"Memory saved: {seen.saw(memory).path}", touched=seen.did("saved", memory.path))
+    return ToolAnswer(f"Memory saved: {seen.saw(memory).path}", touched=seen.did("saved", memory.path))
 
 
 def _advice(memory: Memory) -> str:
@@ -430,15 +432,15 @@ def _advice(memory: Memory) -> str:
     return ""
 
 
-def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> Answer:
+def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> ToolAnswer:
     rows, total = seen.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
     if not total:
-        return Answer(empty, ())
+        return ToolAnswer(empty, ())
     pages = -(-total // PAGE)
     if not 0 < page <= pages:
         raise TextRefused(f"there is no page {page}; there are {pages}")
     more = f"\n(page {page} of {pages})" if pages > 1 else ""
-    return Answer("\n".join(map(_file, rows)) + more, tuple(rows))
+    return ToolAnswer("\n".join(map(_file, rows)) + more, tuple(rows))
 
 
 def _file(row: Row) -> str:

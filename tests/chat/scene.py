@@ -16,7 +16,7 @@ from memsheaf.chat.tools import FolderTools
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.llm.scripted import ScriptedTalker
-from memsheaf.llm.talker import Call, Said, Talker
+from memsheaf.llm.talker import Said, Talker, ToolCall
 from memsheaf.sheaf import Sheaf
 
 Script = Iterable[Any]
@@ -81,7 +81,7 @@ class Scene:
 
 def calling(tool: str, arguments: str = "{}", *, id: str = "c1", text: str = "") -> Said:
     """A message of a model that calls one tool."""
-    return Said("assistant", text, (Call(id, tool, arguments),))
+    return Said("assistant", text, (ToolCall(id, tool, arguments),))
 
 
 def run(agent: Agent, message: str, **more: Any) -> tuple[list[Event], TurnEnded]:

@@ -16,7 +16,7 @@ from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted, ScriptedTalker
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}
@@ -209,9 +209,9 @@ def test_a_memory_that_asks_for_a_command_or_a_deletion_gets_none_without_the_us
     def obeys(request: Request) -> Said:
         assert "touch pwned" in request.conversation[-1].beside
         calls = (
-            Call("1", "shell", '{"command": "touch pwned"}'),
-            Call("2", "memory_delete", '{"filename": "project_build-rules.md"}'),
-            Call("3", "write", '{"path": "../outside.txt", "content": "x"}'),
+            ToolCall("1", "shell", '{"command": "touch pwned"}'),
+            ToolCall("2", "memory_delete", '{"filename": "project_build-rules.md"}'),
+            ToolCall("3", "write", '{"path": "../outside.txt", "content": "x"}'),
         )
         return Said("assistant", "", calls)
 
@@ -228,10 +228,10 @@ def test_a_memory_that_asks_for_a_command_or_a_deletion_gets_none_without_the_us
 
 def test_plan_mode_writes_nothing_and_runs_nothing_whatever_the_user_would_say(scene: Scene) -> None:
     calls = (
-        Call("1", "shell", '{"command": "touch made"}'),
-        Call("2", "write", '{"path": "made.txt", "content": "x"}'),
-        Call("3", "memory_write", SAVE),
-        Call("4", "memory_list", "{}"),
+        ToolCall("1", "shell", '{"command": "touch made"}'),
+        ToolCall("2", "write", '{"path": "made.txt", "content": "x"}'),
+        ToolCall("3", "memory_write", SAVE),
+        ToolCall("4", "memory_list", "{}"),
     )
     with scene.chat([Said("assistant", "", calls), "A plan."], answer="always", planning=True) as agent:
         events, _ = run(agent, "Remember that I prefer tabs, and make a file.")
@@ -266,7 +266,7 @@ def test_a_second_agent_has_a_context_of_its_own_and_memory_to_read_only(scene: 
     (scene.work / "a.txt").write_text("needle\n")
     script = [
         calling("agent", '{"task": "Find the needle."}'),
-        Said("assistant", "", (Call("r", "read", '{"path": "a.txt"}'), Call("w", "memory_write", SAVE))),
+        Said("assistant", "", (ToolCall("r", "read", '{"path": "a.txt"}'), ToolCall("w", "memory_write", SAVE))),
         calling("agent", '{"task": "deeper"}', id="d"),
         "It is in a.txt.",
         "In a.txt, says the other.",
@@ -313,7 +313,7 @@ def test_a_turn_that_is_stopped_answers_its_calls_and_keeps_what_was_said(scene:
 
 
 def test_calls_behind_a_stop_are_answered_as_not_run(scene: Scene) -> None:
-    calls = (Call("1", "memory_list", "{}"), Call("2", "memory_list", "{}"))
+    calls = (ToolCall("1", "memory_list", "{}"), ToolCall("2", "memory_list", "{}"))
     with scene.chat([Said("assistant", "Two calls.", calls), "Fine."]) as agent:
         turn = agent.turn("List them twice, please")
         while not isinstance(next(turn), Called):
@@ -548,7 +548,7 @@ def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
 def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
     def busy(request: Request) -> list[object]:
         is_second = request.conversation[0].text == "Go on."
-        call = Call("x", "memory_list" if is_second else "agent", "{}" if is_second else '{"task": "Go on."}')
+        call = ToolCall("x", "memory_list" if is_second else "agent", "{}" if is_second else '{"task": "Go on."}')
         return [call, Step(Said("assistant", ""), input=100, dollars=0.5)]
 
     with scene.chat([busy] * 100, steps=7) as agent:
@@ -562,7 +562,7 @@ def test_second_agents_count_in_the_turn_and_in_its_bill(scene: Scene) -> None:
 
 def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene) -> None:
     (scene.work / "big.txt").write_text("0123456789 " * 2_000 + "\n")
-    read = [Call(f"r{number}", "shell", '{"command": "cat big.txt"}') for number in range(4)]
+    read = [ToolCall(f"r{number}", "shell", '{"command": "cat big.txt"}') for number in range(4)]
     script: list[object] = [
         Said("assistant", "", tuple(call._replace(id=f"{step}-{call.id}") for call in read)) for step in range(6)
     ]

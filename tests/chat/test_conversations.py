@@ -14,7 +14,7 @@ from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversa
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
 from memsheaf.learn.conversation_file import LONGEST, forget
-from memsheaf.llm.talker import Call, Said
+from memsheaf.llm.talker import Said, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
 
@@ -22,7 +22,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions and lim
 BEGAN = 1_794_744_000.0  # 2026-11-15, noon in UTC
 TALK = (
     Said("user", "Which port does the proxy use?", beside="<memory>The proxy listens on 8080.</memory>"),
-    Said("assistant", "I look.", (Call("c1", "grep", '{"pattern": "listen"}'),)),
+    Said("assistant", "I look.", (ToolCall("c1", "grep", '{"pattern": "listen"}'),)),
     Said("tool", "proxy.conf:3: listen 8080", answers="c1", tool="grep"),
     Said("assistant", "It uses 8080."),
 )
@@ -144,7 +144,7 @@ def test_half_characters_come_back_as_they_were(kept: Conversations) -> None:
 
 
 def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
-    call = Call("c", "write", json.dumps({"content": "x" * LONGEST}))
+    call = ToolCall("c", "write", json.dumps({"content": "x" * LONGEST}))
     with kept.begin() as conversation:
         conversation.add(Said("user", "a " * LONGEST), Said("assistant", "", (call,)))
         said = conversation.messages()
@@ -160,7 +160,7 @@ def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
 def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, state: State) -> None:
     secret = "Corr3ct-H0rse-Fake"
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-    call = Call(
+    call = ToolCall(
         "c", "shell", json.dumps({"command": f"curl -H 'Authorization: token {token}' x", "password": secret})
     )
     with kept.begin(model="m") as conversation:
@@ -181,7 +181,7 @@ def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, 
 
 
 def test_a_turn_off_the_record_is_kept_without_a_word_of_it(kept: Conversations, state: State) -> None:
-    call = Call("c", "shell", '{"command": "echo Quentin"}')
+    call = ToolCall("c", "shell", '{"command": "echo Quentin"}')
     with kept.begin() as conversation:
         conversation.add(Said("user", "Off the record: Quentin leaves."))
         conversation.add(Said("assistant", "Quentin?", (call,)))
@@ -233,11 +233,11 @@ def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stay
 
 
 def test_a_call_whose_answer_was_lost_is_answered_in_words(kept: Conversations) -> None:
-    two = Said("assistant", "", (Call("c1", "read", "{}"), Call("c2", "grep", "{}")))
+    two = Said("assistant", "", (ToolCall("c1", "read", "{}"), ToolCall("c2", "grep", "{}")))
     with kept.begin() as conversation:
         conversation.add(Said("user", "a"), two, Said("tool", "found", answers="c2", tool="grep"))
         conversation.add(Said("tool", "to nothing", answers="c9", tool="grep"))
-        conversation.add(Said("user", "b"), Said("assistant", "", (Call("c3", "read", "{}"),)))
+        conversation.add(Said("user", "b"), Said("assistant", "", (ToolCall("c3", "read", "{}"),)))
         said = conversation.messages()
 
     assert [(one.role, one.answers, one.text) for one in said] == [
@@ -551,7 +551,7 @@ def told(sheaf: Sheaf) -> Conversation:
     with conversation:
         conversation.add(
             Said("user", f"Good morning.\n{FACT}\nRemember that."),
-            Said("assistant", "I save it.", (Call("c1", "memory_write", json.dumps(arguments)),)),
+            Said("assistant", "I save it.", (ToolCall("c1", "memory_write", json.dumps(arguments)),)),
             Said("tool", f"Memory saved: {FILE}", answers="c1", tool="memory_write"),
             Said("assistant", f"Saved as `{FILE}`; the catalog has [Vault hours]({FILE}) now."),
             Said("user", "Which editor do I use?"),
@@ -721,7 +721,7 @@ def test_a_fact_that_is_spread_over_the_arguments_of_a_call_takes_them_with_it(
         "Maria signs each of them",
     ]
     with kept.begin() as conversation:
-        conversation.add(Said("assistant", "", (Call("c", "write", json.dumps({"lines": parts, "count": 4})),)))
+        conversation.add(Said("assistant", "", (ToolCall("c", "write", json.dumps({"lines": parts, "count": 4})),)))
 
     forget(state, [text_of(body)])
 
@@ -729,8 +729,8 @@ def test_a_fact_that_is_spread_over_the_arguments_of_a_call_takes_them_with_it(
 
 
 def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, state: State) -> None:
-    broken = Call("c", "write", f'{{"content": "{FACT}')
-    nested = Call("d", "write", json.dumps({"files": [{"text": FACT, "size": 3}], "to": "x.md"}))
+    broken = ToolCall("c", "write", f'{{"content": "{FACT}')
+    nested = ToolCall("d", "write", json.dumps({"files": [{"text": FACT, "size": 3}], "to": "x.md"}))
     with kept.begin() as conversation:
         conversation.add(Said("user", "a"), Said("assistant", "", (broken, nested)))
 
@@ -771,7 +771,7 @@ def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: 
     from memsheaf.learn.conversation_file import clean_message
 
     token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
-    call = Call("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))
+    call = ToolCall("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))
     kept = clean_message(Said("assistant", "", (call,))).calls[0].arguments
     assert token not in kept
     assert isinstance(json.loads(kept), dict)

@@ -16,7 +16,7 @@ from memsheaf.chat.offline.memories import ShownMemory, read_recalled
 from memsheaf.chat.offline.requests import lexicon
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.phrases import LANGUAGES
 from memsheaf.tools import Tools
@@ -50,7 +50,7 @@ def say(name: str, language: str = "English") -> str:
     return lexicon(language).lists[f"say {name}"][0].replace(" // ", "\n")
 
 
-def answered(tools: Tools, call: Call) -> Said:
+def answered(tools: Tools, call: ToolCall) -> Said:
     """What a tool answers, as an agent's loop puts it into the conversation."""
     answer = tools.answer(call.tool, call.arguments)
     return Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched)
@@ -87,7 +87,7 @@ class Chat:
         assert "".join(each.text for each in spoken if isinstance(each, Spoken)) == step.said.text
         return step
 
-    def run(self, call: Call) -> Said:
+    def run(self, call: ToolCall) -> Said:
         if call.tool != "write":
             return answered(self.tools, call)
         arguments: Mapping[str, str] = json.loads(call.arguments)
@@ -647,7 +647,7 @@ def test_no_text_of_the_corpora_ends_a_conversation() -> None:
     texts = {text for name in names for text in strings(json.loads((CORPORA / name).read_text(encoding="utf-8")))}
     for text in sorted(texts):
         assert talked([Said("user", text, beside=text)], offer)
-        call = Call(f"{CALL_PREFIX}1", "memory_search", text)
+        call = ToolCall(f"{CALL_PREFIX}1", "memory_search", text)
         answer = Said("tool", text, answers=call.id, tool=call.tool)
         assert talked([Said("user", "Forget about tea"), Said("assistant", text, (call,)), answer], offer)
 
@@ -662,7 +662,10 @@ TEXTS = st.one_of(
     st.text(max_size=80), st.sampled_from([*SEVEN, *FOUR, "2", "Forget about tea", "user_a.md", "Forget that."])
 )
 CALLS = st.builds(
-    Call, st.sampled_from([f"{CALL_PREFIX}1", f"{CALL_PREFIX}2", "x"]), st.sampled_from(["memory_search", "a"]), TEXTS
+    ToolCall,
+    st.sampled_from([f"{CALL_PREFIX}1", f"{CALL_PREFIX}2", "x"]),
+    st.sampled_from(["memory_search", "a"]),
+    TEXTS,
 )
 SAID = st.builds(
     Said,

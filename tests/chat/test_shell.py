@@ -16,11 +16,11 @@ import pytest
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.shell import MOST_OUTPUT, run_command
-from memsheaf.tools import Answer
+from memsheaf.tools import ToolAnswer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
 
-Shell = Callable[..., Answer]
+Shell = Callable[..., ToolAnswer]
 ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
 
 
@@ -62,7 +62,7 @@ def test_what_is_printed_comes_in_order_with_errors_and_exit_code(shell: Shell) 
 
 
 def test_a_command_that_prints_nothing_says_so(shell: Shell) -> None:
-    assert shell("true") == Answer("(no output)\n(exit code 0)")
+    assert shell("true") == ToolAnswer("(no output)\n(exit code 0)")
 
 
 def test_a_command_runs_in_the_working_directory_without_input_and_without_a_terminal(

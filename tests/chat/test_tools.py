@@ -22,11 +22,11 @@ from memsheaf.chat.tools.find import Walk, find_lines
 from memsheaf.errors import Refused
 from memsheaf.store.safe_dir import Folder
 from memsheaf.text.neutralize import for_terminal
-from memsheaf.tools import Answer
+from memsheaf.tools import ToolAnswer
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq9Zk\n" * 20 + "-----END RSA PRIVATE KEY-----\n"
-Call = Callable[..., Answer]
+Call = Callable[..., ToolAnswer]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def call(workshop: FolderTools) -> Call:
     return lambda name, **arguments: workshop.answer(name, arguments)
 
 
-def failure(answer: Answer) -> str:
+def failure(answer: ToolAnswer) -> str:
     assert answer.failed
     assert answer.text.startswith("Error: ")
     return answer.text
@@ -173,7 +173,7 @@ def test_arguments_may_be_json_and_go_by_the_names_they_have_elsewhere(workshop:
 
 def test_a_file_is_read_with_the_numbers_of_its_lines(call: Call, root: Path) -> None:
     (root / "a.txt").write_text("one\n\n\tthree\n")
-    assert call("read", path="a.txt") == Answer("     1\tone\n     2\t\n     3\t\tthree")
+    assert call("read", path="a.txt") == ToolAnswer("     1\tone\n     2\t\n     3\t\tthree")
 
 
 def test_a_part_is_read_and_it_says_how_to_go_on(call: Call, root: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_part_is_read_and_it_says_how_to_go_on(call: Call, root: Path) -> None
 )
 def test_texts_of_all_forms_are_read(call: Call, root: Path, data: bytes, shown: str) -> None:
     (root / "a").write_bytes(data)
-    assert call("read", path="a") == Answer(shown)
+    assert call("read", path="a") == ToolAnswer(shown)
 
 
 def test_a_line_that_is_very_long_is_cut(call: Call, root: Path) -> None:
@@ -277,7 +277,9 @@ def test_a_secret_in_a_file_does_not_reach_the_model_and_lines_keep_their_number
 def test_a_new_file_is_made_with_its_folders_and_the_usual_modes(call: Call, root: Path) -> None:
     (root / "plain").mkdir()
     (root / "plain" / "file").write_text("")
-    assert call("write", path="src/deep/app.py", content="one\ntwo\n") == Answer("Made src/deep/app.py (2 lines).")
+    assert call("write", path="src/deep/app.py", content="one\ntwo\n") == ToolAnswer(
+        "Made src/deep/app.py (2 lines)."
+    )
     assert (root / "src/deep/app.py").read_text() == "one\ntwo\n"
     assert stat.S_IMODE((root / "src").stat().st_mode) == stat.S_IMODE((root / "plain").stat().st_mode)
     mode = stat.S_IMODE((root / "plain" / "file").stat().st_mode)
@@ -520,7 +522,7 @@ def test_files_are_found_by_their_names_newest_first(call: Call, root: Path) -> 
     assert call("glob", pattern=f"{root}/src/*.py").text == "src/b.py"
     assert call("glob", pattern="**/*.yml").text == ".github/ci.yml"
     assert call("glob", pattern="src/deep/**").text == "src/deep/er/a.py"
-    assert call("glob", pattern="**/nothing*") == Answer("No file fits.")
+    assert call("glob", pattern="**/nothing*") == ToolAnswer("No file fits.")
     assert "No such file" in failure(call("glob", pattern="missing/*.py"))
 
 

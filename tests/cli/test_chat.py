@@ -14,7 +14,7 @@ import pytest
 
 from memsheaf import config
 from memsheaf.chat.conversations import Conversations
-from memsheaf.llm.talker import Call, Said
+from memsheaf.llm.talker import Said, ToolCall
 from memsheaf.scope import Scope, resolve
 from memsheaf.store.state import State
 
@@ -221,7 +221,7 @@ def user(text: str) -> Said:
 
 TALK = (
     user("Which port does the proxy use?"),
-    Said("assistant", "I look.", (Call("c1", "grep", '{"pattern": "listen"}'),)),
+    Said("assistant", "I look.", (ToolCall("c1", "grep", '{"pattern": "listen"}'),)),
     Said("tool", "proxy.conf:3:\n  listen 8080", answers="c1", tool="grep"),
     Said("assistant", "It uses 8080.\nAnything else?"),
 )
@@ -358,7 +358,9 @@ def test_an_id_that_fits_several_is_refused_with_a_hint(run: Run, keep: Keep) ->
 
 def test_hostile_words_do_not_drive_the_terminal(run: Run, keep: Keep) -> None:
     evil = "\x1b]0;x\x07\x1b[31mred\u202e"
-    keep(user(evil), Said("assistant", evil, (Call("c", evil, evil),)), Said("tool", evil, answers="c", tool=evil))
+    keep(
+        user(evil), Said("assistant", evil, (ToolCall("c", evil, evil),)), Said("tool", evil, answers="c", tool=evil)
+    )
 
     for words in ([], ["red"], ["--show", "last"], ["--export", "last"]):
         code, out, _ = run("conversations", *words, screen=True, more={"NO_COLOR": "1", "COLUMNS": "80"})

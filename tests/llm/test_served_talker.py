@@ -14,7 +14,7 @@ import pytest
 
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm.served_talker import ServedTalker, load_talker
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 
 sys.path.append(str(Path(__file__).parents[1]))
 from llm.talkers import (
@@ -193,7 +193,7 @@ def test_a_call_that_was_changed_since_goes_back_as_it_is_now() -> None:
     with anthropic_server([call("read", {"path": "secret"}, id="c1"), say("Done.")]) as server:
         one = talker(server, NAMES[0])
         _, step = told(one)
-        masked = step.said._replace(calls=(Call("c1", "read", '{"path": "…"}'),))
+        masked = step.said._replace(calls=(ToolCall("c1", "read", '{"path": "…"}'),))
         told(one, ASK._replace(conversation=[*ASK.conversation, masked, Said("tool", "x", answers="c1")]))
 
     assert "secret" not in server.requests[1].text
@@ -210,7 +210,7 @@ def test_an_answer_that_was_cut_says_so(name: str) -> None:
 
 TALK = [
     Said("user", "Look.", beside="<memory>tabs</memory>"),
-    Said("assistant", "I do.", (Call("c1", "read", '{"path": "a"}'), Call("c2", "read", '{"path": "b"}'))),
+    Said("assistant", "I do.", (ToolCall("c1", "read", '{"path": "a"}'), ToolCall("c2", "read", '{"path": "b"}'))),
     Said("tool", "text of b", answers="c2", tool="read", beside="<memory>b</memory>"),
     Said("tool", "", answers="c1", tool="read", beside="<memory>a</memory>"),
     Said("assistant", ""),
@@ -251,9 +251,9 @@ def test_a_conversation_goes_to_openai_in_turns() -> None:
 def test_what_a_conversation_lacks_is_no_reason_to_refuse_it(name: str) -> None:
     strange = [
         Said("tool", "nobody asked", answers="c9", tool="read"),
-        Said("assistant", "  ", (Call("c1", "read it!", "{}"), Call("", "", ""))),
+        Said("assistant", "  ", (ToolCall("c1", "read it!", "{}"), ToolCall("", "", ""))),
         Said("user", "stop"),
-        Said("assistant", "", (Call("c1", "read", "{}"),)),
+        Said("assistant", "", (ToolCall("c1", "read", "{}"),)),
         Said("tool", "late", answers="c1", tool="read"),
     ]
     with SERVERS[name]([say("ok")]) as server:
@@ -529,7 +529,7 @@ def test_what_speaks_like_openai_is_talked_to_without_a_key_or_a_price(
 
 def test_a_call_that_a_small_model_writes_down_is_a_call_and_not_shown() -> None:
     written = ["I look.\n", "```js", 'on\n{"name": "re', 'ad", "argum', 'ents": {"path": "a"}}\n', "```"]
-    conversation = [*ASK.conversation, Said("assistant", "", (Call("c1", "read", "{}"),)), Said("user", "again")]
+    conversation = [*ASK.conversation, Said("assistant", "", (ToolCall("c1", "read", "{}"),)), Said("user", "again")]
     with openai_server([say(*written), say(*written)]) as server:
         small = load_talker("llama.cpp:any", url=server.url)
         *pieces, step = small.talk(ASK._replace(conversation=conversation))
@@ -537,7 +537,7 @@ def test_a_call_that_a_small_model_writes_down_is_a_call_and_not_shown() -> None
 
     assert pieces == [Spoken("I look.\n")]
     assert isinstance(step, Step)
-    assert step.said == Said("assistant", "I look.\n", (Call("written_1", "read", '{"path": "a"}'),))
+    assert step.said == Said("assistant", "I look.\n", (ToolCall("written_1", "read", '{"path": "a"}'),))
     assert large.said == Said("assistant", "".join(written)), "who can call does not write"
 
 

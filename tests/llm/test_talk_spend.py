@@ -14,7 +14,7 @@ from memsheaf.errors import CapReached, ModelFailed
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.scripted import Scripted, ScriptedTalker, TalkerLine
 from memsheaf.llm.spend import Ledger, Metered, MeteredTalker, Spent, Talked
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.store.state import State
 
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))
@@ -48,7 +48,7 @@ def test_a_step_comes_through_and_is_in_the_ledger_and_in_the_conversation(ledge
 
 
 def test_a_model_that_reports_nothing_costs_what_its_bytes_say_and_no_known_price(ledger: Ledger) -> None:
-    talker = metered(ledger, [Spoken("think ing", aside=True), "x" * 39, Call("1", "read", "y" * 36)])
+    talker = metered(ledger, [Spoken("think ing", aside=True), "x" * 39, ToolCall("1", "read", "y" * 36)])
 
     said(talker)
 
@@ -176,7 +176,7 @@ def test_two_conversations_do_not_spend_the_same_allowance(ledger: Ledger) -> No
 
 
 def test_a_script_is_said_line_by_line_and_keeps_what_it_was_asked() -> None:
-    call = Call("1", "read", "{}")
+    call = ToolCall("1", "read", "{}")
     talker = ScriptedTalker(
         ["Hi.", Said("assistant", "", (call,)), lambda asked: f"{len(asked.conversation)} said", ModelFailed("no")]
     )

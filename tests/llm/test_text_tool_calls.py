@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from memsheaf.llm.talker import Call
+from memsheaf.llm.talker import ToolCall
 from memsheaf.llm.text_tool_calls import Written
 
 TOOLS = {"read", "write"}
@@ -14,7 +14,7 @@ CALL = '{"name": "read", "arguments": {"path": "a {\\"b\\"} 用戶"}}'
 READ = ("read", {"path": 'a {"b"} 用戶'})
 
 
-def heard(text: str, size: int) -> tuple[str, str, tuple[Call, ...]]:
+def heard(text: str, size: int) -> tuple[str, str, tuple[ToolCall, ...]]:
     """What was shown while the answer came in pieces of this size, what after it, and the calls."""
     written = Written(TOOLS)
     shown = "".join(written.hear(text[at : at + size]) for at in range(0, len(text), size))

@@ -21,13 +21,13 @@ from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.steps import DELEGATE, Cost, RequestLoop, delegate
 from memsheaf.chat.tools import FolderTools
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
-from memsheaf.llm.talker import MOST_TOKENS, Call, Request, Said, Talker, Touched
+from memsheaf.llm.talker import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tools import READING, Answer
+from memsheaf.tools import READING, ToolAnswer
 
 STEPS = 50
 """So many requests a turn may take, those of a second agent included."""
@@ -237,7 +237,7 @@ class Agent:
         first = next((value for value in arguments.values() if isinstance(value, str)), "")
         return one_line(f"{tool} {first}", 100)
 
-    def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
+    def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
         """Run one call of the model, if it may."""
         if call.tool == DELEGATE["name"]:
             system = self._delegated if self.memory.ignoring else f"{self._delegated}\n{self._memory_prompt}"
@@ -253,19 +253,19 @@ class Agent:
         self.used = [*self.used, call.tool][-10:]
         return self.answer(call.tool, arguments)
 
-    def answer(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+    def answer(self, tool: str, arguments: Mapping[str, object]) -> ToolAnswer:
         """What a tool answers, if it may run."""
         if tool in self.tools.names:
             return self.tools.answer(tool, arguments)
         if not tool.startswith("memory_"):
-            return Answer(f"Error: there is no tool '{one_line(tool, 60)}'.", failed=True)
+            return ToolAnswer(f"Error: there is no tool '{one_line(tool, 60)}'.", failed=True)
         try:
             if tool not in READING and self.permission.planning:
-                return Answer(PLANNING, failed=True)
+                return ToolAnswer(PLANNING, failed=True)
             if tool == "memory_delete" and not speaks_for_user(self.talker):
                 self.permission.require(self._deletion(str(arguments.get("filename", ""))))
         except Refused as error:
-            return Answer(f"Error: {error}", failed=True)
+            return ToolAnswer(f"Error: {error}", failed=True)
         return self.memory.answer(tool, arguments)
 
     def _deletion(self, name: str) -> PermissionRequest:

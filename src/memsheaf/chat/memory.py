@@ -24,7 +24,7 @@ from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Revision
-from memsheaf.tools import READING, Answer, Tools
+from memsheaf.tools import READING, ToolAnswer, Tools
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
 
@@ -153,7 +153,7 @@ class ChatMemory:
         """The memory tools, as an API takes them."""
         return self._tools.schemas()
 
-    def answer(self, name: str, arguments: Mapping[str, object]) -> Answer:
+    def answer(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
         """Run a memory tool."""
         return self._tools.answer(name, arguments)
 

@@ -11,9 +11,9 @@ from memsheaf.chat.events import Called, Calling, Event, Notice, Text
 from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step, Talker
+from memsheaf.llm.talker import Request, Said, Spoken, Step, Talker, ToolCall
 from memsheaf.text.neutralize import one_line
-from memsheaf.tools import READING, Answer
+from memsheaf.tools import READING, ToolAnswer
 from memsheaf.values import NamedTuple, Protocol
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -68,7 +68,7 @@ class ToolRunner(Protocol):
         """What a call will do, in a few words."""
         ...
 
-    def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
+    def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
         """Run it: what happens on the way, and its answer."""
         ...
 
@@ -85,7 +85,7 @@ class RequestLoop:
         self._runner = runner
         self._keep = keep
         self._partial = ""
-        self._open: list[Call] = []
+        self._open: list[ToolCall] = []
         self._runs = False
 
     def add(self, said: Said) -> None:
@@ -141,7 +141,7 @@ class RequestLoop:
             yield Notice(f"the answer was cut after {request.max_tokens:,} tokens", "Say `go on` to hear the rest.")
         return step.said
 
-    def _run(self, call: Call) -> Iterator[Event]:
+    def _run(self, call: ToolCall) -> Iterator[Event]:
         arguments = _arguments(call)
         shown = {
             name: without_secrets(value) if isinstance(value, str) else value
@@ -150,7 +150,9 @@ class RequestLoop:
         yield Calling(call.id, call.tool, self._runner.line(call.tool, shown), shown)
         began = time.monotonic()
         if arguments is None:
-            answer = Answer(f"Error: the arguments of {one_line(call.tool, 60)} must be a JSON object.", failed=True)
+            answer = ToolAnswer(
+                f"Error: the arguments of {one_line(call.tool, 60)} must be a JSON object.", failed=True
+            )
         else:
             self._runs = True
             answer = yield from self._runner.run(call, arguments)
@@ -162,28 +164,28 @@ class RequestLoop:
 class _DelegateRunner:
     """The tools of a second agent: what the first has, without what changes memory or delegates further."""
 
-    def __init__(self, line: Callable[..., str], answer: Callable[..., Answer]) -> None:
+    def __init__(self, line: Callable[..., str], answer: Callable[..., ToolAnswer]) -> None:
         self.line = line
         self._answer = answer
 
-    def run(self, call: Call, arguments: Mapping[str, object]) -> Generator[Event, None, Answer]:
+    def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
         if call.tool == DELEGATE["name"] or (call.tool.startswith("memory_") and call.tool not in READING):
-            return Answer(f"Error: there is no tool '{one_line(call.tool, 60)}' here.", failed=True)
+            return ToolAnswer(f"Error: there is no tool '{one_line(call.tool, 60)}' here.", failed=True)
         return self._answer(call.tool, arguments)
         yield
 
 
 def delegate(
-    call: Call,
+    call: ToolCall,
     arguments: Mapping[str, object],
     talker: Talker,
     blank: Request,
     line: Callable[..., str],
-    answer: Callable[..., Answer],
+    answer: Callable[..., ToolAnswer],
     *,
     context: int,
     most: int,
-) -> Generator[Event, None, tuple[Answer, Cost]]:
+) -> Generator[Event, None, tuple[ToolAnswer, Cost]]:
     """Have a second agent do a task, in at most so many requests: its answer, and what it cost.
 
     `blank` is a request without a conversation, `line` and `answer` are how the first agent shows and runs a call.
@@ -191,7 +193,7 @@ def delegate(
     """
     task = arguments.get("task")
     if not isinstance(task, str) or not task.strip():
-        return Answer("Error: agent needs task, a text.", failed=True), Cost()
+        return ToolAnswer("Error: agent needs task, a text.", failed=True), Cost()
     loop = RequestLoop([Said("user", task)], _DelegateRunner(line, answer))
 
     def request() -> Request:
@@ -208,15 +210,15 @@ def delegate(
     except StopIteration as stop:
         is_done = bool(stop.value)
     except ModelFailed as error:
-        return Answer(f"Error: the second agent failed: {error}", failed=True), loop.cost
+        return ToolAnswer(f"Error: the second agent failed: {error}", failed=True), loop.cost
     finally:
         work.close()
     if not is_done:
-        return Answer(f"Error: no end after {loop.cost.requests} requests.", failed=True), loop.cost
-    return Answer(loop.conversation[-1].text), loop.cost
+        return ToolAnswer(f"Error: no end after {loop.cost.requests} requests.", failed=True), loop.cost
+    return ToolAnswer(loop.conversation[-1].text), loop.cost
 
 
-def _arguments(call: Call) -> Mapping[str, object] | None:
+def _arguments(call: ToolCall) -> Mapping[str, object] | None:
     """What a model wrote, as an object; None when it is none. Nothing at all counts as no arguments."""
     try:
         value = json.loads(call.arguments or "{}")

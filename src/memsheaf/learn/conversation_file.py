@@ -25,7 +25,7 @@ from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
 from memsheaf.learn.forgetting import make_erasure_filter
-from memsheaf.llm.talker import Call, Said, Touched
+from memsheaf.llm.talker import Said, ToolCall, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
@@ -217,11 +217,11 @@ def _read_message(value: object) -> Said | None:
     if not isinstance(value, dict) or value.get("role") not in _ROLES or not isinstance(value.get("text"), str):
         return None
     calls, touched = value.get("calls"), value.get("touched")
-    given = [list(map(one.get, Call._fields)) for one in _list(calls) if isinstance(one, dict)]
+    given = [list(map(one.get, ToolCall._fields)) for one in _list(calls) if isinstance(one, dict)]
     return Said(
         value["role"],
         value["text"],
-        tuple(Call(*map(str, one)) for one in given if all(isinstance(part, str) for part in one)),
+        tuple(ToolCall(*map(str, one)) for one in given if all(isinstance(part, str) for part in one)),
         _text_of(value, "answers"),
         _text_of(value, "tool"),
         touched=tuple(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings
-from memsheaf.llm import failed
+from memsheaf.llm.model import failed
 from memsheaf.values import NamedTuple
 
 DOCS = "docs/models.md says how a model is chosen; `memsheaf models` shows what can be used here."

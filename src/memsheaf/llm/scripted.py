@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm import Answer, Question
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.model import Answer, Question
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 
 Line = object | Exception | Callable[[Question], object]
-Piece = str | Spoken | Call | Step | Exception
+Piece = str | Spoken | ToolCall | Step | Exception
 Told = str | Said | Sequence[Piece] | Exception
 TalkerLine = Told | Callable[[Request], Told]
 
@@ -78,11 +78,11 @@ class ScriptedTalker:
         except StopIteration:
             raise ModelFailed("the script has ended") from None
         text, step = "", Step(Said("assistant", ""))
-        calls: list[Call] = []
+        calls: list[ToolCall] = []
         for piece in _pieces(line(request) if callable(line) else line):
             if isinstance(piece, Exception):
                 raise piece
-            if isinstance(piece, Call):
+            if isinstance(piece, ToolCall):
                 calls.append(piece)
             elif isinstance(piece, Step):
                 step = piece

@@ -16,10 +16,10 @@ from contextlib import AsyncExitStack
 
 from memsheaf.embed.http import parse_address
 from memsheaf.errors import BadSettings, ModelFailed
-from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.http_client import Wire
 from memsheaf.llm.json_answer import read
 from memsheaf.llm.message_format import sendable
+from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, require
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within

@@ -14,12 +14,12 @@ from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
-from memsheaf.llm import failed
 from memsheaf.llm.http_client import Wire
 from memsheaf.llm.message_format import messages, sendable
+from memsheaf.llm.model import failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, key_of
 from memsheaf.llm.served import NO_KEY, called, chosen, is_unreachable, opened, told
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.text_tool_calls import Written
 from memsheaf.text.neutralize import one_line
 
@@ -317,15 +317,15 @@ async def _spoken(stream: StreamedResponse, give: Give, written: Written) -> Sai
     return Said("assistant", "".join((*said, rest)), calls)
 
 
-def _calls(response: ModelResponse) -> tuple[Call, ...]:
+def _calls(response: ModelResponse) -> tuple[ToolCall, ...]:
     """The calls of a response, each with an id of its own."""
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for part in response.tool_calls:
         arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
         taken = {call.id for call in calls}
         id = sendable(part.tool_call_id)
         id = id if id and id not in taken else f"call_{len(calls)}_{id}"
-        calls.append(Call(id, sendable(part.tool_name), sendable(arguments) or "{}"))
+        calls.append(ToolCall(id, sendable(part.tool_name), sendable(arguments) or "{}"))
     return tuple(calls)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
-from memsheaf.llm import Answer, Model, Question
+from memsheaf.llm.model import Answer, Model, Question
 from memsheaf.llm.talker import Request, Said, Spoken, Step, Talker
 from memsheaf.values import NamedTuple
 

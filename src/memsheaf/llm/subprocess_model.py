@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from memsheaf.errors import BadSettings
-from memsheaf.llm import Answer, Question, failed
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
+from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 

@@ -14,7 +14,7 @@ MOST_TOKENS = 8_192
 """How much a model may say in one step, unless somebody says otherwise."""
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A tool that a model wants to be run: `arguments` is the JSON it wrote, which may be anything."""
 
     id: str
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
     role: str
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     answers: str = ""
     tool: str = ""
     beside: str = ""

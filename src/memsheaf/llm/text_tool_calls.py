@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Collection
 
-from memsheaf.llm.talker import Call
+from memsheaf.llm.talker import ToolCall
 
 _BEGINNINGS = tuple(f'{fence}{{"name":' for fence in ("", "[", "```", "```json", "```json[", "<tool_call>"))
 _LONGEST = max(map(len, _BEGINNINGS))
@@ -30,7 +30,7 @@ class Written:
     >>> written.hear('Let me look.\\n{"name": "read", "argu')
     'Let me look.\\n'
     >>> written.hear('ments": {}}'), written.end()
-    ('', ('', (Call(id='written_7', tool='read', arguments='{}'),)))
+    ('', ('', (ToolCall(id='written_7', tool='read', arguments='{}'),)))
     """
 
     def __init__(self, tools: Collection[str], *, first: int = 0) -> None:
@@ -59,7 +59,7 @@ class Written:
         self._begins = self._held.endswith("\n")
         return self._give(len(self._held))
 
-    def end(self) -> tuple[str, tuple[Call, ...]]:
+    def end(self) -> tuple[str, tuple[ToolCall, ...]]:
         """The answer is over: what was held back and is no call, and the calls."""
         calls = _calls(self._held, self._tools, self._first) if self._is_call else ()
         return ("" if calls else self._held), calls
@@ -86,9 +86,9 @@ def _mended(text: str) -> object:
     return None
 
 
-def _calls(text: str, tools: Collection[str], first: int) -> tuple[Call, ...]:
+def _calls(text: str, tools: Collection[str], first: int) -> tuple[ToolCall, ...]:
     """The calls that a text consists of; none when it is anything else."""
-    decoder, found, at = json.JSONDecoder(strict=False), list[Call](), 0  # line breaks in texts are forgiven
+    decoder, found, at = json.JSONDecoder(strict=False), list[ToolCall](), 0  # line breaks in texts are forgiven
     while at < len(text):
         if around := _AROUND.match(text, at):
             at = around.end()
@@ -101,5 +101,5 @@ def _calls(text: str, tools: Collection[str], first: int) -> tuple[Call, ...]:
         arguments = read.get("arguments", read.get("parameters", {})) if name else None
         if not isinstance(name, str) or name not in tools or not isinstance(arguments, dict):
             return ()
-        found.append(Call(f"written_{first + len(found)}", name, json.dumps(arguments, ensure_ascii=False)))
+        found.append(ToolCall(f"written_{first + len(found)}", name, json.dumps(arguments, ensure_ascii=False)))
     return tuple(found)

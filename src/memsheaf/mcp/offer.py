@@ -15,7 +15,7 @@ from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.tools import RENAMED, Answer, Tools, memory_read
+from memsheaf.tools import RENAMED, ToolAnswer, Tools, memory_read
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 
@@ -110,7 +110,7 @@ class Offer:
 
     def call(
         self, name: str, arguments: object, *, reply: Reply | None = None, progress: Progress | None = None
-    ) -> Answer:
+    ) -> ToolAnswer:
         """Run a tool. With `reply`, what the person said to the question about this call counts."""
         name = RENAMED.get(name, name)
         given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
@@ -123,22 +123,24 @@ class Offer:
                         stack.enter_context(sheaf.reader.reporting(_reporting(progress)))
             return self._tools.answer(name, given)
 
-    def _settled(self, name: str, arguments: object, reply: Reply) -> Answer | None:
+    def _settled(self, name: str, arguments: object, reply: Reply) -> ToolAnswer | None:
         """Do what the person decided; the answer when that ends the call."""
         asked = self.question(name, arguments)
         if asked is None:
             return None  # gone, or settled meanwhile: the call says so
         if reply.about != asked.about:
-            return Answer("Error: the memory changed while the user was asked. Read it and call again.", failed=True)
+            return ToolAnswer(
+                "Error: the memory changed while the user was asked. Read it and call again.", failed=True
+            )
         if name == "memory_delete":
             said = "said no" if reply.action == "decline" else "did not answer"
-            return None if reply.action == "accept" else Answer(f"Not deleted: the user {said}.")
+            return None if reply.action == "accept" else ToolAnswer(f"Not deleted: the user {said}.")
         self._asked.add(asked.about)
         if reply.action == "accept":
             try:
                 self.memory.confirm(asked.about.rpartition("@")[0])
             except MemsheafError as error:
-                return Answer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
+                return ToolAnswer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
         return None
 
     def _named(self, arguments: object) -> Memory:

@@ -37,7 +37,7 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets, without_secrets
-from memsheaf.llm.talker import Call, Request, Said, Spoken, Step
+from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
@@ -107,7 +107,7 @@ class Offline:
         for at, (tool, given) in enumerate(calls):
             place = f"{at} {len(request.conversation)} {turns[-1].text}".encode("utf-8", "replace")
             id = CALL_PREFIX + sha256(place).hexdigest()[:16]
-            made.append(Call(id, tool, json.dumps(given, ensure_ascii=False)))
+            made.append(ToolCall(id, tool, json.dumps(given, ensure_ascii=False)))
         yield Step(Said("assistant", "", calls=tuple(made)))
 
 
@@ -439,7 +439,7 @@ def _touched(answer: Said, action: str) -> str:
     return next((one.path for one in answer.touched if one.action == action), "")
 
 
-def _filename(call: Call) -> str:
+def _filename(call: ToolCall) -> str:
     try:
         given = json.loads(call.arguments)
     except ValueError:

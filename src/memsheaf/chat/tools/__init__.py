@@ -32,7 +32,7 @@ from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tool_schema import arguments_of, from_json, schema
-from memsheaf.tools import Answer, Tool, shortened
+from memsheaf.tools import Tool, ToolAnswer, shortened
 from memsheaf.values import Annotated, NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -68,7 +68,7 @@ def shell(
     desk: FolderTools,
     command: Annotated[str, "A line for sh, run in the working directory"],
     seconds: Annotated[int, "When to give up, 1 to 600"] = 0,
-) -> Answer:
+) -> ToolAnswer:
     """Run a command and see what it prints. It gets no input, and what it leaves running in the background is ended
     with it. Use read, grep and glob to look at files: they need no permission."""
     from memsheaf.chat.tools.shell import run_command
@@ -83,7 +83,7 @@ def shell(
     )
     given = seconds or desk.seconds
     outcome = run_command(command, folder=desk.root, environment=desk.environment, seconds=given)
-    return Answer(
+    return ToolAnswer(
         f"{outcome.text.rstrip() or '(no output)'}\n({_ended(outcome.code, given)})", failed=outcome.code != 0
     )
 
@@ -227,7 +227,7 @@ class FolderTools:
             said[-1] += _stretch(given.get("start", 1), given.get("lines"))
         return without_secrets(one_line(f"{name} {' in '.join(said)}", _SAID))
 
-    def answer(self, name: str, arguments: Mapping[str, object] | str) -> Answer:
+    def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
         """Run a tool and give its answer; what goes wrong, or is not allowed, is an answer, too."""
         try:
             found = self._answer(str(name), arguments)
@@ -237,11 +237,11 @@ class FolderTools:
             found = _failure(f"{name} could not be done: {error.strerror or error}")
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the conversation
             found = _failure(f"{name} broke off with {type(error).__name__}: {one_line(str(error), _SAID)}")
-        answer = found if isinstance(found, Answer) else Answer(found)
+        answer = found if isinstance(found, ToolAnswer) else ToolAnswer(found)
         text = without_secrets(answer.text)
-        return Answer(text.encode("utf-8", "backslashreplace").decode(), failed=answer.failed)
+        return ToolAnswer(text.encode("utf-8", "backslashreplace").decode(), failed=answer.failed)
 
-    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | Answer:
+    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
         tool = TOOLS.get(name)
         if tool is None:
             return _failure(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
@@ -341,8 +341,8 @@ class FolderTools:
             self.saw(place, data, 1, _count(data))
 
 
-def _failure(said: str) -> Answer:
-    return Answer(f"Error: {shortened(said).rstrip('.')}.", failed=True)
+def _failure(said: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: {shortened(said).rstrip('.')}.", failed=True)
 
 
 def _known(tool: str, argument: str) -> str:
