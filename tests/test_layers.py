@@ -54,7 +54,6 @@ DEFERRED_IMPORTS = 340  # `import` inside a function
 NAMED_TWICE = {"Memory", "Page"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a page of the catalog and a parsed file."""
 IN_CIRCLES = {
-    "cli.call", "cli.command",
     "work.brief", "work.layers", "work.routing", "work.scopes", "work.sessions", "work.tasks",
 }  # fmt: skip
 """Modules that import each other, also behind TYPE_CHECKING."""

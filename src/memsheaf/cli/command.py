@@ -15,9 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from memsheaf.cli.call import Call
-
-    Run = Callable[[Call], int]
+    Run = Callable[[Any], int]  # of a Call
 
 _VERSION = re.compile(r"[0-9a-f]{4,64}")
 
