@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
-from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, any_of, compiled, lexicon, split_words
+from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseIndex, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple
 
@@ -141,19 +141,24 @@ def _lookup(sentence: str, lookups: list[tuple[str, re.Pattern[str]]]) -> str:
 
 def _candidates(lowered: str, *titles: str) -> list[tuple[str, re.Pattern[str]]]:
     """The phrases of these lists whose words a text has, in all languages, each with its list."""
-    words = frozenset(split_words(lowered))
+    words = _words_of(lowered)
     letters = frozenset() if lowered.isascii() else frozenset(lowered)
-    found = []
-    for name in LANGUAGES:
-        language = _language(name)
-        if known := words if language.is_spaced else letters:
-            found += [(title, pattern) for title, _, pattern in language.with_words(titles, known)]
-    return found
+    spaced, unspaced = _indexes(titles)
+    found = [*spaced.find(words), *(unspaced.find(letters) if letters else ())]
+    return [(title, pattern) for title, _, pattern in found]
+
+
+@lru_cache(2)
+def _words_of(lowered: str) -> frozenset[str]:
+    return frozenset(split_words(lowered))  # asked twice for each text
 
 
 @cache
-def _language(name: str) -> PhraseBook:
-    return lexicon("worth", name, _DIALECT)
+def _indexes(titles: tuple[str, ...]) -> tuple[PhraseIndex, PhraseIndex]:
+    """The phrases of these lists in the languages with spaces between words, and in those without."""
+    books = [lexicon("worth", name, _DIALECT) for name in LANGUAGES]
+    spaced, unspaced = ([book for book in books if book.is_spaced is wanted] for wanted in (True, False))
+    return PhraseIndex(spaced, titles), PhraseIndex(unspaced, titles)
 
 
 def _without_code(text: str) -> str:

@@ -73,7 +73,7 @@ class PhraseBook:
         self._one_of: dict[str, str] = {}
         self._patterns: dict[str, str] = {}
         self._needles: dict[str, list[frozenset[str]]] = {}
-        self._needed: dict[str, list[tuple[str, list[frozenset[str]]]]] = {}
+        self._indexes: dict[tuple[str, ...], PhraseIndex] = {}
 
     def one_of(self, title: str) -> str:
         """A pattern for any phrase of a list; one that matches nothing where the language has no such list."""
@@ -91,12 +91,10 @@ class PhraseBook:
 
     def with_words(self, titles: Iterable[str], words: frozenset[str]) -> Iterator[tuple[str, str, re.Pattern[str]]]:
         """The same, of the words (characters, without spaces) of a sentence."""
-        for title in titles:
-            if title not in self._needed:
-                self._needed[title] = [(phrase, self.needles(phrase)) for phrase in self.lists.get(title, ())]
-            for phrase, needles in self._needed[title]:
-                if not any(map(words.isdisjoint, needles)):
-                    yield title, phrase, compiled(self.pattern(phrase))
+        key = tuple(titles)
+        if key not in self._indexes:
+            self._indexes[key] = PhraseIndex([self], key)
+        return self._indexes[key].find(words)
 
     def pattern(self, phrase: str) -> str:
         """A phrase as the text of a pattern."""
@@ -187,6 +185,31 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> PhraseBook:
         for title, _, text in parts
     }
     return PhraseBook(lists, dialect)
+
+
+class PhraseIndex:
+    """The phrases of some lists of some books, by a word that each needs."""
+
+    def __init__(self, books: Iterable[PhraseBook], titles: Iterable[str]) -> None:
+        titles = tuple(titles)
+        self._phrases = [
+            (title, phrase, book) for book in books for title in titles for phrase in book.lists.get(title, ())
+        ]
+        self._by_word: dict[str, list[int]] = {}
+        self._wordless = []
+        for number, (_, phrase, book) in enumerate(self._phrases):
+            groups = book.needles(phrase)
+            for word in min(groups, key=len, default=()):
+                self._by_word.setdefault(word, []).append(number)
+            self._wordless += [] if groups else [number]
+
+    def find(self, words: frozenset[str]) -> Iterator[tuple[str, str, re.Pattern[str]]]:
+        """The phrases whose words are all there, in order, each with its list and its pattern."""
+        numbers = {number for word in words if word in self._by_word for number in self._by_word[word]}
+        for number in sorted(numbers.union(self._wordless)):
+            title, phrase, book = self._phrases[number]
+            if not any(map(words.isdisjoint, book.needles(phrase))):
+                yield title, phrase, compiled(book.pattern(phrase))
 
 
 def split_words(text: str) -> list[str]:
