@@ -199,12 +199,13 @@ class _Replying:
     def _tell_type(self, wanted: MemoryRequest) -> Reply:
         """The memories of a type, the newest first: some in full, and the names of the others."""
         types = ("user", "feedback") if wanted.about == "user" else (wanted.about,)
+        whose = " user" if wanted.about == "user" else ""
         lists = [each.text for each in (yield [("memory_list", {"type": each}) for each in types])]
         if failed := next((each for each in lists if each.startswith("Error:")), ""):
             return self._fail(failed)
         rows = sorted((row for each in lists for row in read_rows(each)), key=lambda row: row.day, reverse=True)
         if not rows:
-            return self._say("unknown", subject=wanted.subject)
+            return self._say(f"unknown{whose}", subject=wanted.subject)
         answers = yield [("memory_read", {"filename": row.file}) for row in rows[:READ]]
         shown = [
             self._fail(answer.text)
@@ -213,7 +214,7 @@ class _Replying:
             for row, answer in zip(rows, answers, strict=False)
         ]
         more = [f"+ {row.file}: {row.body}" for row in rows[READ:]]
-        return "\n".join([self._say("known", subject=wanted.subject), *shown, *more])
+        return "\n".join([self._say(f"known{whose}", subject=wanted.subject), *shown, *more])
 
     def _search(self, wanted: MemoryRequest) -> Reply:
         found = (yield [("memory_search", {"query": wanted.subject})])[0].text
