@@ -35,8 +35,15 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 EVERY_PAGE = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
 
 RUNNER = """
-import contextlib, io, json, os, sys, traceback
-import memsheaf.sheaf, memsheaf.tools, memsheaf.work.layers, numpy  # once for all pages
+import contextlib, io, json, os, sys, tempfile, traceback
+import memsheaf.tools, memsheaf.work.layers, numpy
+from memsheaf import Settings, Sheaf
+with tempfile.TemporaryDirectory() as place:  # what a page needs is loaded and compiled once for all of them
+    settings = Settings(place + "/home", place + "/cache", state=place + "/state", embedder="none")
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.learning.daily.note("Remember that we ship on Fridays, and I always use tabs.")
+        sheaf.distil()
+        sheaf.recall("When do we ship?")
 for folder, examples in json.load(sys.stdin):
     if os.fork():
         os.wait()
@@ -106,6 +113,7 @@ def test_the_examples_run_and_print_what_they_say(tmp_path: Path) -> None:
         (str(folders[name]), [(example.place, example.code) for example in found]) for name, found in pages.items()
     ]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MEMSHEAF_")}
+    environment["MEMSHEAF_EMBEDDER"] = "static"  # the quick one that is always there
     subprocess.run(
         [sys.executable, "-X", "utf8", "-c", RUNNER], input=json.dumps(given), env=environment, text=True, check=True
     )

@@ -298,7 +298,7 @@ def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_aw
 
 
 def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month: Month, tmp_path: Path) -> None:
-    _, score = replayed(month.first(16), tmp_path, Gullible())
+    _, score = replayed(month.first(10), tmp_path, Gullible())
 
     assert score.junk.share > 0.3
     assert score.unconfirmed > 0

@@ -126,6 +126,7 @@ def test_a_search_that_finds_nothing_is_not_taken_for_a_fast_one(environment: di
     assert found.why == "search found nothing"
 
 
+@pytest.mark.long  # every server compiles its modules anew
 def test_ours_is_measured_with_memories_beside_the_yardsticks(tmp_path: Path) -> None:
     found = {each.server.name: each for each in measure_servers(str(tmp_path), 12, ONCE, lambda _: None)}
     ours = found[OURS]

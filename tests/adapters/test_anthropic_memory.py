@@ -874,11 +874,10 @@ def converse(settings: Settings, way: str, *answers: Mapping[str, object]) -> li
     return list({one["tool_use_id"]: (one["content"], one.get("is_error", False)) for one in results}.values())
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: Settings, way: str) -> None:
+def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: Settings) -> None:
     said = converse(
         settings,
-        way,
+        "sync",
         uses({"command": "view", "path": "/memories"}),
         uses(
             {"command": "create", "path": "/memories/user_tabs.md", "file_text": TYPED},
@@ -899,7 +898,7 @@ def test_what_one_process_saves_by_the_real_runner_another_one_finds(settings: S
 
     said = converse(
         settings,
-        way,
+        "async",
         uses({"command": "view", "path": "/memories"}),
         uses({"command": "view", "path": "/memories/wares/todo.txt"}),
         uses(

@@ -732,7 +732,7 @@ def in_process(api: Any, tmp_path: Path, said: str) -> str:
     return done.stdout.strip()
 
 
-def test_one_process_saves_with_a_tool_and_the_next_recalls(api: Any, tmp_path: Path) -> None:
+def test_one_process_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remember(api: Any, tmp_path: Path) -> None:
     fact = {"name": "鹭 staging", "description": "Name of the staging database", "type": "project",
             "content": "The staging database is called heron 🐦."}  # fmt: skip
     function = {"name": "memory_write", "arguments": json.dumps(fact)}
@@ -742,7 +742,8 @@ def test_one_process_saves_with_a_tool_and_the_next_recalls(api: Any, tmp_path: 
         {"content": "It is heron."},
     ]
     assert in_process(api, tmp_path, "Note how our staging database is called: heron.") == "Noted."
-    assert in_process(api, tmp_path, "How is the staging database called?") == "It is heron."
+    asked = "How is the staging database called? And remember that our production database is called stork."
+    assert in_process(api, tmp_path, asked) == "It is heron."
     first, second, third = api.asked
     assert len(first["tools"]) == len(TOOLS)
     assert second["messages"][-1]["role"] == "tool"
@@ -751,16 +752,13 @@ def test_one_process_saves_with_a_tool_and_the_next_recalls(api: Any, tmp_path: 
     assert system["role"] == "system"
     assert "Name of the staging database" in system["content"]
     assert user["role"] == "user"
-    assert user["content"].startswith("How is the staging database called?\n\n<memories-")
+    assert user["content"].startswith(f"{asked}\n\n<memories-")
     assert "called heron 🐦" in user["content"]
     assert "called heron 🐦" not in system["content"]
-
-
-def test_one_process_is_told_to_remember_and_the_next_knows(api: Any, tmp_path: Path) -> None:
-    api.script += [{"content": "I will."}, {"content": "It is heron."}]
-    in_process(api, tmp_path, "Remember that our staging database is called heron.")
-    in_process(api, tmp_path, "How is the staging database called?")
-    assert "called heron" in api.asked[1]["messages"][-1]["content"].partition("<memories-")[2]
+    with Sheaf.open(
+        "user", settings=Settings(*map(str, (tmp_path / "home", tmp_path / "cache")), embedder="none")
+    ) as sheaf:
+        assert "production database is called stork" in "".join(sheaf.read(row.path).text for row in sheaf.list())
 
 
 def test_without_the_package_the_import_says_what_to_install() -> None:

@@ -223,7 +223,7 @@ def served(
         )
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", pytest.param("openai", marks=pytest.mark.long)])
 def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog(desk: Desk, kind: str) -> None:
     with served(kind) as (server, environment):
         with desk.chat(**environment) as terminal:
@@ -251,7 +251,7 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
         check_requests(server)
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", [pytest.param("anthropic", marks=pytest.mark.long), "openai"])
 def test_the_four_prompts_work_with_a_model_and_what_was_said_in_passing_is_learned(desk: Desk, kind: str) -> None:
     with served(kind, FOUR, learned) as (_, environment):
         with desk.chat(**environment) as terminal:

@@ -36,12 +36,12 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
 @pytest.mark.parametrize(
     ("fault", "every", "works"),
     [
-        ("kill", 20, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
-        ("kill", 25, ("batch", "rotate", "append", "fold", "taken", "raced")),
-        ("kill", 100, ("remember", "report", "supersede", "end", "tidy")),
-        ("full", 20, ("create", "undo", "publish", "taken", "raced")),
-        ("full", 150, ("report", "supersede", "end", "tidy")),
-        ("broken", 20, ("update", "batch", "raced")),
+        ("kill", 40, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
+        ("kill", 60, ("batch", "rotate", "append", "fold", "taken", "raced")),
+        ("kill", 250, ("remember", "report", "supersede", "end", "tidy")),
+        ("full", 40, ("create", "undo", "publish", "taken", "raced")),
+        ("full", 200, ("report", "supersede", "end", "tidy")),
+        ("broken", 40, ("update", "batch", "raced")),
     ],
     ids=["kill", "kill-batches", "kill-scopes", "full", "full-scopes", "broken"],
 )
@@ -56,7 +56,7 @@ def test_struck_at_any_system_call_a_commit_is_whole_or_absent(
 
 def test_after_a_power_cut_every_acknowledged_commit_is_there() -> None:
     works = ("first", "update", "batch", "settle", "rotate", "erase")
-    aimed, _, acknowledged = counts("power.py", "--every", "60", *works)
+    aimed, _, acknowledged = counts("power.py", "--every", "150", *works)
 
     assert aimed > 20
     assert acknowledged >= len(works)

@@ -36,7 +36,7 @@ pytestmark = [
 ERAS = ["legacy", "2026-07-28"]
 CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
 CATALOG = "memory://catalog"
-STEPS = 25
+STEPS = 8
 Headers = Sequence[tuple[str, str]]
 COUNTER = "user_counter.md"
 
@@ -281,12 +281,12 @@ async def test_two_servers_on_one_store_lose_no_update(place: Place) -> None:
 
             async def run(server: Site, era: str) -> None:
                 async with server.client(era) as client:
-                    await count(client, 10)
+                    await count(client, 5)
 
             for server in (one, other):
                 for era in ERAS:
                     group.start_soon(run, server, era)
-    assert_counted(place, 40)
+    assert_counted(place, 20)
 
 
 def assert_counted(place: Place, total: int) -> None:

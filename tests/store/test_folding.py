@@ -216,7 +216,7 @@ def test_what_is_erased_is_in_no_archive_and_no_note(tmp_path: Path) -> None:
 def test_notes_of_a_day_cost_the_journal_little_more_than_themselves(tmp_path: Path) -> None:
     store = FolderStore(str(tmp_path))
     texts = [b""]
-    for number in range(100):
+    for number in range(40):
         texts.append(texts[-1] + f"- note {number} ünï {'x' * 220}\n".encode())
         change(store, "log.md", texts[-1])
 
