@@ -950,7 +950,7 @@ from memsheaf.adapters.anthropic_memory import MemoryTool
 with MemoryTool.open("user") as tool:
     print("ready", flush=True)
     sys.stdin.readline()
-    for at in range(25):
+    for at in range(10):
         line = f"{sys.argv[1]} {at}"
         tool.call({"command": "insert", "path": "/memories/log.txt", "insert_line": 1, "insert_text": line + " ?"})
         tool.call({"command": "str_replace", "path": "/memories/log.txt", "old_str": line + " ?", "new_str": line})
@@ -977,5 +977,5 @@ def test_two_processes_that_edit_one_file_at_once_lose_nothing(tool: MemoryTool,
         writer.communicate()
         assert writer.returncode == 0
 
-    wanted = ["start", *(f"{name} {at}" for name in ("left", "right") for at in range(25))]
+    wanted = ["start", *(f"{name} {at}" for name in ("left", "right") for at in range(10))]
     assert sorted(files(tool)["log.txt.md"].splitlines()) == sorted(wanted)

@@ -755,9 +755,8 @@ def test_one_process_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remem
     assert user["content"].startswith(f"{asked}\n\n<memories-")
     assert "called heron 🐦" in user["content"]
     assert "called heron 🐦" not in system["content"]
-    with Sheaf.open(
-        "user", settings=Settings(*map(str, (tmp_path / "home", tmp_path / "cache")), embedder="none")
-    ) as sheaf:
+    settings = Settings(str(tmp_path / "home"), str(tmp_path / "cache"), embedder="none")
+    with Sheaf.open("user", settings=settings) as sheaf:
         assert "production database is called stork" in "".join(sheaf.read(row.path).text for row in sheaf.list())
 
 
