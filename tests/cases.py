@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 
 def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Like `pytest.mark.parametrize`, but in one test. All cases share the fixtures: each must tolerate the others.
@@ -29,7 +31,7 @@ def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]
                 case = dict(zip(keys, values, strict=True))
                 try:
                     test(**fixtures, **case)
-                except Exception as error:  # noqa: BLE001 - reported below, with the case
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - reported below, with the case
                     failed.append(f"{repr(case)[:300]}: {repr(error)[:1000]}")
             if failed:
                 raise AssertionError("\n".join([f"{len(failed)} of {len(given)} cases failed:", *failed[:20]]))

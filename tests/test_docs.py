@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 import memsheaf
+from cases import each_case
 from memsheaf import Commit, Finding, Memory, Page, Proof, Row, Scope, Settings, Sheaf, config, errors, frontmatter
 from memsheaf import memory as memory_module
 from memsheaf.guard import paths
@@ -152,9 +151,7 @@ def test_every_public_name_method_and_error_is_in_the_reference() -> None:
     assert [name for name in (*memsheaf.__all__, *methods, *raised) if not mentions(text, name)] == []
 
 
-@pytest.mark.parametrize(
-    "value", [Memory, Row, Page, Commit, Proof, Finding, Scope], ids=lambda value: value.__name__
-)
+@each_case("value", [Memory, Row, Page, Commit, Proof, Finding, Scope])
 def test_every_field_of_a_value_is_in_its_row(value: type) -> None:
     row = re.search(rf"^\| `{value.__name__}` \|(.*)$", text_of("docs/library.md"), re.MULTILINE)
     assert row is not None
@@ -162,7 +159,7 @@ def test_every_field_of_a_value_is_in_its_row(value: type) -> None:
     assert {name for name, found in vars(value).items() if not name.startswith("_") and not callable(found)} <= named
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
+@each_case("tool", TOOLS)
 def test_every_tool_and_each_of_its_arguments_is_in_the_reference(tool: object) -> None:
     described = schema(tool)  # type: ignore[arg-type]
     row = re.search(rf"^\| `{described['name']}` \|([^|]*)\|", text_of("docs/library.md"), re.MULTILINE)
@@ -194,7 +191,7 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
         assert re.search(rf"^\|.*`{field.key}`.*\|.*\|", text_of("docs/format.md"), re.MULTILINE), field.key
 
 
-@pytest.mark.parametrize(
+@each_case(
     "said",
     [
         f"over {memory_module.LIMIT >> 10} KiB",
@@ -231,7 +228,7 @@ def test_every_room_has_its_place_in_the_architecture() -> None:
     assert sorted(name for name in rooms | modules if not re.search(rf"(?m)(^| ){name}( |$)", text)) == []
 
 
-@pytest.mark.parametrize("page", ["docs/reliability.md", "CONTRIBUTING.md", "AGENTS.md"])
+@each_case("page", ["docs/reliability.md", "CONTRIBUTING.md", "AGENTS.md"])
 def test_every_file_that_is_named_exists(page: str) -> None:
     named = set(re.findall(r"`((?:tests|docs|src|benchmarks)/[\w./-]*)`", text_of(page)))
     assert named, f"{page} names no files"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
@@ -766,7 +767,7 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
     assert {one.text for whole in said for one in whole if one.role == "assistant"} == {"(erased)"}
 
 
-@pytest.mark.parametrize("before", ["x\n", "x\t", "x ", '"'])
+@each_case("before", ["x\n", "x\t", "x ", '"'])
 def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
     from memsheaf.learn.conversation_file import clean_message
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
 from memsheaf.errors import Refused
@@ -53,7 +54,7 @@ def test_reading_here_is_free() -> None:
     assert user.asked == []
 
 
-@pytest.mark.parametrize("wish", [RUN, WRITE, OUT, ELSEWHERE])
+@each_case("wish", [RUN, WRITE, OUT, ELSEWHERE])
 def test_once_is_once(wish: PermissionRequest) -> None:
     user = User("once", "no")
     permission = Permission(user)
@@ -70,7 +71,7 @@ def test_an_answer_for_good_is_asked_for_once(wish: PermissionRequest, answer: s
     assert len(user.asked) == 1
 
 
-@pytest.mark.parametrize("answer", ["no", "", "yes", "y", "Always", "once ", "ALWAYS", "always allow", None, True, 1])
+@each_case("answer", ["no", "", "yes", "y", "Always", "once ", "ALWAYS", "always allow", None, True, 1])
 def test_what_is_no_answer_is_a_no(answer: str) -> None:
     permission = Permission(lambda wish: answer)
     assert not is_allowed(permission, RUN)
@@ -123,8 +124,8 @@ def test_always_without_a_key_is_for_once() -> None:
 # nobody there, and what was allowed beforehand
 
 
-@pytest.mark.parametrize(
-    ("allow", "wishes"),
+@each_case(
+    "allow, wishes",
     [
         ((), []),
         (("read",), [ELSEWHERE]),

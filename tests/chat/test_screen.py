@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from cases import each_case
 from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Recalled, Text, TurnEnded
 from memsheaf.chat.terminal.screen import (
     JsonScreen,
@@ -33,7 +34,7 @@ def drawn(*events: Event, live: bool = True, colour: bool = False, width: int = 
     return out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each_case("seed", range(50))
 def test_text_in_pieces_comes_out_as_the_whole_would(seed: int) -> None:
     chance = random.Random(seed)
     flow, text, pieces = SafeStream(), HOSTILE * 2, []
@@ -128,7 +129,7 @@ def test_calls_of_a_second_agent_stand_indented_below_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@each_case("width", [40, 80, 200])
 def test_a_long_call_keeps_to_one_line(width: int) -> None:
     out, _ = drawn(
         Calling("1", "shell", "shell " + "x" * 500, {}), Called("1", "shell", "y" * 500, True, 0.0), width=width
@@ -166,8 +167,8 @@ def test_a_stopped_turn_says_so_in_a_line_of_its_own() -> None:
     assert out == "I was about to\nstopped\n"
 
 
-@pytest.mark.parametrize(
-    ("ended", "learned", "line"),
+@each_case(
+    "ended, learned, line",
     [
         (TurnEnded(""), (), ""),
         (None, (), ""),

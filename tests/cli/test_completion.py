@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.cli.completion import SCRIPTS, candidates
 from memsheaf.cli.registry import COMMANDS
 
@@ -88,8 +89,8 @@ def test_completing_changes_nothing(
     assert tree() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
+@each_case(
+    "words, found",
     [
         ([], list(COMMANDS)),
         (["--sc"], ["--scope"]),

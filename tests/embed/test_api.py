@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy
 import pytest
 
+from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder, find, http
 from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, ServedEmbedder
@@ -341,7 +342,7 @@ def test_a_providers_own_key_goes_to_its_own_address_only(server: Server) -> Non
     assert "authorization" not in server.asked[0].headers
 
 
-@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.key])
+@each_case("name", [name for name, provider in PROVIDERS.items() if provider.key])
 def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
     said = failure(ServedEmbedder(f"{name}:m", environment={}))
     assert f"{name}:m at https://" in said
@@ -605,17 +606,15 @@ def test_a_server_that_speaks_no_tls_gets_nothing(server: Server) -> None:
     assert server.asked == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://api.openai.com/v1", "http://127.0.0.1.evil.example/v1", "http://localhost.evil.example/v1",
-     "http://10.0.0.1/v1", "http://0.0.0.0/v1", "http://[::2]/v1", "http://1270.0.0.1/v1", "http://127.1/v1"],
-)  # fmt: skip
+@each_case("url", ["http://api.openai.com/v1", "http://127.0.0.1.evil.example/v1", "http://localhost.evil.example/v1",
+     "http://10.0.0.1/v1", "http://0.0.0.0/v1", "http://[::2]/v1", "http://1270.0.0.1/v1",
+     "http://127.1/v1"])  # fmt: skip
 def test_http_is_for_this_machine_only(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="would show texts and key to the network"):
         ServedEmbedder("openai-compatible:m", url=url)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     ["http://localhost/v1", "http://LocalHost:1/v1", "http://127.0.0.1:1", "http://127.8.9.1/", "http://[::1]:1/v1"],
 )
@@ -623,19 +622,17 @@ def test_this_machine_has_several_names(url: str) -> None:
     assert ServedEmbedder("openai-compatible:m", url=url).identity
 
 
-@pytest.mark.parametrize(
-    "url",
-    [f"https://user:{KEY}@host/v1", f"https://host/v1?key={KEY}", f"https://host/v1#{KEY}", "host/v1", "https://",
-     "ftp://host/v1", "file:///etc/passwd", "https://host:99999/v1", "https://host:x/v1", "https://ho st/v1",
-     "https://host/v1\r\nX: y", "https://höst/v1", " https://host/v1", "https://host\\@evil.example/v1", "\ud800"],
-)  # fmt: skip
+@each_case("url", [f"https://user:{KEY}@host/v1", f"https://host/v1?key={KEY}", f"https://host/v1#{KEY}",
+     "host/v1", "https://", "ftp://host/v1", "file:///etc/passwd", "https://host:99999/v1", "https://host:x/v1",
+     "https://ho st/v1", "https://host/v1\r\nX: y", "https://höst/v1", " https://host/v1", "https://host\\@evil.example/v1",
+     "\ud800"])  # fmt: skip
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="an address is like https://host/v1") as caught:
         ServedEmbedder("openai-compatible:m", url=url)
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", [KEY, "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "", "A B", "1A"])
+@each_case("key", [KEY, "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "", "A B", "1A"])
 def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> None:
     if not key:
         assert ServedEmbedder("ollama:m", key=key).identity
@@ -645,7 +642,7 @@ def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> No
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["openai", "openai:", "cohere:m", ":m", "", "openai:a\nb"])
+@each_case("name", ["openai", "openai:", "cohere:m", ":m", "", "openai:a\nb"])
 def test_a_name_that_is_no_provider_and_model_is_refused(name: str) -> None:
     with pytest.raises(EmbedderFailed, match="a provider is one of openai, ollama"):
         ServedEmbedder(name)

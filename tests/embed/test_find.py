@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from cases import each_case
 from memsheaf.embed import find
 from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
@@ -48,9 +49,7 @@ def test_without_the_weights_the_static_table_is_found() -> None:
     assert found('find("c", name="static")') == "Static"
 
 
-@pytest.mark.parametrize(
-    "call", ['find("c")', 'find("c", name="")', 'find("c", name="auto")', 'find("c", name="none")']
-)
+@each_case("call", ['find("c")', 'find("c", name="")', 'find("c", name="auto")', 'find("c", name="none")'])
 def test_where_nothing_is_installed_there_is_none(call: str) -> None:
     assert found(call, without=("numpy",)) == "None"
 
@@ -77,7 +76,7 @@ def test_a_provider_needs_numpy_for_its_numbers() -> None:
     assert "`pip install numpy`" in said
 
 
-@pytest.mark.parametrize("name", ["word2vec", "MiniLM", "cohere:embed", "minilm:x", "auto "])
+@each_case("name", ["word2vec", "MiniLM", "cohere:embed", "minilm:x", "auto "])
 def test_an_embedder_nobody_knows_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(EmbedderFailed) as caught:
         find("cache", name=name)
@@ -85,7 +84,7 @@ def test_an_embedder_nobody_knows_is_refused_with_those_there_are(name: str) -> 
         assert known in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [f"{name}:m" for name in PROVIDERS])
+@each_case("name", [f"{name}:m" for name in PROVIDERS])
 def test_a_provider_is_found_by_its_name_and_a_model(name: str) -> None:
     assert isinstance(find("cache", name=name, url="https://host.example/v1"), ServedEmbedder)
 
@@ -102,7 +101,7 @@ def test_url_and_key_are_handed_on() -> None:
         find("cache", name="openai:m", key="sk-1")
 
 
-@pytest.mark.parametrize("name", ["", "auto", "none", "static"])
+@each_case("name", ["", "auto", "none", "static"])
 def test_no_provider_is_even_loaded_unless_it_is_named(name: str) -> None:
     loaded = '[{}] and sys.modules.get("memsheaf.embed.api")'
     call = f'find("c", name={name!r}, url="https://host.example/v1", key="K")'

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy import float32
 
+from cases import each_case
 from memsheaf.embed.weights import Tensors, dump, parse
 
 SOME = Tensors(
@@ -45,13 +46,13 @@ def test_the_bytes_are_those_of_the_format() -> None:
     assert data[8 + length :] == bytes.fromhex("0000803f00000040")
 
 
-@pytest.mark.parametrize("offset", [0, 32, 33])
+@each_case("offset", [0, 32, 33])
 def test_the_numbers_begin_at_an_even_place(offset: int) -> None:
     data = dump(SOME, offset=offset)
     assert (offset + 8 + int.from_bytes(data[:8], "little")) % 64 == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "data",
     [
         b"",

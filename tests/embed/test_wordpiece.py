@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.embed.weights import ModelArchive, exact
 from memsheaf.embed.wordpiece import TOKENS, WordPiece
 
@@ -62,7 +63,7 @@ def test_any_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) ->
     compare()
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t", "\x00", "\u200b\ufeff", "\u0301"])
+@each_case("text", ["", " ", "\n\t", "\x00", "\u200b\ufeff", "\u0301"])
 def test_a_text_without_words_has_only_its_two_marks(text: str) -> None:
     assert SMALL.encode(text) == [1, 2]
 
@@ -104,7 +105,7 @@ def test_lone_surrogates_are_removed() -> None:
     assert tokens("a\ud800b") == [9]
 
 
-@pytest.mark.parametrize("text", ["x" * 10_000_000, "東" * 10_000_000, "\u0301" * 10_000_000, " " * 10_000_000])
+@each_case("text", ["x" * 10_000_000, "東" * 10_000_000, "\u0301" * 10_000_000, " " * 10_000_000])
 def test_a_huge_text_takes_no_time(text: str) -> None:
     before = process_time()
     assert len(SMALL.encode(text)) <= TOKENS

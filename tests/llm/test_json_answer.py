@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each_case
 from memsheaf.llm.json_answer import read
 
 OBJECT = {"type": "object", "required": ["found"]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         '{"found": [1]}',
@@ -21,7 +22,7 @@ def test_json_is_read_bare_or_as_the_one_fenced_block_that_is_all(text: str) -> 
     assert read(text, OBJECT) == {"found": [1]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "",
@@ -55,7 +56,7 @@ def test_text_in_any_script_comes_through_as_it_is() -> None:
     assert read('{"found": ["用戶偏好", "مرحبا", "👩‍👩‍👧"]}', OBJECT) == {"found": ["用戶偏好", "مرحبا", "👩‍👩‍👧"]}
 
 
-@pytest.mark.parametrize(("kind", "text"), [("array", "[]"), ("string", '"x"'), ("integer", "3"), ("number", "0.5")])
+@each_case("kind, text", [("array", "[]"), ("string", '"x"'), ("integer", "3"), ("number", "0.5")])
 def test_other_outer_types_are_known(kind: str, text: str) -> None:
     read(text, {"type": kind})
     with pytest.raises(ValueError, match="not of the type"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cases import each_case
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm import Answer, Model, Question, load_model
 
@@ -258,7 +259,7 @@ def test_somebody_who_hangs_up_at_once_is_told(api: Api, name: str) -> None:
     assert len(api.asked) == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_nobody_there_is_told(name: str) -> None:
     one = load_model(name, url="http://127.0.0.1:9")
 
@@ -333,8 +334,8 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(api: Api, monk
     assert model(api, "openai:gpt-4o").ask(QUESTION, deadline=30).output == 7
 
 
-@pytest.mark.parametrize(
-    ("name", "url", "key"),
+@each_case(
+    "name, url, key",
     [
         ("", "", ""),
         ("gpt-4o", "", ""),

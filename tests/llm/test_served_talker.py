@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases import each_case
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm.served_talker import ServedTalker, load_talker
 from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
@@ -96,7 +97,7 @@ def threads() -> list[str]:
     return [thread.name for thread in found if thread.is_alive()]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_an_answer_comes_in_pieces_with_what_it_cost(name: str) -> None:
     with SERVERS[name]([say("Hel", "lo, 用戶", " 👍", input=1_000, output=20, cached=600)]) as server:
         pieces, step = told(talker(server, name))
@@ -115,7 +116,7 @@ def test_an_answer_comes_in_pieces_with_what_it_cost(name: str) -> None:
     assert not threads()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_a_piece_is_given_before_the_next_one_is_sent(name: str) -> None:
     go_on = threading.Event()
     with SERVERS[name]([say("one") + waits(go_on) + say("two")]) as server:
@@ -129,7 +130,7 @@ def test_a_piece_is_given_before_the_next_one_is_sent(name: str) -> None:
     assert isinstance(step, Step)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_calls_come_whole_however_they_were_cut(name: str) -> None:
     reply = say("I look.") + call("read", {"path": "a 用戶.txt"}, id="c1") + call("write", {"path": "b"}, id="c2")
     with SERVERS[name]([reply]) as server:
@@ -160,7 +161,7 @@ def test_arguments_that_are_no_object_are_handed_on_and_do_not_keep_the_next_req
     assert after.said.text == "Sorry."
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_calls_of_one_id_are_told_apart(name: str) -> None:
     with SERVERS[name]([call("read", id="same") + call("write", id="same")]) as server:
         _, step = told(talker(server, name))
@@ -168,7 +169,7 @@ def test_calls_of_one_id_are_told_apart(name: str) -> None:
     assert len({one.id for one in step.said.calls}) == 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_thoughts_come_aside_and_are_no_part_of_what_was_said(name: str) -> None:
     with SERVERS[name]([think("Hm, ", "well.") + say("Yes.")]) as server:
         *pieces, step = talker(server, name).talk(ASK)
@@ -199,7 +200,7 @@ def test_a_call_that_was_changed_since_goes_back_as_it_is_now() -> None:
     assert "secret" not in server.requests[1].text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_an_answer_that_was_cut_says_so(name: str) -> None:
     with SERVERS[name]([say("and so", cut=True)]) as server:
         _, step = told(talker(server, name))
@@ -247,7 +248,7 @@ def test_a_conversation_goes_to_openai_in_turns() -> None:
     assert messages[5]["content"].endswith("And half ? of it?")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_what_a_conversation_lacks_is_no_reason_to_refuse_it(name: str) -> None:
     strange = [
         Said("tool", "nobody asked", answers="c9", tool="read"),
@@ -284,7 +285,7 @@ def field(raw: bytes, name: str) -> bytes:
     return raw[at:].decode()[:end].encode()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_requests_of_a_growing_conversation_begin_with_the_same_bytes(name: str) -> None:
     replies = [say("I look.") + call("read", {"path": "a"}, id="c1"), say("Tabs."), say("Yes.")]
     with SERVERS[name](replies) as server:
@@ -331,7 +332,7 @@ def test_who_is_busy_is_asked_again_twice(name: str, code: int) -> None:
         assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_a_server_that_says_how_long_to_wait_is_waited_for_that_long_and_no_longer_than_20_seconds(name: str) -> None:
     pauses = Pauses()
     with SERVERS[name]([status(429, headers={"retry-after": "17"}), say("Here.")]) as server:
@@ -363,7 +364,7 @@ def test_a_conversation_that_is_too_long_says_what_to_do() -> None:
     assert "make it shorter" in error.hint
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_nobody_there_is_told(name: str) -> None:
     pauses = Pauses()
     one = ServedTalker(name, url="http://127.0.0.1:9", environment={}, sleep=pauses)
@@ -423,7 +424,7 @@ def test_a_server_that_falls_silent_is_left(name: str, said: list[str]) -> None:
     assert not threads()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_an_answer_without_end_is_left_at_its_size(name: str) -> None:
     with SERVERS[name]([floods()]) as server:
         said, error = failure(talker(server, name, most=500_000))
@@ -433,7 +434,7 @@ def test_an_answer_without_end_is_left_at_its_size(name: str) -> None:
         assert server.was_left.wait(30)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_a_redirect_is_not_followed(name: str) -> None:
     with SERVERS[name]([status(307, headers={"location": "http://127.0.0.1:9/"})]) as server:
         _, error = failure(talker(server, name))
@@ -442,7 +443,7 @@ def test_a_redirect_is_not_followed(name: str) -> None:
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_a_packed_answer_is_not_unpacked(name: str) -> None:
     with SERVERS[name]([Reply(headers={"content-encoding": "gzip"})]) as server:
         _, error = failure(talker(server, name))
@@ -492,7 +493,7 @@ with anthropic_server([hangs("one")]) as server:
     assert rest == "stopped True []\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_threads_may_share_a_talker(name: str) -> None:
     together = threading.Barrier(4)
     heard: list[str] = []
@@ -613,7 +614,7 @@ def test_a_key_that_has_gone_is_told() -> None:
         next(iter(one.talk(ASK)))
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "claude:haiku", "nobody:model", "gpt-4o", ""])
+@each_case("name", ["claude", "codex", "claude:haiku", "nobody:model", "gpt-4o", ""])
 def test_what_is_no_talker_is_refused_at_once(name: str) -> None:
     with pytest.raises(BadSettings) as caught:
         load_talker(name, environment={})

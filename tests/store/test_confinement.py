@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound, PathRefused, StoreFailed
 from memsheaf.sheaf import Sheaf
@@ -76,6 +79,24 @@ def place(request: pytest.FixtureRequest, tmp_path: object) -> Iterator[Place]:
     place = Place(str(tmp_path), portable=request.param)
     yield place
     place.require_untouched()
+
+
+@contextmanager
+def untouched_place(portable: bool) -> Iterator[Place]:
+    """The same for one case of many."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(folder, portable=portable)
+        yield place
+        place.require_untouched()
+
+
+def on_either_store(*choices: Sequence[object]) -> Iterator[tuple[object, ...]]:
+    """Every combination, on the two kinds of store in turn; with MEMSHEAF_LONG on both."""
+    for places in itertools.product(*map(enumerate, choices)):
+        turn = sum(number for number, _ in places) % 2
+        for portable in (False, True):
+            if portable == turn or os.environ.get("MEMSHEAF_LONG"):
+                yield portable, *(value for _, value in places)
 
 
 def open_sheaf(place: Place) -> Sheaf:
@@ -338,25 +359,25 @@ def commit_line(path: object, *, before: str = ABSENT, new: str | None = "evil\n
     )
 
 
-@pytest.mark.parametrize("path", ESCAPES)
-@pytest.mark.parametrize("end", [[], ['{"done": "000000000000", "boot": "theirs"}']], ids=["open", "done"])
-@pytest.mark.parametrize("removing", [False, True], ids=["writing", "removing"])
+@each_case("portable, path, is_done, removing", on_either_store(ESCAPES, [False, True], [False, True]))
 def test_a_hostile_journal_writes_reads_and_removes_nothing_outside(
-    place: Place, path: str, end: list[str], removing: bool
+    portable: bool, path: str, is_done: bool, removing: bool
 ) -> None:
-    place.link("link", place.outside)
-    line = commit_line(path, before=version_of(SECRET), new=None) if removing else commit_line(path)
-    journal(place, [*sound_lines(place), line, *end])
+    end = ['{"done": "000000000000", "boot": "theirs"}'] if is_done else []
+    with untouched_place(portable) as place:
+        place.link("link", place.outside)
+        line = commit_line(path, before=version_of(SECRET), new=None) if removing else commit_line(path)
+        journal(place, [*sound_lines(place), line, *end])
 
-    place.store.recover()
-    with open_sheaf(place) as sheaf:
-        sheaf.list()
-        with suppress(MemsheafError):
-            sheaf.undo("0" * 12)
-        list(sheaf.log())
-    place.store.commit([Change("next.md", b"next\n", ABSENT)], by="user")
+        place.store.recover()
+        with open_sheaf(place) as sheaf:
+            sheaf.list()
+            with suppress(MemsheafError):
+                sheaf.undo("0" * 12)
+            list(sheaf.log())
+        place.store.commit([Change("next.md", b"next\n", ABSENT)], by="user")
 
-    assert place.seen_outside() == place.before
+        assert place.seen_outside() == place.before
 
 
 ODD_LINES = [
@@ -372,23 +393,23 @@ ODD_LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ODD_LINES, ids=[line[:24].replace("\0", "0") for line in ODD_LINES])
-@pytest.mark.parametrize("last", [True, False], ids=["last", "not last"])
-def test_an_odd_journal_line_stops_nobody(place: Place, line: str, last: bool) -> None:
-    sound = sound_lines(place)
-    journal(place, [*sound, line] if last else [line, *sound])
-    store = FolderStore(place.root, patience=0)
+@each_case("portable, line, last", on_either_store(ODD_LINES, [True, False]))
+def test_an_odd_journal_line_stops_nobody(portable: bool, line: str, last: bool) -> None:
+    with untouched_place(portable) as place:
+        sound = sound_lines(place)
+        journal(place, [*sound, line] if last else [line, *sound])
+        store = FolderStore(place.root, patience=0)
 
-    store.recover()
-    assert [new for commit in store.history("good.md") for new in (commit.revisions[0].new,)] == [b"good\n"]
-    store.commit([Change("next.md", b"next\n", ABSENT)], by="user")
-    store.damaged()
-    store.adopt(None)
-    store.erase("next.md", by="user")
-    store.prune()
-    store.close()
+        store.recover()
+        assert [new for commit in store.history("good.md") for new in (commit.revisions[0].new,)] == [b"good\n"]
+        store.commit([Change("next.md", b"next\n", ABSENT)], by="user")
+        store.damaged()
+        store.adopt(None)
+        store.erase("next.md", by="user")
+        store.prune()
+        store.close()
 
-    assert FolderStore(place.root).read("good.md").data == b"good\n"
+        assert FolderStore(place.root).read("good.md").data == b"good\n"
 
 
 # what stands in the way of recovery stays where it is, and nothing else waits for it
