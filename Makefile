@@ -46,7 +46,7 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py tests/chat/test_offline.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
 	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000

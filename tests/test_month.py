@@ -273,7 +273,9 @@ def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Re
     return result, judge(month, result.kept, result.was_held, result.rewrites)
 
 
-def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path) -> None:
+@pytest.mark.parametrize("conversations", [24, pytest.param(40, marks=pytest.mark.long)])
+def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, conversations: int) -> None:
+    month = month.first(conversations)
     result, score = replayed(month, tmp_path)
 
     assert result.problems == ()
