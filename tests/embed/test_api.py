@@ -349,8 +349,8 @@ def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
     assert PROVIDERS[name].key in said
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "said"),
+@each_case(
+    "status, body, said",
     [
         (
             401,
@@ -386,6 +386,7 @@ def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
 def test_a_refusal_is_told_in_the_providers_words_without_the_key(
     server: Server, embedder: ServedEmbedder, status: int, body: str, said: str
 ) -> None:
+    server.asked.clear()
     server.play(saying(status, body))
     found = failure(embedder).replace("docs/embeddings.md", "docs")
     assert found.startswith(f"openai:text-embedding-3-small at {server.url} answered {status}")
@@ -462,8 +463,8 @@ def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: 
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
+@each_case(
+    "body, said",
     [
         ("", "no JSON"),
         ("no json at all", "no JSON"),
@@ -502,6 +503,7 @@ def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: 
 def test_an_answer_that_is_not_sound_is_not_used(
     server: Server, embedder: ServedEmbedder, body: str, said: str
 ) -> None:
+    server.asked.clear()
     server.play(saying(200, body))
     found = failure(embedder, "a", "b")
     assert "gave an answer that cannot be used: " in found
