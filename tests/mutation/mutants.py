@@ -89,7 +89,7 @@ def is_caught(fault: Fault, source: Path) -> bool:
         ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         return True
-    return ran.returncode == 1
+    return ran.returncode in (1, 2)  # 2: stopped at the first failure of several processes
 
 
 def main() -> int:
