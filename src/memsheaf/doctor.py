@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from shlex import quote
+from shutil import disk_usage
 
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.paths import CATALOG
@@ -80,8 +81,6 @@ def _place(sheaf: Sheaf) -> Iterator[Finding]:
 
 def free_bytes(path: str) -> int:
     """How many bytes this user may still write where a path is."""
-    from shutil import disk_usage
-
     return disk_usage(path).free
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
@@ -142,8 +143,6 @@ def dated(text: str, today: str, *, piece: bool = False) -> str:
     Raises:
         TextRefused: it is too large to be stored, so nothing else is done with it.
     """
-    from datetime import date
-
     refuse_large(text)
     if piece and re.search(r"[`=(){}\[\];<>]", text):
         return text

@@ -9,10 +9,12 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from shlex import join
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
+from memsheaf.index.vectors import key_of, passages
 from memsheaf.learn import conversation_file, rehearsal, spill
 from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
@@ -188,8 +190,6 @@ def _read(place: str) -> bytes:
 
 def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
     """How the text is removed from a repository."""
-    from shlex import join
-
     places = (os.path.relpath(os.path.join(os.path.realpath(root), name), checkout) for name in erased.names)
     paths = join(word for place in sorted(places) for word in ("--path", place))
     return (
@@ -212,8 +212,6 @@ def _has_vector(data: bytes, root: str, erased: Erased, memories: Iterable[str])
 
 def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
     """What the vectors of some texts are kept under."""
-    from memsheaf.index.vectors import key_of, passages
-
     return {key_of(passage) for path, text in texts for passage in passages(parse(path, text))}
 
 

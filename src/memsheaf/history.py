@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher, unified_diff
 
 from memsheaf.store import Commit
 from memsheaf.values import NamedTuple
@@ -19,8 +20,6 @@ class Blamed(NamedTuple):
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:
     """Show how one text became another, as `diff -u` does; "" when they are the same."""
-    from difflib import unified_diff
-
     lines = unified_diff(
         old.split("\n"), new.split("\n"), f"{path}  {labels[0]}", f"{path}  {labels[1]}", lineterm=""
     )
@@ -29,8 +28,6 @@ def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", 
 
 def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     """Say for each line of the present text which commit brought it. `commits` come newest first."""
-    from difflib import SequenceMatcher
-
     past = list(commits)
     texts = {r.after: r.new for commit in past for r in commit.revisions if r.new is not None}
     lines = text = _lines(present.encode())

@@ -21,6 +21,7 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import is_fact
+from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.memory import STRICT, Allow, Memory, parse
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.store import ABSENT, Change, Commit, version_of
@@ -268,7 +269,6 @@ def _doubted(memory: Memory) -> Memory:
 
 def _without_secrets(commit: Commit) -> Commit:
     """A commit of another journal without the texts that hold secrets: as if they were past retention."""
-    from memsheaf.guard.secrets import new_secrets
 
     def clean(data: bytes | None) -> bytes | None:
         return None if data and any(new_secrets(data.decode("utf-8", "replace"), "")) else data
@@ -281,6 +281,4 @@ def _named(path: str, error: MemsheafError) -> str:
     """The name of a file that was refused; when that is for a secret, without one."""
     if not isinstance(error, SecretFound):
         return path
-    from memsheaf.guard.secrets import without_secrets
-
     return without_secrets(path)

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
+from memsheaf.caps import ChatCaps
 from memsheaf.chat.agent import Agent, speaks_for_user
 from memsheaf.chat.conversations import Conversations
 from memsheaf.chat.memory import ChatMemory
+from memsheaf.chat.offline import Offline
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.errors import Refused
 from memsheaf.llm import Model, load_model
+from memsheaf.llm.served_talker import load_talker
+from memsheaf.llm.spend import Ledger, MeteredTalker
+from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.llm.talker import Talker
 
 OFFLINE = ("", "none", "offline")
@@ -83,20 +88,12 @@ def open_agent(
 
 def _spoken(model: str) -> str:
     """The model of the settings, if one can talk to it: the commands `claude` and `codex` only answer questions."""
-    from memsheaf.llm.subprocess_model import TOOLS
-
     return "offline" if model.partition(":")[0] in TOOLS else model
 
 
 def _talker(name: str, settings: Settings, environment: Mapping[str, str], undo: Callable[[], str]) -> Talker:
     if name in OFFLINE:
-        from memsheaf.chat.offline import Offline
-
         return Offline(undo=undo)
-    from memsheaf.caps import ChatCaps
-    from memsheaf.llm.served_talker import load_talker
-    from memsheaf.llm.spend import Ledger, MeteredTalker
-
     own = name == settings.model  # address and key in the settings are for it and for no other
     url, key = (settings.model_url, settings.model_key) if own else ("", "")
     talker = load_talker(name, url=url, key=key, environment=environment)

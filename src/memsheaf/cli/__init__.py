@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from memsheaf import __version__
 from memsheaf.cli.command import Usage, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.cli.registry import load
@@ -61,8 +62,6 @@ def _call(words: list[str], console: Console, environment: Mapping[str, str]) ->
     name, rest = split_first(words)
     before_end = _before_end(rest)
     if not name and "--version" in before_end:
-        from memsheaf import __version__
-
         return console.answer({"version": __version__}, f"memsheaf {__version__}")
     if not name:
         name, rest = "help", [word for word in rest if word != "-h"]

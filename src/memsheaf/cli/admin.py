@@ -9,6 +9,8 @@ from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, place, takes
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import ArchiveRefused, MemsheafError, StoreFailed, hinted
+from memsheaf.scope import Scope, project_root, resolve
+from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -51,8 +53,6 @@ def scopes(call: Call) -> int:
 
 def known(settings: Settings, cwd: str) -> Iterator[ScopeFolder]:
     """Every scope that can be seen from here: the usual two, and each that has a folder."""
-    from memsheaf.scope import Scope, project_root, resolve
-
     places = settings.places(cwd)
     project = project_root(places)
     for name in ("project", "user"):
@@ -88,8 +88,6 @@ def _folders(parent: str) -> list[str]:
 
 def count_memories(root: str) -> int:
     """How many Markdown files a store holds, without opening its index."""
-    from memsheaf.store.folder import FolderStore
-
     return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
 
 

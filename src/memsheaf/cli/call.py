@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
+from memsheaf.scope import Scope, around, resolve, unused_folder
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 TYPE_CHECKING = False
@@ -64,8 +67,6 @@ class Call:
         """The user's settings, with what the line says on top."""
         if self._settings is not None:
             return self._settings
-        from memsheaf import config
-
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
         given = {key: value for key, value in chosen.items() if value}
         self._settings = config.load({**self.environment, **given})
@@ -126,8 +127,6 @@ class Call:
 
     def root(self) -> str:
         """The folder of the one scope this command is about."""
-        from memsheaf.scope import Scope, resolve
-
         return resolve(Scope.parse(self.scope()), self.settings().places(here()))
 
     def state(self) -> State:
@@ -152,15 +151,12 @@ class Call:
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
-        from memsheaf.scope import around
         from memsheaf.worktree import WorkingTree
 
         return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
 
     def unused_folder(self) -> str:
         """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
-        from memsheaf.scope import unused_folder
-
         layers = ("project", "task", "session")
         if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ("project",)):
             return ""
@@ -168,8 +164,6 @@ class Call:
 
     def _report_progress(self, sheaf: Sheaf) -> Sheaf:
         """The sheaf, which reports progress to people when a look takes long."""
-        import time
-
         self._opened.append(sheaf)
         due = time.monotonic() + PATIENCE
 

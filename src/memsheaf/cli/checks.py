@@ -10,6 +10,9 @@ from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import Argument, Usage, place, takes
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
+from memsheaf.guard.citations import cited, make
+from memsheaf.scope import FOLDER, around
+from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -90,9 +93,7 @@ def lint(call: Call) -> int:
 
 def _run_audit(call: Call) -> tuple[Audit, str, str]:
     """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
-    from memsheaf.scope import around
     from memsheaf.work.audit import audit
-    from memsheaf.work.layers import Layers
 
     scope = call.scope()
     with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:
@@ -167,8 +168,6 @@ def cite(call: Call) -> int:
       memsheaf cite src/app.py:10-12
       memsheaf cite src/app.py#Server.start --memory project_server.md
     """
-    from memsheaf.guard.citations import cited, make
-
     with call.tree() as tree:
         citation = make(tree, tree.spelled(call.options.place, here()))
     value = {"citation": str(citation), **citation._asdict()}
@@ -246,7 +245,6 @@ def doctor(call: Call) -> int:
       memsheaf doctor --fix
     """
     from memsheaf.doctor import Finding, examine, remove_abandoned_indexes
-    from memsheaf.scope import FOLDER
 
     removed = remove_abandoned_indexes(call.settings().cache) if call.options.fix else []
     with call.reading() as sheaf:

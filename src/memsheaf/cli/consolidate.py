@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator
 
 from memsheaf.cli.call import TRANSCRIPT_HINT, pick, plural
@@ -21,6 +23,7 @@ from memsheaf.cli.command import (
 )
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import Busy, TextRefused, hinted
+from memsheaf.work.compaction.levels import LEVELS
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -239,9 +242,6 @@ def compact(call: Call) -> int:
       memsheaf compact conversation.jsonl --budget 20000 --task feature-x --print
       memsheaf compact - --trigger phase --dry-run --json
     """
-    import json
-    import os
-
     options = call.options
     if options.approve and options.dry_run:
         raise Usage("--approve writes something, and --dry-run nothing")
@@ -294,8 +294,6 @@ def _message_json(entry: TranscriptEntry) -> dict[str, str]:
 
 
 def _compacted_lines(done: Compacted, file: str, dry_run: bool) -> list[str]:
-    from memsheaf.work.compaction.levels import LEVELS
-
     fits = "" if done.fits else f"; it does not fit: {done.problem}"
     counts = ", ".join(f"{count:,} {fate}" for fate, count in done.counts.items())
     lines = [

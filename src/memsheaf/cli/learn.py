@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes, text
 from memsheaf.cli.output import Styled, Table
 from memsheaf.errors import MemsheafError, NotFound, TextRefused, hinted
-from memsheaf.memory import Allow
+from memsheaf.learn.inbox import Inbox
+from memsheaf.memory import Allow, parse
+from memsheaf.scope import checkout_of
 from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -86,8 +89,6 @@ def clear_inbox(call: Call) -> int:
 
 
 def _inbox(call: Call) -> Inbox:
-    from memsheaf.learn.inbox import Inbox
-
     return Inbox(call.state())
 
 
@@ -230,8 +231,6 @@ def _reject(memories: Layers, name: str) -> None:
 
 def _before_change(memories: Layers, name: str) -> str:
     """The version that a confirmed memory had before others changed it; "" when it is not that, or nobody knows."""
-    from memsheaf.memory import parse
-
     sheaf, path = memories.place(name)
     memory = sheaf.read(path)
     if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
@@ -350,8 +349,6 @@ def day(value: str) -> str:
     >>> day("2026-11-15")
     '2026-11-15'
     """
-    from datetime import date
-
     try:
         if date.fromisoformat(value).isoformat() == value:
             return value
@@ -406,7 +403,6 @@ def undo_diary(call: Call) -> int:
 
 def _daily_log(call: Call) -> DailyLog:
     from memsheaf.learn.daily_log import DailyLog
-    from memsheaf.scope import checkout_of
     from memsheaf.store.trust import TrustLedger
 
     root, state = call.root(), call.state()

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import os
+import sys
+
+from memsheaf import __version__
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, place, takes, text, whole
+from memsheaf.errors import Refused
+from memsheaf.mcp.stdio import serve
+from memsheaf.scope import Scope, around
 
 # Known to type checkers under this name: a server that has just started imports as little as it can.
 TYPE_CHECKING = False
@@ -62,12 +71,6 @@ def mcp(call: Call) -> int:
     settings, scopes = call.settings(), call.scopes()
     if options.http:
         return _serve_http(call)
-    import gc
-
-    from memsheaf import __version__
-    from memsheaf.mcp.stdio import serve
-    from memsheaf.scope import Scope
-
     for scope in scopes:
         Scope.parse(scope)  # what is no scope is told now, and not in every answer
     if call.console.stdin is not None and call.console.stdin.isatty():
@@ -82,10 +85,7 @@ def _offer_opener(call: Call) -> Callable[[], Offer]:
     """What opens the memories, once somebody asks for them."""
 
     def open_offer() -> Offer:
-        import gc
-
         from memsheaf.mcp.offer import Offer
-        from memsheaf.scope import around
 
         gc.freeze()
         gc.enable()
@@ -99,16 +99,12 @@ def _serve_http(call: Call) -> int:
     site = _site(call)
     from signal import SIGINT
 
-    from memsheaf import __version__
-    from memsheaf.errors import Refused
-
     try:
         from memsheaf.mcp.http import serve
     except ImportError as error:
         raise Refused(str(error)) from None
     from memsheaf.mcp.http_bind import load_token
     from memsheaf.mcp.offer import Offer
-    from memsheaf.scope import around
 
     site.check()
     tree = around(here())
@@ -146,8 +142,6 @@ def _site(call: Call) -> Endpoint:
 def _announce(call: Call, url: str, token: Token) -> None:
     """Tell where the server is and what opens it: the token itself only when it was just made."""
     if call.console.json:
-        import json
-
         told = {"url": url, "token_file": token.file} | ({"token": token.text} if token.is_new else {})
         call.console.say(json.dumps(told))
         call.console.flush()
@@ -159,7 +153,6 @@ def _announce(call: Call, url: str, token: Token) -> None:
 
 def _print_config(call: Call) -> int:
     from memsheaf.mcp.clients import describe_client, render_client
-    from memsheaf.scope import Scope
 
     client = call.options.print_config
     for scope in call.scopes():
@@ -186,8 +179,6 @@ def _url(call: Call) -> str:
 
 def _program_words() -> list[str]:
     """How a client starts this program: by its name where every shell finds that, else by its place."""
-    import os
-    import sys
     from shutil import which
 
     found, folder = which("memsheaf"), os.path.dirname(sys.executable)
@@ -200,8 +191,6 @@ def _program_words() -> list[str]:
 
 def _scope_words(call: Call) -> list[str]:
     """Which memory is meant, as words for another line: a client need not hand on the environment."""
-    import os
-
     options = call.options
     words = [word for scope in options.scope or () for word in ("--scope", scope)]
     words += [word for name in options.agent or () for word in ("--agent", name)]

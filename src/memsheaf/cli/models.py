@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from memsheaf.cli.call import plural
 from memsheaf.cli.command import Argument, Usage, group, positive, takes
 from memsheaf.cli.output import Styled, Table
+from memsheaf.prompts import read_prompt
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -114,11 +116,8 @@ def _models_parts(chosen: Way | None, found: list[Way]) -> Iterator[Part]:
 @models.action(_NAME)
 def try_model(call: Call) -> int:
     """Ask a model one tiny question, which is counted like any other."""
-    import time
-
     from memsheaf.llm import Question, load_model
     from memsheaf.llm.spend import Ledger, Metered
-    from memsheaf.prompts import read_prompt
 
     settings = call.settings()
     name = call.options.model or settings.model

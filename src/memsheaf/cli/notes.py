@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from memsheaf.cli.call import here, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, text, whole
 from memsheaf.cli.output import Note, Table
+from memsheaf.guard.evidence import examine
 from memsheaf.memory import KINDS
+from memsheaf.recall.inject import NOTES
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import CLEARED, Notes, blockers_of, objective_of, pending_of, phase_of
 
@@ -162,8 +164,6 @@ def _problem_lines(found: Iterable[Problem]) -> Iterator[str]:
 
 
 def _notes_json(text: str) -> dict[str, object]:
-    from memsheaf.recall.inject import NOTES
-
     return {
         "path": NOTES,
         "objective": objective_of(text),
@@ -218,8 +218,6 @@ def list_facts(call: Call) -> int:
 @fact.action(_FACT)
 def show_fact(call: Call) -> int:
     """Show one fact, and check its places against the working tree you are in."""
-    from memsheaf.guard.evidence import examine
-
     with call.layers(read_only=True) as layers, call.tree(layers.project.root) as tree:
         facts = Facts(layers.project)
         memory = facts.find(call.options.what)

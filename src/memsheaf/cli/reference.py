@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
+from memsheaf import config
 from memsheaf.cli.call import Call
 from memsheaf.cli.command import EVERYWHERE, Argument, Command, Usage, takes
 from memsheaf.cli.registry import COMMANDS, THEMES, load
@@ -174,8 +175,6 @@ def _everywhere() -> str:
 
 
 def _settings() -> str:
-    from memsheaf import config
-
     said, _, rest = (config.__doc__ or "").removeprefix("Settings: ").partition("\n\n")
     example, _, environment = rest.partition("\n\nEnvironment: ")
     lines = "\n".join(line.removeprefix("    ") for line in example.split("\n"))

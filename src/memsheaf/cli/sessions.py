@@ -6,6 +6,9 @@ from memsheaf.cli.call import pick, plural
 from memsheaf.cli.command import SESSION, Argument, Usage, group, place
 from memsheaf.cli.output import Styled, Table
 from memsheaf.cli.tasks import TEXT, others_note
+from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section, sections
+from memsheaf.work import promotion, sessions
+from memsheaf.work.sessions import of
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -48,8 +51,6 @@ session = group(
 )
 def start_session(call: Call) -> int:
     """Begin a session."""
-    from memsheaf.work import sessions
-
     options = call.options
     if options.template and options.long:
         raise Usage("give --template or --long, not both")
@@ -73,9 +74,6 @@ def start_session(call: Call) -> int:
 )
 def note_session(call: Call) -> int:
     """Add a bullet under a heading, with the time in the Worklog."""
-    from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section
-    from memsheaf.work import sessions
-
     options = call.options
     text = call.given_text(options.text)
     with call.layers(session=options.session) as layers:
@@ -89,9 +87,6 @@ def note_session(call: Call) -> int:
 @session.action(_ID, SESSION)
 def show_session(call: Call) -> int:
     """Print the notes of a session."""
-    from memsheaf.text.sections import sections
-    from memsheaf.work.sessions import of
-
     with call.layers(session=_session_id(call), read_only=True) as layers:
         notes = of(layers)
         state, body = notes.state(), notes.body
@@ -108,8 +103,6 @@ def show_session(call: Call) -> int:
 @session.action(_ID, SESSION, Argument("--yes", "do not ask, though something could still be promoted"))
 def end_session(call: Call) -> int:
     """Move a session to its archive, after counting what could be promoted."""
-    from memsheaf.work import promotion, sessions
-
     options, console = call.options, call.console
     with call.layers(session=_session_id(call)) as layers:
         notes = sessions.of(layers)
@@ -139,8 +132,6 @@ def end_session(call: Call) -> int:
 @session.action(Argument("--all", "those that have ended, too"))
 def list_session(call: Call) -> int:
     """List the sessions of the project."""
-    from memsheaf.work import sessions
-
     with call.layers(read_only=True) as layers:
         ids = sessions.open_sessions(layers) + (sessions.ended_sessions(layers) if call.options.all else [])
         found = [sessions.of(layers, id).state() for id in ids]

@@ -10,6 +10,8 @@ from memsheaf.cli.command import TASK, Argument, Usage, group, positive, text
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
+from memsheaf.work import events, promotion, tasks
+from memsheaf.work.notes import Notes, objective_of
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
@@ -53,8 +55,6 @@ task = group(
 )
 def start_task(call: Call) -> int:
     """Begin a task."""
-    from memsheaf.work import tasks
-
     options = call.options
     with call.layers() as layers:
         found = tasks.start(
@@ -176,8 +176,6 @@ def deliver_task(call: Call) -> int:
 )
 def event_task(call: Call) -> int:
     """Add an event to what happened in the task, or show the events."""
-    from memsheaf.work import events
-
     options = call.options
     if options.event is not None:
         if options.limit:
@@ -208,8 +206,6 @@ def status_task(call: Call) -> int:
 @task.action()
 def list_task(call: Call) -> int:
     """List the tasks of the project."""
-    from memsheaf.work import tasks
-
     with call.layers(read_only=True) as layers:
         found = tasks.every_task(layers)
     nothing = "there are no tasks; `memsheaf task start TITLE` begins one"
@@ -245,8 +241,6 @@ def drop_task(call: Call) -> int:
 @contextmanager
 def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Layers, Task]]:
     """Open the layers, and the task that a line is about: by its slug, --task, or because it is the only one."""
-    from memsheaf.work import tasks
-
     named, slug = call.options.task or "", getattr(call.options, "slug", None)
     if slug and named and slug.lower() != named.lower():
         raise Usage(f"{slug[:80]!r} and --task {named[:80]!r} are two tasks; name one")
@@ -272,9 +266,6 @@ def _end_task(call: Call, end: Callable[[Task], tuple[dict[str, object], list[st
 
 def _after_end(layers: Layers, *, offered: bool) -> list[str]:
     """What to do when a task has ended: another one, an objective that is over, or a new task."""
-    from memsheaf.work import tasks
-    from memsheaf.work.notes import Notes, objective_of
-
     if others := tasks.active_tasks(layers):
         status = f"`memsheaf task status {others[0]}` tells how the other active task stands"
         return [status if len(others) == 1 else f"`memsheaf task list` shows the {len(others)} that are still active"]
@@ -291,8 +282,6 @@ def _after_end(layers: Layers, *, offered: bool) -> list[str]:
 
 def _update_notes(call: Call, layers: Layers, found: Task) -> str:
     """The phase as NOTES.md has it now. That it could not be said there undoes nothing."""
-    from memsheaf.work import tasks
-
     try:
         return tasks.record_phase_in_notes(layers, found)
     except MemsheafError as error:
@@ -302,8 +291,6 @@ def _update_notes(call: Call, layers: Layers, found: Task) -> str:
 
 def _promotable(layers: Layers, found: Task) -> tuple[int, str | None]:
     """How many notes of a task may be of use beyond it, and a line about them."""
-    from memsheaf.work import promotion
-
     count = len(promotion.promising(layers, found.sheaf))
     said = f"{plural(count, 'note')} could be promoted: `memsheaf promote --task {found.slug}` shows the checklist"
     return count, said if count else None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from memsheaf.cli.call import Call, insisting
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, positive, takes, text, whole
 from memsheaf.errors import MemsheafError, NotFound, SecretFound, TextRefused
+from memsheaf.guard.secrets import new_secrets, removed
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.store import ABSENT
@@ -246,8 +247,6 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow: Allow) -> None:
 
 def _take_out_secrets(draft: str, old: str) -> None:
     """Leave a person's text without the secrets it was refused for, and none of the copies that editors make."""
-    from memsheaf.guard.secrets import new_secrets, removed
-
     text = _read(draft).decode("utf-8", "replace")
     with open(draft, "wb") as file:
         file.write(removed(text, new_secrets(text, old)).encode())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -130,7 +131,6 @@ def quantise(arrays: Mapping[str, Array]) -> dict[str, Array]:
 def _member(archive: str, name: str, expected: str) -> bytes:
     """One file of the archive, if it is the one we know."""
     import zipfile  # needed once, when the small file is made
-    import zlib
 
     try:
         with zipfile.ZipFile(archive) as file:

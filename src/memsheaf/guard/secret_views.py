@@ -6,6 +6,7 @@ A view knows where each of its characters comes from, so that what is found in i
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -64,8 +65,6 @@ class View(NamedTuple):
 
 def normalize(text: str) -> View:
     """The text without what cannot be seen, in compatibility forms."""
-    import unicodedata
-
     pieces: list[str] = []
     runs: list[Run] = []
     length = 0

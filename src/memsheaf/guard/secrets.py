@@ -9,6 +9,7 @@ hostile texts take no longer.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -94,8 +95,6 @@ def _scan(text: str, *, pii: bool = False) -> list[_Found]:
 def _read(text: str, pii: bool) -> list[_Found]:
     if text.isascii():
         return _in_text(View(text), pii)
-    import unicodedata
-
     normal = _compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
     found = _in_text(View(normal), pii)
     if normal == text or not found:

@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from urllib.parse import quote
 
 from memsheaf.errors import Busy
 from memsheaf.index.database import SCHEMA, base_of, locked
@@ -61,8 +62,6 @@ def _is_abandoned(one: Cache, now: float) -> bool:
 
 def _root_of(one: Cache) -> str:
     """Whose files an index has; "" when it does not say."""
-    from urllib.parse import quote
-
     try:
         with closing(sqlite3.connect(f"file:{quote(one.base)}.sqlite?mode=ro", uri=True, timeout=0)) as db:
             found = db.execute("SELECT root FROM origin").fetchone()

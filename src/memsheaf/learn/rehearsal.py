@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
+import numpy
+
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
+from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import connect_alone, notes, writing
 from memsheaf.index.lexical import Lexicon
 from memsheaf.index.rows import put
+from memsheaf.index.vectors import passages
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
@@ -58,8 +62,6 @@ def expect(state: State, question: str, path: str) -> None:
     Raises:
         SecretFound: the question holds one.
     """
-    from memsheaf.guard.secrets import find_secrets
-
     for secret in find_secrets(question):
         raise SecretFound(secret.kind, "the question")
     question = " ".join(question.split())
@@ -213,8 +215,6 @@ class _TrialIndex:
         if not self._embedder:
             return
         self._table = None
-        from memsheaf.index.vectors import passages
-
         texts = [passages(memory) for memory in memories]
         rows = self._encoded([text for several in texts for text in several])
         at = 0
@@ -230,8 +230,6 @@ class _TrialIndex:
     def _nearest(self, question: str) -> Sequence[str]:
         if not self._embedder:
             return ()
-        import numpy
-
         if question not in self._asked:
             self._asked[question] = self._encoded([question])
         if self._table is None:
@@ -246,8 +244,6 @@ class _TrialIndex:
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[float32]:
         """Their vectors; none, from now on, when the embedder fails: then words decide alone."""
-        import numpy
-
         try:
             return self._embedder.encode(texts) if self._embedder and texts else numpy.zeros((0, 1), numpy.float32)
         except EmbedderFailed:

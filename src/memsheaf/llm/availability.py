@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 from memsheaf.embed.http import ServerAddress, parse_address
@@ -53,8 +54,6 @@ def _served(name: str, provider: Provider, environment: Mapping[str, str]) -> Wa
 
 def _silent(place: ServerAddress | None) -> str:
     """What is wrong with a server on this machine that does not open; elsewhere it is not tried."""
-    import socket
-
     if not place or not place.is_here:
         return ""
     try:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from subprocess import TimeoutExpired
 
 from memsheaf.values import NamedTuple
 
@@ -71,8 +74,6 @@ def run(
         TooMuch: it printed more than `limit` bytes.
         OSError: it could not be started.
     """
-    from subprocess import TimeoutExpired
-
     end = time.monotonic() + deadline
     with leashed(line, folder=folder, environment=environment) as (process, inlet):
         out, err = _converse(process, inlet, text, end, limit)
@@ -98,9 +99,6 @@ def listen(
         TimeoutError: it had not ended when the time was up.
         OSError: it could not be started.
     """
-    from selectors import EVENT_READ, DefaultSelector
-    from subprocess import TimeoutExpired
-
     end = time.monotonic() + deadline
     with leashed(line, folder=folder, environment=environment, together=True) as (process, inlet):
         os.close(inlet)
@@ -130,8 +128,6 @@ def leashed(
 
     It ends with the block, and all it started with it. `together`: its errors come with what it prints.
     """
-    import subprocess
-
     held, leash = os.pipe()
     outlet, inlet = os.pipe()
     process = None
@@ -188,8 +184,6 @@ def _session(leader: int) -> list[int]:
 
 def _converse(process: Popen[bytes], inlet: int, text: bytes, end: float, limit: int) -> tuple[bytes, bytes]:
     """Write to the program and read from it, whichever it is ready for, until it has ended."""
-    from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-
     assert process.stdout is not None
     assert process.stderr is not None
     heard = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings
@@ -129,7 +130,6 @@ def key_of(choice: Choice, environment: Mapping[str, str]) -> str:
 
 def packages_lacking(provider: Provider | None) -> list[str]:
     """The packages that cannot be imported, of those a provider needs."""
-    from importlib.util import find_spec
 
     def is_here(package: str) -> bool:
         try:

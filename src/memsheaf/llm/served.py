@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from inspect import signature
 
 from memsheaf.embed.http import parse_address
 from memsheaf.errors import BadSettings, ModelFailed
@@ -154,8 +155,6 @@ async def _opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -
 
 async def _provider(choice: Choice, kind: type[Any], key: str, wire: Wire, stack: AsyncExitStack) -> Provider[Any]:
     """The provider, made with as much of address, key and HTTP client as it takes."""
-    from inspect import signature
-
     takes = signature(kind).parameters
     given: dict[str, object] = {"name": "openai-compatible"} if "name" in takes else {}
     if "api_key" in takes and (key or choice.place):

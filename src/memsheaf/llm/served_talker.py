@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
 from memsheaf.llm.http_client import Wire
@@ -19,6 +21,7 @@ from memsheaf.llm.message_format import messages, sendable
 from memsheaf.llm.model import failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, key_of
 from memsheaf.llm.served import NO_KEY, called, chosen, is_unreachable, opened, told
+from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.text_tool_calls import Written
 from memsheaf.text.neutralize import one_line
@@ -88,7 +91,6 @@ class ServedTalker:
 
         Nothing is sent, and nothing said when it fails: the first step will say it.
         """
-        from threading import Thread
 
         async def load() -> None:
             async with AsyncExitStack() as stack:
@@ -205,8 +207,6 @@ def load_talker(
         BadSettings: there is no such provider, or name, address and key do not go together.
         ModelFailed: a package or a key is missing.
     """
-    from memsheaf.llm.subprocess_model import TOOLS
-
     if name.partition(":")[0] in TOOLS:
         raise hinted(
             BadSettings(f"{name!r} is a command: it answers single questions, and holds no conversation"),
@@ -223,8 +223,6 @@ def _heard(
     `check` is called now and then, and may raise. Raises what the coroutine raised.
     """
     import asyncio
-    from queue import Empty, SimpleQueue
-    from threading import Thread
 
     queue: SimpleQueue[Spoken | Step | Exception | None] = SimpleQueue()
     running: list[tuple[AbstractEventLoop, Task[Any]]] = []

@@ -11,12 +11,16 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
+from datetime import date
 from functools import partial
+from threading import Lock
 
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
 from memsheaf.llm.model import Answer, Model, Question
 from memsheaf.llm.talker import Request, Said, Spoken, Step, Talker
+from memsheaf.store.state import State
+from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -76,8 +80,6 @@ class Ledger:
     @classmethod
     def of(cls, state: str, *, clock: Callable[[], float] = time.time) -> Ledger:
         """The ledger of a user, in the state directory: one for all scopes, so that a day's caps hold for all."""
-        from memsheaf.store.state import State
-
         return cls(State(os.path.join(state, "spend")), clock=clock)
 
     def reserve(self, caps: Caps | ChatCaps, cost: Spent) -> Reserved:
@@ -183,8 +185,6 @@ class Metered:
     """
 
     def __init__(self, model: Model, ledger: Ledger, caps: Caps, purpose: str) -> None:
-        from threading import Lock
-
         self._model = model
         self._ledger = ledger
         self._caps = caps
@@ -209,8 +209,6 @@ class Metered:
             CapReached: it would cost more than is left of the run or of the day. Nothing was asked.
             ModelFailed: there is no answer, in time and in its shape.
         """
-        from memsheaf.timeouts import TimeUp, within
-
         most, entry = self._reserve(question, deadline)
         cost, began = most._replace(failures=1), time.monotonic()
         try:
@@ -280,8 +278,6 @@ class MeteredTalker:
     """
 
     def __init__(self, talker: Talker, ledger: Ledger, caps: ChatCaps, purpose: str = CHAT) -> None:
-        from threading import Lock
-
         self._talker = talker
         self._ledger = ledger
         self._caps = caps
@@ -410,6 +406,4 @@ def _is_day(text: str) -> bool:
 
 def _between(day: str, today: str) -> int:
     """How many days ago a day was."""
-    from datetime import date
-
     return (date.fromisoformat(today) - date.fromisoformat(day)).days

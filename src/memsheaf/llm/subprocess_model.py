@@ -11,10 +11,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from shutil import which
+from tempfile import TemporaryDirectory
 
 from memsheaf.errors import BadSettings
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Answer, Question, failed
+from memsheaf.llm.process_group import TooMuch, run
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
@@ -68,10 +71,6 @@ class SubprocessModel:
         Raises:
             ModelFailed: there is none, in time and in its shape.
         """
-        from tempfile import TemporaryDirectory
-
-        from memsheaf.llm.process_group import TooMuch, run
-
         if self._environment.get(INSIDE):
             raise failed(f"{self.name} is not asked from within itself")
         tool, end = TOOLS[self._tool], time.monotonic() + deadline
@@ -103,8 +102,6 @@ class SubprocessModel:
             ) from None
 
     def _program(self) -> str:
-        from shutil import which
-
         found = which(self._tool, path=self._environment.get("PATH"))
         if not found:
             raise failed(f"the command {self._tool} is not on the PATH", TOOLS[self._tool].install)

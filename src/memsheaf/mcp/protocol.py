@@ -5,6 +5,8 @@ Standard library only, and little of it: it is on the way of a start.
 
 from __future__ import annotations
 
+from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
+
 # Known to type checkers under this name, so that a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +80,6 @@ def capabilities(*, listening: bool) -> Message:
 
 def refusal(error: Exception, era: str, params: Message) -> ProtocolError:
     """A mistake about a resource or a prompt, as the protocol tells it; of a resource, with its address."""
-    from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
     from memsheaf.guard.secrets import without_secrets
 
     hint = f" {error.hint}" if isinstance(error, MemsheafError) and error.hint else ""

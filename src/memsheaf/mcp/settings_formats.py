@@ -6,6 +6,7 @@ breaks the text nor fools the reader.
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -37,8 +38,6 @@ def as_json_line(value: object) -> str:
     >>> as_json_line({"args": ["\\u674e", "\\u202e"]})
     '{"args": ["\u674e", "\\\\u202e"]}'
     """
-    import json
-
     text = json.dumps(value, ensure_ascii=False)
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from memsheaf.errors import MemsheafError, Refused, hinted
 from memsheaf.mcp.listing import listed
 from memsheaf.mcp.protocol import (
     HANDSHAKES,
@@ -186,8 +187,6 @@ class StdioServer:
 
     def _do(self, request: PendingRequest) -> None:
         """Answer one request, whatever happens."""
-        from memsheaf.errors import MemsheafError
-
         try:
             if request.cancelled:
                 raise Cancelled
@@ -236,7 +235,6 @@ class StdioServer:
         return report
 
     def _call_tool(self, request: PendingRequest) -> Message | None:
-        from memsheaf.errors import MemsheafError
         from memsheaf.mcp.answers import called, replied
 
         try:
@@ -401,8 +399,6 @@ class StdioServer:
 @contextmanager
 def _contained() -> Iterator[None]:
     """Let nothing that goes wrong beside the answers end the thread: the next call says what is wrong."""
-    from memsheaf.errors import MemsheafError
-
     try:
         yield
     except MemsheafError:
@@ -437,8 +433,6 @@ HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resource
 def serve(opened: Callable[[], Offer], *, version: str, reading: bool = False, tools: bool = True) -> None:
     """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach."""
     if sys.__stdin__ is None or sys.__stdout__ is None:
-        from memsheaf.errors import Refused, hinted
-
         hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
         raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

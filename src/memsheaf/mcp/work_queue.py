@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 from memsheaf.mcp.protocol import meta_of
 
@@ -45,8 +46,6 @@ class WorkQueue:
     """Requests that wait for the worker thread, in order. `put` blocks while the queue is full."""
 
     def __init__(self) -> None:
-        from collections import deque
-
         self._tasks: deque[object] = deque()
         self._some = threading.Semaphore(0)
         self._room = threading.Semaphore(LIMIT)

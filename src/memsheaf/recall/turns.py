@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.text.host_wrappers import unwrapped
 from memsheaf.values import NamedTuple
 
 ROLES = ("user", "assistant", "tool")
@@ -34,9 +36,6 @@ class Turn(NamedTuple):
         >>> Turn("c", (Message("user", "Off the record: Quentin leaves."),)).unkept
         'the user wants it off the record'
         """
-        from memsheaf.recall.ignore import asks_to_ignore, is_private
-        from memsheaf.text.host_wrappers import unwrapped
-
         said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
         if any(map(is_private, said)):
             return "the user wants it off the record"

@@ -23,6 +23,7 @@ from functools import cache, lru_cache
 from heapq import merge
 from itertools import islice
 
+from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple
 
@@ -165,8 +166,6 @@ def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
 @cache
 def _rules(title: str) -> tuple[_Rule, ...]:
     """The ways to say a date in scripts with spaces, or in those without."""
-    from memsheaf.prompts import read_prompt
-
     section = read_prompt("dates").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     items = re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
     return tuple(_Rule(unit, int(steps), words, bool(doubtful)) for unit, steps, doubtful, words in items)

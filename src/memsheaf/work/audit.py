@@ -27,6 +27,7 @@ from memsheaf.values import NamedTuple
 from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, problems
+from memsheaf.work.sessions import of, open_sessions
 from memsheaf.worktree import tracked_private
 from memsheaf.writer import told
 
@@ -299,8 +300,6 @@ def _catalog(sheaf: Sheaf) -> Iterator[AuditFinding]:
 def _sessions(layers: Layers | None, today: str) -> Iterator[AuditFinding]:
     if layers is None:
         return
-    from memsheaf.work.sessions import of, open_sessions
-
     for name in open_sessions(layers):
         try:
             state = of(layers, name).state()

@@ -19,6 +19,8 @@ from typing import Literal
 from memsheaf.errors import MemsheafError, ScopeRefused
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.paths import is_fact
+from memsheaf.guard.secrets import new_secrets, without_secrets
+from memsheaf.guard.worth import derivable, ephemeral
 from memsheaf.history import diff
 from memsheaf.memory import KINDS, NAME_LIMIT, Memory
 from memsheaf.scope import Scope
@@ -146,8 +148,6 @@ def examine(
     Raises:
         ScopeRefused: nothing is promoted to there.
     """
-    from memsheaf.guard.secrets import without_secrets
-
     require_target(target.scope)
     kind, why = classified(item)
     if target.scope.layer == "user" and not item.kind:
@@ -200,9 +200,6 @@ def _typed(item: PromotionItem, target: Sheaf, why: str) -> ChecklistStep:
 
 def _excluded(item: PromotionItem, choice: PromotionChoice) -> ChecklistStep:
     """Stop a secret, what nobody confirmed, what code and its history say, and what is of the moment."""
-    from memsheaf.guard.secrets import new_secrets
-    from memsheaf.guard.worth import derivable, ephemeral
-
     told = f"{item.subject}\n{item.text}"
     for secret in new_secrets("\n".join((told, item.reason, *item.citations)), ""):
         return ChecklistStep("exclude", "stop", f"it holds {secret.kind}")

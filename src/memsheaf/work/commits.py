@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from memsheaf.editing import checked
 from memsheaf.errors import BadHeader, Busy, Changed, Exists, NotFound, SecretFound
 from memsheaf.guard.paths import check_stored
+from memsheaf.guard.secrets import find_secrets
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
@@ -68,7 +69,5 @@ def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow: Allow = STRICT) -> Comm
 
 def refuse_secrets_in(text: str, where: str) -> None:
     """Raise SecretFound for what would become the name of a file or folder."""
-    from memsheaf.guard.secrets import find_secrets
-
     for secret in find_secrets(text):
         raise SecretFound(secret.kind, where)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -66,8 +67,6 @@ def moment(seconds: float) -> str:
     >>> moment(0.5)
     '1970-01-01T00:00:00.500Z'
     """
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
@@ -152,8 +151,6 @@ def _is_agent(found: object) -> bool:
 
 
 def _is_time(found: object) -> bool:
-    from datetime import datetime
-
     with suppress(ValueError):
         return isinstance(found, str) and bool(_TIME.fullmatch(found) and datetime.fromisoformat(found))
     return False

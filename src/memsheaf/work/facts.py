@@ -15,6 +15,7 @@ from memsheaf.editing import dated, placed
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, compose
 from memsheaf.sheaf import Sheaf
@@ -106,8 +107,6 @@ class Facts:
             SecretFound, Duplicate, NotWorth, as whenever something is remembered.
         """
         if lacking := missing(fact, tree):
-            from memsheaf.guard.secrets import without_secrets
-
             told = without_secrets("; ".join(lacking))
             raise _refused(f"this fact is not complete: {told}", _WANTED)
         fact = _cited(fact, tree)

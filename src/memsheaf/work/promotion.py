@@ -19,6 +19,7 @@ from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
@@ -271,8 +272,6 @@ def _require_task(target: Sheaf) -> None:
 
 
 def _blocked(found: Examination) -> Blocked:
-    from memsheaf.guard.secrets import without_secrets
-
     open_steps = [f"{step.name}: {step.said}" for step in found.steps if step.verdict != "pass"]
     title = without_secrets(found.item.title)
     error = Blocked(f"{title!r} was not promoted to {found.target}; " + "; ".join(open_steps))

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
+from uuid import uuid4
 
 from memsheaf.editing import dated
 from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused, hinted
@@ -51,8 +52,6 @@ def start(layers: OpenScopes, title: str, *, goal: str = "", phases: int = 0, sl
         Exists: there is a task of that slug.
         ScopeRefused, TextRefused, SecretFound: the title, the slug or the goal may not be stored.
     """
-    from uuid import uuid4
-
     refuse_secrets_in(f"{title}\n{slug}", "the title")
     try:
         title = clean_field("name", title)

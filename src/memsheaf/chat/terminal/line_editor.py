@@ -6,6 +6,9 @@ With `pip install 'memsheaf[chat]'` messages are edited with prompt_toolkit; oth
 from __future__ import annotations
 
 import os
+import select
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -248,9 +251,6 @@ def interrupted_once(*, clock: Callable[[], float] = time.monotonic) -> Iterator
 @contextmanager
 def _on_interrupt(call: Callable[[], None]) -> Iterator[None]:
     """Call this for Ctrl-C; only the main thread can."""
-    import signal
-    import threading
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -284,8 +284,6 @@ def keys(stdin: TextIO) -> Iterator[Callable[[], str]]:
 
 
 def _pressed(terminal: int) -> str:
-    import select
-
     data = os.read(terminal, _AT_ONCE)
     while data and len(data) < _AT_ONCE and select.select([terminal], [], [], _TOGETHER)[0]:
         if not (more := os.read(terminal, _AT_ONCE)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
@@ -294,8 +296,6 @@ def split(line: str) -> tuple[str | None, str]:
 
 def split_words(rest: str) -> list[str]:
     """A line's words as a shell cuts them; at its blanks where the quotes do not fit."""
-    import shlex
-
     try:
         return shlex.split(rest)
     except ValueError:
@@ -324,7 +324,5 @@ def _short(count: int) -> str:
 
 
 def _closest(name: str) -> str:
-    from difflib import get_close_matches
-
     found = get_close_matches(name, [*COMMANDS, *_ALIASES], 1)
     return f"; did you mean /{found[0]}?" if found else ""

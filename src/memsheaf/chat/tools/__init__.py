@@ -26,6 +26,7 @@ from memsheaf.chat.tools.files import (
     resolve_path,
 )
 from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_lines, mask_secrets, split_pattern
+from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.scope import FOLDER
@@ -71,8 +72,6 @@ def shell(
 ) -> ToolAnswer:
     """Run a command and see what it prints. It gets no input, and what it leaves running in the background is ended
     with it. Use read, grep and glob to look at files: they need no permission."""
-    from memsheaf.chat.tools.shell import run_command
-
     if not command.strip() or "\0" in command:
         raise Refused("a command must not be empty, nor hold a NUL character")
     if seconds and not 1 <= seconds <= LONGEST:

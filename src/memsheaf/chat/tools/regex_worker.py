@@ -10,12 +10,11 @@ import json
 import os
 import re
 import sys
+from faulthandler import dump_traceback_later
 
 
 def main() -> None:
     """Answer one question, and end when its time is up, also when nobody is there any more to kill this process."""
-    from faulthandler import dump_traceback_later
-
     asked = json.loads(sys.stdin.buffer.readline())
     with open(os.devnull, "w") as nowhere:
         dump_traceback_later(asked["seconds"], exit=True, file=nowhere)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired, call
+from threading import Thread
 
+from memsheaf.llm.process_group import listen
 from memsheaf.values import NamedTuple
 
 MOST_OUTPUT = 30_000
@@ -89,8 +92,6 @@ def _is_key(name: str) -> bool:
 
 
 def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
-    from memsheaf.llm.process_group import listen
-
     try:
         return listen(("/bin/sh", "-c", command), add, folder=folder, environment=environment, deadline=seconds)
     except TimeoutError:
@@ -99,9 +100,6 @@ def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], second
 
 def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
     """Where there are no sessions: what a command starts is ended with it, but not when this process is killed."""
-    from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired, call
-    from threading import Thread
-
     process = Popen(command, shell=True, cwd=folder, env=dict(environment), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     assert process.stdout is not None
     pipe = process.stdout.fileno()
