@@ -16,7 +16,7 @@ import pytest
 from memsheaf import Layers, Message, Settings, Sheaf, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate
-from memsheaf.work.routing import holds_everywhere
+from memsheaf.work.scopes import holds_everywhere
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 

@@ -22,11 +22,10 @@ from memsheaf.errors import NoSuchCommit, NotFound, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.memory import STRICT, compose, parse
-from memsheaf.scope import unused_folder
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.values import NamedTuple
-from memsheaf.work.scopes import OF_EACH, SCRATCH, Names, OpenScopes, Sheaves
+from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 
 # Known to type checkers under this name: each layer is imported when it is asked for.
 TYPE_CHECKING = False
@@ -95,12 +94,6 @@ class Layers(OpenScopes):
             self.settings, self._cwd, by=self.by, scopes=scopes, read_only=read_only, clock=self.clock,
             on_open=self._on_open, **self._chosen,
         )  # fmt: skip
-
-    def notices(self) -> Names:
-        """What a person should look at first: a `.memory` nobody accepted, files that changed there."""
-        unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
-        found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
-        return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
 
     def look_up(self, query: str, *, limit: int = 10) -> Sequence[LayerMatch]:
         """The `limit` best of what the layers say about a query, the nearest layer first, with their bare names."""
@@ -238,29 +231,6 @@ class Layers(OpenScopes):
 
     # changing
 
-    def scope_for(self, kind: str, text: str = "") -> str:
-        """The scope that a new memory belongs to.
-
-        What is about the user goes to the user, and so does feedback that is said to hold everywhere; all else goes
-        to the project. Where that is not among the scopes, it is the home scope.
-        """
-        from memsheaf.work.routing import holds_everywhere
-
-        is_users = kind == "user" or (kind == "feedback" and holds_everywhere(text))
-        wanted = "user" if is_users else "project"
-        return wanted if wanted in self.scopes() else self.home
-
-    def wider(self, sheaf: Sheaf) -> Sheaves:
-        """The scopes behind one: what they say is known wherever that one is read."""
-        scopes = self.scopes()
-        return [self.sheaf(scope) for scope in scopes[scopes.index(str(sheaf.scope)) + 1 :]]
-
-    def refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
-        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
-        for other in self.wider(sheaf):
-            with self.naming(other):
-                other.writer.refuse_duplicate(memory._replace(path=""))
-
     def remember(
         self, name: str, description: str, kind: str, content: str, *, path: str = "", **more: Any
     ) -> Memory:
@@ -376,7 +346,6 @@ class Layers(OpenScopes):
     def learning(self) -> Learner:
         """The inbox of the home scope; what comes of it goes where it belongs."""
         from memsheaf.learn.learner import Learner
-        from memsheaf.work.routing import Router
 
         lasting = self.lasting()
         router = Router(lasting)

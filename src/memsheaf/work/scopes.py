@@ -1,11 +1,11 @@
-"""The scopes around a working directory, opened on demand, and which task and session are meant."""
+"""The scopes around a working directory, opened on demand: which task and session are meant, what belongs where."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf import config
@@ -13,13 +13,18 @@ from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.guard.paths import fold
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.scope import Scope, check_label, project_root, resolve, shown
+from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unused_folder
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.sections import SESSION_FILE
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
+
+    from memsheaf.recall.turns import Proposal
+    from memsheaf.store import Change, Commit
+    from memsheaf.store.tombstones import Tombstone
 
 Names = list[str]
 Sheaves = list[Sheaf]
@@ -29,6 +34,34 @@ SCRATCH = ("task", "session")
 
 OF_EACH = tuple(map(fold, (CONTEXT, NOTES)))
 """Files that every scope has for itself."""
+
+
+_EVERYWHERE = (
+    r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
+    r"(?:projects?|repos?|repositor(?:y|ies))|across (?:all |my )?(?:projects|repos\w*)"
+    r"|immer|überall|generell|grundsätzlich|(?:allen?|jedem)(?: meinen)? (?:projekten?|repos\w*)"
+    r"|toujours|partout|en général|(?:tous|chacun de) (?:mes|les) (?:projets|dépôts)|chaque projet"
+    r"|siempre|en todas partes|en general|todos (?:mis|los) (?:proyectos|repositorios)|cada proyecto)\b"
+    r"|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
+    r"|いつも|常に|どこでも|(?:すべて|全て|あらゆる|どの)の?プロジェクト"
+)
+_HERE = (
+    r"\b(?:here|th(?:is|e) (?:project|repo\w*|codebase|package|service|team|folder)"
+    r"|hier|(?:diese[ms]|das) (?:projekt|repo\w*)|ici|ce (?:projet|dépôt)|aquí|este (?:proyecto|repositorio))\b"
+    r"|这里|(?:本|此|这个)(?:项目|仓库)|ここ|この(?:プロジェクト|リポジトリ)"
+)
+
+
+def holds_everywhere(text: str) -> bool:
+    """Whether feedback is said to hold in every project, and not only in this one; its reasons do not count.
+
+    >>> holds_everywhere("Always answer in English."), holds_everywhere("Always run make check in this repository.")
+    (True, False)
+    """
+    from memsheaf.text.phrases import compiled
+
+    said = text.partition("**Why:**")[0].partition("**How to apply:**")[0]
+    return bool(compiled(_EVERYWHERE).search(said)) and not compiled(_HERE).search(said)
 
 
 class OpenScopes:
@@ -143,11 +176,28 @@ class OpenScopes:
 
     def going(self, layer: str) -> Names:
         """The tasks that are active, or the sessions that are open, in order."""
-        if not self.names(layer):
-            return []
-        from memsheaf.work import sessions, tasks
+        return list(filter(self._is_active, self.names("task"))) if layer == "task" else self.open_sessions()
 
-        return tasks.active_tasks(self) if layer == "task" else sessions.open_sessions(self)
+    def _is_active(self, slug: str) -> bool:
+        """Whether a task has not ended; one that cannot be read has not: what is meant for it goes to no other."""
+        from memsheaf.work.task_files import ACTIVE, TASK, read_task
+
+        try:
+            return read_task(self.sheaf(f"task/{slug}").read(TASK).text, f"task/{slug}/{TASK}").status == ACTIVE
+        except NotFound:
+            return False  # a scope that somebody keeps memories in, and no task
+        except MemsheafError:
+            return True
+
+    def open_sessions(self) -> Names:
+        """The ids of the sessions that have begun and not ended, in order."""
+        return self.sessions_with(SESSION_FILE)
+
+    def sessions_with(self, file: str) -> Names:
+        """The ids of the sessions that have this file, in order."""
+        places = {f"sessions/{name}/{file}": name for name in self.names("session")}
+        changed = self.project.reader.modified(places) if places else {}
+        return [name for place, name in places.items() if changed[place] is not None]
 
     def unclear(self) -> Names:
         """What is not asked because several could be meant, in words."""
@@ -156,6 +206,12 @@ class OpenScopes:
             for layer, word in (("task", "active"), ("session", "open"))
             if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1
         ]
+
+    def notices(self) -> Names:
+        """What a person should look at first: a `.memory` nobody accepted, files that changed there."""
+        unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
+        found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
+        return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
 
     # names
 
@@ -230,9 +286,97 @@ class OpenScopes:
             raise NotFound(f"{layer}/")
         raise ScopeRefused(f"several could be meant: {', '.join(found)}; name one with --{layer} NAME")
 
+    # where a new memory belongs
+
+    def scope_for(self, kind: str, text: str = "") -> str:
+        """The scope that a new memory belongs to.
+
+        What is about the user goes to the user, and so does feedback that is said to hold everywhere; all else goes
+        to the project. Where that is not among the scopes, it is the home scope.
+        """
+        is_users = kind == "user" or (kind == "feedback" and holds_everywhere(text))
+        wanted = "user" if is_users else "project"
+        return wanted if wanted in self.scopes() else self.home
+
+    def wider(self, sheaf: Sheaf) -> Sheaves:
+        """The scopes behind one: what they say is known wherever that one is read."""
+        scopes = self.scopes()
+        return [self.sheaf(scope) for scope in scopes[scopes.index(str(sheaf.scope)) + 1 :]]
+
+    def refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
+        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
+        for other in self.wider(sheaf):
+            with self.naming(other):
+                other.writer.refuse_duplicate(memory._replace(path=""))
+
 
 def _is_label(name: str) -> bool:
     try:
         return check_label(name, "name") == name
     except ScopeRefused:
         return False
+
+
+class Router:
+    """The keepers of several scopes as one, for learning: each proposal is kept in the scope that it belongs to.
+
+    Paths are names as the layers show them.
+    """
+
+    def __init__(self, layers: OpenScopes) -> None:
+        self._layers = layers
+
+    def policy(self, name: str) -> str:
+        """How the scope of a name learns; that of the home scope for ""."""
+        return self._layers.settings.policy_of(self._place(name)[0].scope)
+
+    def draft(
+        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+    ) -> tuple[Change, Memory, Memory | None]:
+        """The change that a proposal makes, the memory after it, and the one before; nothing is written."""
+        layers = self._layers
+        if proposal.replaces:
+            sheaf, path = layers.place(proposal.replaces)
+        else:
+            scopes, wanted = layers.scopes(), f"{proposal.name}\n{proposal.content}"
+            scope = proposal.scope if proposal.scope in scopes else layers.scope_for(proposal.kind, wanted)
+            sheaf, path = layers.sheaf(scope), ""
+        here = [path for place, path in map(self._place, taken) if place is sheaf]
+        with layers.naming(sheaf):
+            change, memory, was = sheaf.writer.draft(proposal._replace(replaces=path), here, by=by)
+        name = layers.name(sheaf, memory.path)
+        return change._replace(path=name), memory._replace(path=name), was and was._replace(path=name)
+
+    def judge(self, memory: Memory, was: Memory | None) -> None:
+        """Raise what a change would be refused with, a duplicate in a wider scope included."""
+        sheaf, path = self._place(memory.path)
+        with self._layers.naming(sheaf):
+            sheaf.writer.judge(memory._replace(path=path), was and was._replace(path=path))
+        if was is None:
+            self._layers.refuse_known(memory, sheaf)
+
+    def buried(self, memory: Memory) -> Tombstone | None:
+        """The tombstone that stands in the way of learning this."""
+        return self._place(memory.path)[0].writer.buried(memory)
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """Make changes of one scope as one commit. Raises Changed."""
+        sheaf, _ = self._place(changes[0].path)
+        bare = [change._replace(path=self._place(change.path)[1]) for change in changes]
+        with self._layers.naming(sheaf):
+            return sheaf.writer.change_many(bare, why, by=by)
+
+    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+        """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
+        sheaf, path = self._place(change.path)
+        with self._layers.naming(sheaf):
+            sheaf.writer.accept(change._replace(path=path), was and was._replace(path=path), why)
+
+    def bury(self, memory: Memory) -> None:
+        """Note that a person rejected this: it is not learned again."""
+        self._place(memory.path)[0].writer.bury(memory)
+
+    def _place(self, name: str) -> tuple[Sheaf, str]:
+        """The scope of a name that we made, and the path in it; the file need not be there."""
+        scope, sign, path = name.rpartition(":")
+        return (self._layers.sheaf(scope), path) if sign else (self._layers.own, path)

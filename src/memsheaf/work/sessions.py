@@ -305,13 +305,13 @@ def of(layers: OpenScopes, id: str = "") -> SessionNotes:
 
 def open_sessions(layers: OpenScopes) -> list[str]:
     """The ids of the sessions that have begun and not ended, in order."""
-    return _having(layers, FILE)
+    return layers.open_sessions()
 
 
 def ended_sessions(layers: OpenScopes) -> list[str]:
     """The ids of the sessions that have ended and left notes, in order."""
     still_open = set(open_sessions(layers))
-    return [id for id in _having(layers, ARCHIVE + FILE) if id not in still_open]
+    return [id for id in layers.sessions_with(ARCHIVE + FILE) if id not in still_open]
 
 
 def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
@@ -374,13 +374,6 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
 
     commit(notes.sheaf, plan, "begin a session")
     return notes
-
-
-def _having(layers: OpenScopes, file: str) -> list[str]:
-    """The sessions that have this file."""
-    places = {f"sessions/{name}/{file}": name for name in layers.names("session")}
-    changed = layers.project.reader.modified(places) if places else {}
-    return [name for place, name in places.items() if changed[place] is not None]
 
 
 def _missing(why: str, hint: str, path: str) -> MemsheafError:

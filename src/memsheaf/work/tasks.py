@@ -145,7 +145,7 @@ def active_tasks(layers: OpenScopes) -> list[str]:
 
     One that cannot be read is among them: what is meant for it shall not go to another by mistake.
     """
-    return [one.slug for one in every_task(layers) if one.state is None or one.state.status == ACTIVE]
+    return layers.going("task")
 
 
 def slug_of(title: str) -> str:
