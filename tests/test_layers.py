@@ -23,7 +23,7 @@ ROWS = [
     {"store", "embed"},
     {"llm"},
     {"archive", "config", "editing", "history", "index", "worktree"},
-    {"models"},
+    {"fact_rules", "models"},
     {"recall"},
     {"learn"},
     {"writer"},

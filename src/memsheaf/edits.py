@@ -219,7 +219,7 @@ def restore(writer: Writer, path: str, version: Version) -> Commit:
     data = writer.store.version(path, version)
     found = writer.find(path)
     if found is None and is_fact(path):
-        writer.refuse_superseded(parse(path, data), writer.facts())
+        writer.fact_rules.refuse_superseded(parse(path, data), writer.fact_rules.present())
     change = Change(path, data, found.version if found else ABSENT)
     was_here = Allow(secrets=True, anyway=True)
     return writer.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)

@@ -190,13 +190,14 @@ class _Import:
                         raise Exists(found.path)
                     if not self.root:
                         keeper.refuse_other_spelling(path, found)
-                        keeper.refuse_rewriting(memory, found)
+                        keeper.fact_rules.refuse_rewriting(memory, found)
                 retired: list[str] = []
                 if not self.root and found is None:
                     if is_fact(memory.path):
-                        facts = keeper.facts() if facts is None else facts
-                        keeper.refuse_superseded(memory, [one for one in facts if one.path not in memory.supersedes])
-                    retired = keeper.superseded_by(memory)
+                        facts = keeper.fact_rules.present() if facts is None else facts
+                        others = [one for one in facts if one.path not in memory.supersedes]
+                        keeper.fact_rules.refuse_superseded(memory, others)
+                    retired = keeper.fact_rules.superseded_by(memory)
                     if retired and not self._replace:
                         raise Exists(retired[0], f"{memory.path!r} would retire it")
                 if not self._allow.secrets:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
 
-from memsheaf.editing import dated, merged, placed, refuse_secrets, refuse_unworthy, vouched
+from memsheaf.editing import merged, placed, refuse_secrets, refuse_unworthy, vouched
 from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
@@ -29,19 +28,20 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
-from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, parse
+from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
-from memsheaf.text.similarity import LIKE, alike, fact, words
+from memsheaf.text.similarity import LIKE, alike, fact
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from memsheaf.fact_rules import FactRules
     from memsheaf.index.database import Row
     from memsheaf.recall.turns import Proposal
     from memsheaf.store.tombstones import Tombstone
@@ -107,10 +107,8 @@ class Writer:
         if self.ledger is None:
             return rows
         knows = self.ledger.knows
-        return [
-            row._replace(trust="shared") if row.trust == "confirmed" and not knows(row.path, row.version) else row
-            for row in rows
-        ]
+        shared = {row.path for row in rows if row.trust == "confirmed" and not knows(row.path, row.version)}
+        return [row._replace(trust="shared") if row.path in shared else row for row in rows]
 
     def today(self) -> str:
         """The day, as headers have it."""
@@ -153,15 +151,7 @@ class Writer:
             self.index.look(thorough=True)  # it was given another name meanwhile
         return None
 
-    def store_new(
-        self,
-        fresh: Memory,
-        kind: str,
-        name: str,
-        expect: Version,
-        *,
-        allow: Allow = STRICT,
-    ) -> Memory:
+    def store_new(self, fresh: Memory, kind: str, name: str, expect: Version, *, allow: Allow = STRICT) -> Memory:
         """Store a memory under a file name that is free; the index knows which are, the store has the last word.
 
         Raises:
@@ -176,13 +166,8 @@ class Writer:
                     raise Changed(other)  # since the name was asked for
             return bool(others)
 
-        return self.store_one(
-            placed(fresh, file_name(kind, name, taken)),
-            expect,
-            f"remember {name}",
-            alone=True,
-            allow=allow,
-        )
+        memory = placed(fresh, file_name(kind, name, taken))
+        return self.store_one(memory, expect, f"remember {name}", alone=True, allow=allow)
 
     def again(self, work: Callable[[], T], expect: Version | None) -> T:
         """Run a read-modify-write; retry when the file changed meanwhile, unless a version was expected."""
@@ -220,15 +205,8 @@ class Writer:
         if was is None and memory.state == "ok":
             near = self.index.alike(fact(memory))
             memory = self._doubted(memory, near)
-        self.commit(
-            [Change(memory.path, memory.data, expect)],
-            why,
-            parsed={memory.path: memory},
-            was={memory.path: was} if was else {},
-            alone=alone,
-            allow=allow,
-            near=near,
-        )
+        change, before = Change(memory.path, memory.data, expect), {memory.path: was} if was else {}
+        self.commit([change], why, parsed={memory.path: memory}, was=before, alone=alone, allow=allow, near=near)
         return memory
 
     def _doubted(self, memory: Memory, near: Near) -> Memory:
@@ -285,7 +263,7 @@ class Writer:
         for change in changes if not allow.secrets else ():
             refuse_secrets(made.get(change.path), was.get(change.path), why)
         if any(is_fact(change.path) for change in changes) and not rewriting:
-            changes = self._with_retired(changes, made, by or self.by)
+            changes = self.fact_rules.with_retired(changes, made, by or self.by)
         self.index.ready()
         if present := [change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
@@ -296,11 +274,8 @@ class Writer:
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
                     self.refuse_duplicate(memory, near)
-        commit = self.follow(
-            lambda: self.store.commit(changes, by=by or self.by, why=why),
-            [change.path for change in changes],
-            parsed,
-        )
+        paths = [change.path for change in changes]
+        commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)
         # what is learned in spite of a tombstone was asked for
         if rewriting or self._is_person(commit.by) or commit.by == "extraction":
             self.store.unbury(map(fact, made.values()))
@@ -328,72 +303,12 @@ class Writer:
             how = f"ask the user to run `memsheaf edit {CONTEXT}`, and tell them what to put there"
             raise TextRefused(f"{CONTEXT} stands in every system prompt, so only a person writes it; {how}")
 
-    def _with_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
-        """The changes, with the removal of each fact that a new one supersedes. Raises CreateOnly, TextRefused."""
-        named = {
-            path
-            for change in changes
-            if change.expect == ABSENT and change.path in made and is_fact(change.path)
-            for path in made[change.path].supersedes
-            if is_fact(path)
-        }
-        for change in changes:
-            if is_fact(change.path) and change.expect == ABSENT and change.path in made:
-                _refuse_incomplete(made[change.path])
-                if by != "import":  # what comes in was looked at file by file
-                    self._refuse_twin(made[change.path], named, by)
-        given = {change.path for change in changes}
-        replaced = {path: found for path in named - given if (found := self.find(path))}
-        for change in changes if by != "user" else ():
-            self._refuse_other_subject(made.get(change.path))
-        for change in changes:
-            if not is_fact(change.path) or change.expect == ABSENT:
-                continue
-            if change.data is not None and (found := self.find(change.path)):
-                self.refuse_rewriting(made[change.path], found)
-            elif by != "user" and change.data is None and change.path not in named:
-                raise CreateOnly(change.path)
-        return [*changes, *(Change(found.path, None, found.version) for found in replaced.values())]
+    @property
+    def fact_rules(self) -> FactRules:
+        """What holds for the facts of this scope."""
+        from memsheaf.fact_rules import FactRules
 
-    def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
-        """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
-        for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
-            if row.path not in (memory.path, *retired) and words(row.name) == words(memory.name):
-                raise _beside(row.path, "it is about the same")
-        if by != "user" and any(self.store.history(memory.path)):
-            raise _beside(memory.path, "a fact had this name, and was retired")
-
-    def _refuse_other_subject(self, memory: Memory | None) -> None:
-        """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
-        for path in memory.supersedes if memory and is_fact(memory.path) else ():
-            found = self.find(path) if is_fact(path) else None
-            if found and words(found.name) != words(memory.name if memory else ""):
-                raise CreateOnly(path)
-
-    def superseded_by(self, memory: Memory) -> list[str]:
-        """The facts here that a new memory would retire."""
-        return [path for path in memory.supersedes if is_fact(memory.path) and is_fact(path) and self.find(path)]
-
-    def facts(self) -> list[Memory]:
-        """The facts that are here now."""
-        found = []
-        for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
-            with suppress(MemsheafError):
-                found.append(self.read(row.path))
-        return found
-
-    def refuse_superseded(self, memory: Memory, facts: Iterable[Memory]) -> None:
-        """Raise Exists when a fact that is gone would come back beside the one that is in its place."""
-        for one in facts:
-            if memory.path in one.supersedes or (one.path != memory.path and words(one.name) == words(memory.name)):
-                error = Exists(one.path, f"it stands in the place of {memory.path!r}")
-                error.hint = "`memsheaf undo` of what superseded it brings the old one back, and takes the new away."
-                raise error
-
-    def refuse_rewriting(self, memory: Memory, found: Memory) -> None:
-        """Raise CreateOnly when a fact would say something else than it does."""
-        if is_fact(found.path) and told(memory) != told(found):
-            raise CreateOnly(found.path)
+        return FactRules(self.store, self.index, self.find)
 
     def refuse_duplicate(self, memory: Memory, near: Near | None = None) -> None:
         """Raise Duplicate when another memory, one of those `near`, says the same in almost the same words.
@@ -425,10 +340,7 @@ class Writer:
                 raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
 
     def follow(
-        self,
-        work: Callable[[], Commit],
-        paths: Sequence[str],
-        parsed: Mapping[str, Memory] = MappingProxyType({}),
+        self, work: Callable[[], Commit], paths: Sequence[str], parsed: Mapping[str, Memory] = MappingProxyType({})
     ) -> Commit:
         """Do what makes a commit that touches these paths, and take it over into the index."""
         with self.index.committing():
@@ -481,17 +393,10 @@ class Writer:
             memory = memory._replace(shared=False)
         if memory.trust == "confirmed" and not memory.changed_by:
             return memory
-        sure = check(
-            memory.path,
-            edited(memory.text, fields={"trust": "confirmed", "changed_by": None}),
-            kinds=(*KINDS, memory.kind),
-        )
-        self.commit(
-            [Change(memory.path, sure.data, memory.version)],
-            f"confirm {memory.name}",
-            by="user",
-            was={memory.path: memory},
-        )
+        text = edited(memory.text, fields={"trust": "confirmed", "changed_by": None})
+        sure = check(memory.path, text, kinds=(*KINDS, memory.kind))
+        change = Change(memory.path, sure.data, memory.version)
+        self.commit([change], f"confirm {memory.name}", by="user", was={memory.path: memory})
         return sure
 
     def draft(
@@ -506,24 +411,10 @@ class Writer:
             NotFound: the memory that it would replace is gone.
         """
         self.index.ready()
-        today = self.today()
         was = self.read(proposal.replaces) if proposal.replaces else None
         supersedes = bool(was and is_fact(was.path))
-        fresh = compose(
-            name=was.name if was and supersedes else proposal.name,
-            description=dated(proposal.description, today),
-            kind=proposal.kind,
-            body=dated(proposal.content, today),
-            created=today,
-            updated=today,
-            source="extraction",
-            trust=proposal.trust,
-            conversation=proposal.conversation if proposal.conversation.isprintable() else "",
-            expires=proposal.expires,
-            citations=_unvouched(was) if was and supersedes else (),
-            supersedes=(was.path,) if was and supersedes else (),
-            reason=proposal.why if supersedes else "",
-        )
+        citations = self.fact_rules.without_hashes(was) if was and supersedes else ()
+        fresh = proposal.to_memory(self.today(), superseded=was if supersedes else None, citations=citations)
         if was is None or supersedes:
             others = {fold(path) for path in taken}
             folder = FACTS if supersedes else ""
@@ -557,35 +448,3 @@ class Writer:
     def buried(self, memory: Memory) -> Tombstone | None:
         """The tombstone that stands in the way of learning this; None when nobody wants it gone."""
         return self.store.buried(fact(memory))
-
-
-def told(memory: Memory) -> tuple[object, ...]:
-    """All that a fact says, whoever vouches for it."""
-    return memory.name, memory.description, memory.kind, memory.citations, memory.reason, memory.body, memory.expires
-
-
-def _refuse_incomplete(memory: Memory) -> None:
-    """Raise TextRefused for a new fact that lacks what shows it to be true."""
-    from memsheaf.guard.citations import parse as place_of
-
-    places = [place for text in memory.citations if (place := place_of(text)) and (place.first or place.symbol)]
-    lacking = [what for what, has in (("a cited place", places), ("a reason", memory.reason)) if not has]
-    if memory.state != "ok" or not memory.known:
-        lacking.append("a header with name, description and type")
-    if lacking:
-        error = TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(lacking)}")
-        error.hint = "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory."
-        raise error
-
-
-def _unvouched(memory: Memory) -> list[str]:
-    """The places of a fact without their hashes: they showed what the fact said before, and not what it says now."""
-    from memsheaf.guard.citations import parse as place_of
-
-    return [str(place._replace(hash="")) if (place := place_of(text)) else text for text in memory.citations]
-
-
-def _beside(path: str, why: str) -> Exists:
-    error = Exists(path, why)
-    error.hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-    return error

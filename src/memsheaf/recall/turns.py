@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from memsheaf.memory import Memory, compose
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.text.host_wrappers import unwrapped
 from memsheaf.values import NamedTuple
@@ -64,6 +67,26 @@ class Proposal(NamedTuple):
     why: str = ""
     doubt: str = ""
     scope: str = ""
+
+    def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
+        """The memory that it makes, without a path yet; `superseded` is the fact that it retires."""
+        from memsheaf.editing import dated
+
+        return compose(
+            name=superseded.name if superseded else self.name,
+            description=dated(self.description, today),
+            kind=self.kind,
+            body=dated(self.content, today),
+            created=today,
+            updated=today,
+            source="extraction",
+            trust=self.trust,
+            conversation=self.conversation if self.conversation.isprintable() else "",
+            expires=self.expires,
+            citations=citations,
+            supersedes=(superseded.path,) if superseded else (),
+            reason=self.why if superseded else "",
+        )
 
 
 class TranscriptEntry(NamedTuple):

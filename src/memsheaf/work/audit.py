@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from shlex import join, quote
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound
+from memsheaf.fact_rules import content_of
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree, Verdict
 from memsheaf.guard.evidence import Named, gone, named_in
@@ -29,7 +30,6 @@ from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, problems
 from memsheaf.work.sessions import of, open_sessions
 from memsheaf.worktree import tracked_private
-from memsheaf.writer import told
 
 CHANGES = 5  # commits of one memory
 LATELY = 30  # days in which so many are many; and in which a memory could have been of use
@@ -224,7 +224,7 @@ class _Judge:
             advice = f"{_line(self._sheaf, 'forget', path)}, or say until when it holds"
             yield _finding("expired", WARNING, path, said, advice)
         first = self._past.first.get(path)
-        if is_fact(path) and first is not None and told(parse(path, first)) != told(memory):
+        if is_fact(path) and first is not None and content_of(parse(path, first)) != content_of(memory):
             said = "a fact that was edited in place; it was written to stay as it is"
             shown = _line(self._sheaf, "log", path)
             advice = f"{shown} shows by whom; correct a fact by another that supersedes it"
