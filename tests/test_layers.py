@@ -48,8 +48,8 @@ VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES"
 
 # Ratchets: each may only go down.
 MOST_FILES = 226
-MOST_LINES = 49_400
-LONGEST_FILE = 591
+MOST_LINES = 49_200
+LONGEST_FILE = 450
 DEFERRED_IMPORTS = 184  # `import` inside a function
 NAMED_TWICE = {"Memory", "Page"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a page of the catalog and a parsed file."""

@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
-from memsheaf.index.database import UNUSABLE, Row
-from memsheaf.index.search import Match, asked_at
+from memsheaf.index.database import UNUSABLE, Match, Row
+from memsheaf.index.search import asked_at
 from memsheaf.memory import Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
 from memsheaf.store import Commit, Version

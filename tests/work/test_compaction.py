@@ -21,8 +21,18 @@ from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.recall.turns import TranscriptEntry as Entry
 from memsheaf.store.state import State
-from memsheaf.work.compaction import CALLS, FIRST_NOTES, MORE_NOTES, TRIGGERS, approve, compact, notes_due, run
-from memsheaf.work.compaction.circuit_breaker import FAILURES, CircuitBreaker
+from memsheaf.work.compaction import (
+    CALLS,
+    FAILURES,
+    FIRST_NOTES,
+    MORE_NOTES,
+    TRIGGERS,
+    CircuitBreaker,
+    approve,
+    compact,
+    notes_due,
+    run,
+)
 from memsheaf.work.compaction.decisions import QUOTED
 from memsheaf.work.compaction.levels import FIRST, HEAD, ITEM, LAST, LEVELS, LINE, LONG, TAIL, Compacted, Standing
 from memsheaf.work.compaction.messages import TAIL_LEAST, TAIL_MOST, TAIL_TEXTS, MeasuredConversation, is_text, tokens

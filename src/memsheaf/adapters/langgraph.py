@@ -22,8 +22,7 @@ from memsheaf.adapters import missing
 from memsheaf.adapters.filters import passes
 from memsheaf.adapters.items import FOLDER, StoredItem, folder_of, place, read, refuse_hidden, until, write
 from memsheaf.errors import BadHeader, Changed, MemsheafError, NotFound
-from memsheaf.index.database import Row
-from memsheaf.index.search import Match
+from memsheaf.index.database import Match, Row
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change

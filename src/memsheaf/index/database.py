@@ -115,6 +115,32 @@ class Row(NamedTuple):
     problem: str
 
 
+class Match(NamedTuple):
+    """A memory that shares words with a query, or lies near it in meaning.
+
+    `score` is for the order. `common` is that of `lexical.Hit`, and `near` the cosine of the best passage, 0.0
+    without vectors; from these two, `fit` says whether there is anything to it: 1 and more is worth showing unasked.
+    `used` is the day it was last of use, in days since 1970, 0 when it was not.
+    """
+
+    row: Row
+    score: float
+    common: float
+    near: float
+    fit: float
+    used: int
+
+
+def ids_of(db: sqlite3.Connection, paths: Iterable[str]) -> set[int]:
+    """The rows of these files."""
+    return {row for path in paths for (row,) in db.execute("SELECT id FROM entry WHERE path = ?", (path,))}
+
+
+def row_of(found: tuple[object, ...]) -> Row:
+    """A row as `ROW` selects it."""
+    return Row(*found[:7], bool(found[7]), *found[8:])  # type: ignore[arg-type, call-arg]
+
+
 def connect(database: str) -> sqlite3.Connection:
     """Open the database, and make its tables if it is new or of another version.
 

@@ -30,7 +30,7 @@ from memsheaf.index.database import (
 )  # fmt: skip
 from memsheaf.index.lexical import put_words
 from memsheaf.index.publish import SHORT_WAIT, CatalogPublisher
-from memsheaf.index.rows import Filling, keep_vectors, mark_gone, put, put_uses, tidy
+from memsheaf.index.rows import TICK, Filling, keep_vectors, mark_gone, put, put_uses, tidy, untouched_until, unworded
 from memsheaf.memory import Memory, parse
 from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp
 from memsheaf.store.folder import FolderStore
@@ -42,7 +42,6 @@ SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
-TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 REPORTED = 200  # so many files are read between two reports
 
@@ -252,7 +251,7 @@ class Refresher:
         started, now = time.perf_counter_ns(), self._clock()
         known = {row[0]: row[1:] for row in db.execute(f"SELECT path, {_KNOWN} FROM entry")}
         filling = None if known else Filling(db, by_text=self._by_text)
-        self._put_words(db, _unworded(db))
+        self._put_words(db, unworded(db))
         if not self._read_only:
             self._catch_up(db)
         tidy(db, notes(db))
@@ -368,7 +367,7 @@ class Refresher:
             many = len(revisions) > FEW
             if many:
                 known = notes(db)
-                self._put_words(db, _unworded(db))
+                self._put_words(db, unworded(db))
             filling = Filling(db, by_text=self._by_text) if many and not known.rows else None
             for revision in revisions:
                 path, stamp, entry = revision.path, stamps[revision.path], None
@@ -388,7 +387,7 @@ class Refresher:
             if many:
                 set_facts(db, worded=notes(db).fact("last"))
                 if known.fact("verified") == known.fact("last"):
-                    set_facts(db, verified=_untouched(db, known.fact("last"), commit.placed))
+                    set_facts(db, verified=untouched_until(db, known.fact("last"), commit.placed))
             self._watched = None
             if self.has_uses:
                 self._take_uses(db, take_all=True)
@@ -417,7 +416,7 @@ class Refresher:
 
     def take_in_words(self, db: sqlite3.Connection) -> None:
         """Bring the full text up to date: a single save does not, whoever searches does."""
-        if waiting := _unworded(db):
+        if waiting := unworded(db):
             with writing(db):
                 self._put_words(db, waiting)
 
@@ -435,21 +434,6 @@ def _due(db: sqlite3.Connection, known: IndexNotes) -> int:
     """The last of the new rows that this look reads once more."""
     sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
     return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
-
-
-def _untouched(db: sqlite3.Connection, last: int, placed: float) -> int:
-    """The row up to which the files behind `last` are older than the moment they were put in place."""
-    limit = int((placed - TICK) * 1e9)
-    # a clock that tells only seconds tells nothing here
-    sql = "SELECT min(id) FROM entry WHERE id > ? AND (mtime >= ? OR mtime % 1000000 = 0)"
-    younger = db.execute(sql, (last, limit)).fetchone()[0]
-    return int(younger - 1 if younger else db.execute("SELECT max(id) FROM entry").fetchone()[0] or last)
-
-
-def _unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
-    """The rows whose words the full text does not know yet."""
-    sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
-    return db.execute(sql, (notes(db).fact("worded"),)).fetchall()
 
 
 def as_number(boot: str) -> int:

@@ -26,10 +26,11 @@ from memsheaf.index.database import (
     statements,
     writing,
 )  # fmt: skip
-from memsheaf.memory import Memory, first_line
+from memsheaf.memory import KINDS, Memory, first_line
 from memsheaf.store import Stamp
 from memsheaf.text import similarity
 
+TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 BEGINNING = 4_096  # characters of a text in which its first line is looked for
 
 _COLUMNS = (
@@ -241,3 +242,27 @@ def _claimed(memory: Memory) -> int | None:
 @lru_cache(maxsize=256)
 def _days_since_epoch(day: str) -> int:
     return date.fromisoformat(day).toordinal() - 719_163
+
+
+def untouched_until(db: sqlite3.Connection, last: int, placed: float) -> int:
+    """The row up to which the files behind `last` are older than the moment they were put in place."""
+    limit = int((placed - TICK) * 1e9)
+    # a clock that tells only seconds tells nothing here
+    sql = "SELECT min(id) FROM entry WHERE id > ? AND (mtime >= ? OR mtime % 1000000 = 0)"
+    younger = db.execute(sql, (last, limit)).fetchone()[0]
+    return int(younger - 1 if younger else db.execute("SELECT max(id) FROM entry").fetchone()[0] or last)
+
+
+def unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
+    """The rows whose words the full text does not know yet."""
+    sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"
+    return db.execute(sql, (notes(db).fact("worded"),)).fetchall()
+
+
+def where_kind(kind: str) -> tuple[str, tuple[str, ...]]:
+    """The condition for one kind, "other" for all unknown ones, and its values."""
+    if not kind:
+        return "", ()
+    if section_of(kind):
+        return " AND kind = ?", (kind,)
+    return f" AND kind NOT IN ({', '.join('?' * len(KINDS))})", KINDS

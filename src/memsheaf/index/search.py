@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import Page, section_of
+from memsheaf.index.catalog import Page
 from memsheaf.index.database import (
     LISTED,
     RANK,
@@ -20,22 +20,25 @@ from memsheaf.index.database import (
     SCHEMA,
     UNUSABLE,
     WAITING,
+    Match,
     Row,
     connect,
     connect_alone,
     delete,
+    ids_of,
     is_free,
     is_kept,
     notes,
+    row_of,
     shrink,
 )  # fmt: skip
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
 from memsheaf.index.refresh import Rebuild, Refresher
-from memsheaf.index.rows import alike, wipe_rows
-from memsheaf.memory import KINDS, Memory, parse
+from memsheaf.index.rows import alike, where_kind, wipe_rows
+from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import sha256
 
 # Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
 TYPE_CHECKING = False
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
 
 RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
-
 ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the next search deletes
 
 _OF_PARENTS: list[sqlite3.Connection | None] = []
@@ -71,22 +73,6 @@ def database_for(root: str, cache: str) -> str:
     """Where the index of a root lives: in the cache directory, never beside files that are synced."""
     name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
     return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
-
-
-class Match(NamedTuple):
-    """A memory that shares words with a query, or lies near it in meaning.
-
-    `score` is for the order. `common` is that of `lexical.Hit`, and `near` the cosine of the best passage, 0.0
-    without vectors; from these two, `fit` says whether there is anything to it: 1 and more is worth showing unasked.
-    `used` is the day it was last of use, in days since 1970, 0 when it was not.
-    """
-
-    row: Row
-    score: float
-    common: float
-    near: float
-    fit: float
-    used: int
 
 
 class Index:
@@ -130,11 +116,8 @@ class Index:
         """
         with self._guard:
             began = time.monotonic()
-            if (
-                self._looked_at > getattr(_ASKED, "at", began)
-                and self._refresher.has_looked
-                and not (thorough or sweep)
-            ):
+            is_recent = self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked
+            if is_recent and not (thorough or sweep):
                 return False
             if self._alone_since and abs(self._clock() - self._alone_since) > ALONE:
                 self._alone_since = self._clock()
@@ -218,19 +201,15 @@ class Index:
 
     def part(self, kind: str, limit: int, offset: int) -> tuple[list[Row], int]:
         """Some rows in the order of their paths, and how many there are; `kind` narrows it as in `ranked`."""
-        where, values = (" AND kind = ?", (kind,)) if kind and kind != "other" else _of_kind(kind)
-        rows = self._ask(
-            f"SELECT {ROW} FROM entry WHERE version <> ''{where} ORDER BY path LIMIT ? OFFSET ?",
-            *values,
-            limit,
-            offset,
-        )
+        where, values = (" AND kind = ?", (kind,)) if kind and kind != "other" else where_kind(kind)
+        sql = f"SELECT {ROW} FROM entry WHERE version <> ''{where} ORDER BY path LIMIT ? OFFSET ?"
+        rows = self._ask(sql, *values, limit, offset)
         sql = f"SELECT count(*) FROM entry WHERE version <> ''{where}"
         return rows, self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
         """What the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
-        where, values = _of_kind(kind)
+        where, values = where_kind(kind)
         sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
         return self._ask(sql, *values, limit, offset)
 
@@ -243,7 +222,7 @@ class Index:
         """How many the catalog may show, of one kind or of all."""
         if not kind:
             return self._healing(lambda db: notes(db).tally[LISTED])
-        where, values = _of_kind(kind)
+        where, values = where_kind(kind)
         sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
         return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
 
@@ -346,9 +325,8 @@ class Index:
         """The files the index is kept in."""
         from memsheaf.index import caches
 
-        database = [self._database + suffix for suffix in ("", "-wal", "-shm")]
         others = [path for one in caches.of_other_versions(self._database) for path in one.files]
-        return [*database, *others]
+        return [*(self._database + suffix for suffix in ("", "-wal", "-shm")), *others]
 
     def _discard(self) -> None:
         """Throw the database away."""
@@ -435,7 +413,7 @@ class Index:
         return self._db
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
-        return self._healing(lambda db: [_row(found) for found in db.execute(sql, values)])
+        return self._healing(lambda db: [row_of(found) for found in db.execute(sql, values)])
 
     def _search(
         self,
@@ -449,7 +427,7 @@ class Index:
         near = look(db, query) if look else None
         known = notes(db)
         most, also = (WEIGHED, near.nearest) if near else (limit, ())
-        chosen = _ids(db, among) if among is not None else None
+        chosen = ids_of(db, among) if among is not None else None
         if chosen is not None:
             most, also = WEIGHED, [*chosen]
         hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=most, also=also)
@@ -458,7 +436,7 @@ class Index:
         marks = ", ".join("?" * len(hits))
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
-        rows = {found[0]: (_row(found[2:]), found[1]) for found in db.execute(sql, [hit.row for hit in hits])}
+        rows = {found[0]: (row_of(found[2:]), found[1]) for found in db.execute(sql, [hit.row for hit in hits])}
         hits = [hit for hit in hits if hit.row in rows]
         least = enough(known.rows)
         if near:
@@ -470,20 +448,3 @@ class Index:
             scores = {hit.row: (TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / least) for hit in hits}
         found = [Match(rows[row][0], *numbers, rows[row][1]) for row, numbers in scores.items()]
         return sorted(found, key=lambda match: (-match.score, match.row.path))[:limit]
-
-
-def _ids(db: sqlite3.Connection, paths: Iterable[str]) -> set[int]:
-    """The rows of these files."""
-    return {row for path in paths for (row,) in db.execute("SELECT id FROM entry WHERE path = ?", (path,))}
-
-
-def _row(found: tuple[object, ...]) -> Row:
-    return Row(*found[:7], bool(found[7]), *found[8:])  # type: ignore[arg-type, call-arg]
-
-
-def _of_kind(kind: str) -> tuple[str, tuple[str, ...]]:
-    if not kind:
-        return "", ()
-    if section_of(kind):
-        return " AND kind = ?", (kind,)
-    return f" AND kind NOT IN ({', '.join('?' * len(KINDS))})", KINDS

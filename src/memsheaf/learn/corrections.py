@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from memsheaf.errors import MemsheafError
-from memsheaf.index.search import Match
+from memsheaf.index.database import Match
 from memsheaf.learn.rules import corrects
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal

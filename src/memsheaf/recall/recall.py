@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memsheaf.errors import MemsheafError, ModelFailed
-from memsheaf.index.database import Row
-from memsheaf.index.search import Match
+from memsheaf.index.database import Match, Row
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt

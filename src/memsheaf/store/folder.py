@@ -395,11 +395,8 @@ class FolderStore:
 
     def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
         """What the folder of the journal says, without the lock; `otherwise` where there is none."""
-        with (
-            suppress(OSError, PathRefused),
-            self._access.open_root() as root,
-            self._access.open_history(root) as history,
-        ):
+        access = self._access
+        with suppress(OSError, PathRefused), access.open_root() as root, access.open_history(root) as history:
             return ask(history)
         return otherwise
 

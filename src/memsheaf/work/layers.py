@@ -32,8 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from memsheaf.index.database import Row
-    from memsheaf.index.search import Match
+    from memsheaf.index.database import Match, Row
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.llm import Model
     from memsheaf.memory import Memory

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsheaf.errors import Refused, StoreFailed
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.llm import Model
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
-from memsheaf.work.compaction.circuit_breaker import CircuitBreaker
 from memsheaf.work.compaction.levels import Compacted, Ladder, Standing
 from memsheaf.work.compaction.messages import MeasuredConversation
 from memsheaf.work.compaction.summary import WAIT, summarize
@@ -30,6 +31,9 @@ FIRST_NOTES, MORE_NOTES, CALLS = 10_000, 5_000, 3
 """When session notes are due: at so many tokens, then after so many more and so many calls of tools."""
 
 NOTHING = Standing()
+
+FAILURES = 3  # in a row, until a person has to approve
+_COUNT_WAIT = 5.0  # seconds for another process to count
 
 
 def compact(
@@ -141,3 +145,48 @@ def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_t
     if written_at is None:
         return tokens >= FIRST_NOTES
     return tokens - written_at >= MORE_NOTES and (tool_calls_since >= CALLS or not last_turn_had_tools)
+
+
+class CircuitBreaker:
+    """The failures of one conversation, in a row: after three it waits for a person's approval.
+
+    The count is a small file of the state directory, one for each conversation that failed, so a restart does not
+    forget it. It goes when a compaction succeeds or a person approves. A count that is there and cannot be read is
+    taken for one failure less than the limit: one more try is let through, and only its success makes it good again.
+    """
+
+    def __init__(self, state: State, conversation: str) -> None:
+        self._state = state
+        self._name = f"breaker-{sha256(conversation.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
+
+    def failures(self) -> tuple[int, str]:
+        """How many there were since the last success, and why the last one was."""
+        if self._name not in self._state.names():
+            return 0, ""
+        found = self._state.load(self._name)
+        count = found.get("failures") if isinstance(found, dict) else None
+        why = found.get("why") if isinstance(found, dict) else None
+        if type(count) is not int or count < 1 or not isinstance(why, str):
+            return FAILURES - 1, "the count of failures cannot be read"
+        return count, why
+
+    def require(self) -> None:
+        """Raise Refused when a person has to approve first."""
+        count, why = self.failures()
+        if count >= FAILURES:
+            error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
+            error.hint = "Look at why; then `memsheaf compact FILE --approve` lets it go on."
+            raise error
+
+    def fail(self, why: str) -> int:
+        """Count a failure. Gives how many there are now. Raises StoreFailed, Busy."""
+        with self._state.lock("breaker", wait=_COUNT_WAIT):
+            count = self.failures()[0] + 1
+            self._state.save(self._name, {"failures": count, "why": one_line(without_secrets(why), 300)})
+        return count
+
+    def reset(self) -> None:
+        """Begin again: it succeeded, or a person approved. Raises StoreFailed, Busy."""
+        if self._name in self._state.names():
+            with self._state.lock("breaker", wait=_COUNT_WAIT):
+                self._state.remove(self._name)
