@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from math import inf
 
-import numpy
-
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
 from memsheaf.index.database import base_of, connect, is_kept, locked
@@ -387,6 +385,8 @@ def _encode(embedder: Embedder, texts: Sequence[str]) -> NDArray[float32]:
     """The vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
 
     def encode() -> NDArray[float32]:
+        import numpy
+
         rows = numpy.asarray(embedder.encode(texts), numpy.float32)
         is_sound = rows.shape == (len(texts), embedder.dimensions)
         if not is_sound or not (numpy.linalg.norm(rows, axis=1) < LONGEST).all():

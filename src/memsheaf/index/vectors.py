@@ -10,9 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import numpy
-
-from memsheaf.embed.threads import one_thread
 from memsheaf.index.database import UNUSABLE, notes, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
@@ -75,6 +72,8 @@ def key_of(text: str) -> bytes:
 
 def quantize(vectors: NDArray[float32]) -> list[StoredVector]:
     """Vectors as they are stored: the largest number of each becomes 127."""
+    import numpy
+
     largest = numpy.abs(vectors).max(axis=1, keepdims=True)
     scales = numpy.maximum(largest, numpy.float32(1e-30)) / numpy.float32(127)
     rows = numpy.rint(vectors / scales).astype(numpy.int8)
@@ -192,6 +191,8 @@ class VectorTable:
 
     def nearest(self, db: sqlite3.Connection, cosines: NDArray[float32]) -> list[int]:
         """The rows with the nearest passages, nearest first. `cosines` were just given."""
+        import numpy
+
         ids = self._ids()
         found: list[int] = []
         for take in (4 * NEAREST, MOST * NEAREST):  # the second is enough even if all are as long as can be
@@ -211,6 +212,8 @@ class VectorTable:
         self, db: sqlite3.Connection, entries: Collection[int], cosines: NDArray[float32], digits: int
     ) -> dict[int, float]:
         """The cosine of the best passage of each of these rows that has any."""
+        import numpy
+
         ids = self._ids()
         marks = ", ".join("?" * len(entries))
         sql = f"SELECT entry, id FROM vector WHERE embedder = ? AND entry IN ({marks})"
@@ -239,6 +242,8 @@ class VectorTable:
 
     def _refreshed(self, db: sqlite3.Connection, old: _Matrix | None) -> _Matrix:
         """The vectors in the database now: what is cached, without what was deleted, and with what came."""
+        import numpy
+
         removed = _number(db, _REMOVED)
         last = int(old.ids[-1]) if old is not None and len(old.ids) else 0
         if old is not None and old.removed != removed:
@@ -275,6 +280,10 @@ class _Matrix(NamedTuple):
     removed: int
 
     def cosines(self, question: NDArray[float32]) -> NDArray[float32]:
+        import numpy
+
+        from memsheaf.embed.threads import one_thread
+
         count = len(self.ids)
         made = numpy.empty(count, numpy.float32)
         floats = numpy.empty((min(CHUNK, count), self.rows.shape[1]), numpy.float32)
