@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsheaf.prompts import read_prompt
@@ -79,6 +79,7 @@ def test_a_code_fence_removes_a_request(request: str, fence: str, after: str) ->
     assert not asks_to_ignore(f"Look:\n\n{fence}\n{request}\n{fence.removesuffix('text')}\n{after}")
 
 
+@example("fresh context")
 @given(st.sampled_from([text for text in ASKING if not re.search("[\"'“”„«»「」`‘’´\n]", text)]))
 def test_quotation_marks_inline_code_and_quoted_lines_remove_a_request(request: str) -> None:
     for left, right in ('""', "''", "“”", "„“", "«»", "「」", "『』", "‘’", "``", ("> ", ""), ("« ", " »")):
@@ -181,8 +182,8 @@ def test_every_request_in_the_file_is_understood_and_has_a_stem() -> None:
         between = "" if "spaces" in lists else " "
         for phrase in lists["asks"] + lists["asks anywhere"]:
             examples = [between.join(said(phrase, lists, chance)).replace("' ", "'") for _ in range(20)]
-            for example in examples:
-                assert any(stem.replace(" ", between) in example for stem in STEMS[language]), (phrase, example)
+            for text in examples:
+                assert any(stem.replace(" ", between) in text for stem in STEMS[language]), (phrase, text)
             understood = sum(map(asks_to_ignore, examples))
             assert understood >= len(examples) // 2, (phrase, understood)  # chance also makes what nobody would say
 

@@ -177,7 +177,8 @@ def _unquoted(quotation: re.Match[str]) -> str:
     """Nothing of a quotation; but quotation marks around the one word for memory are emphasis."""
     inside = quotation[0][1:-1]
     stems = (stem for stems in STEMS.values() for stem in stems if inside.startswith(stem))
-    return inside if any(len(inside) <= len(stem) + 2 for stem in stems) else _QUOTATION
+    is_word = " " not in inside and any(len(inside) <= len(stem) + 2 for stem in stems)
+    return inside if is_word else _QUOTATION
 
 
 def _asks(spoken: list[str], said: str, sentence: str) -> bool:
