@@ -56,7 +56,7 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
 	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
 
-mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests of each room must notice (an hour)
+mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests of each room must notice (half an hour)
 	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists

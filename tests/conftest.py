@@ -1,5 +1,10 @@
-"""No property is judged by its time: the first example compiles patterns, and a busy machine is slow."""
+"""Fixtures and hypothesis settings for all tests.
 
+No property is judged by its time: the first example compiles patterns, and a busy machine is slow. MEMSHEAF_LONG=1
+tries more examples.
+"""
+
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +13,9 @@ from hypothesis import settings as hypothesis_settings
 
 from memsheaf import Settings, Sheaf
 
-hypothesis_settings.register_profile("untimed", deadline=None)
+hypothesis_settings.register_profile(
+    "untimed", deadline=None, max_examples=200 if os.environ.get("MEMSHEAF_LONG") else 25
+)
 hypothesis_settings.load_profile("untimed")
 
 

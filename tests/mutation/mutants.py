@@ -4,18 +4,22 @@
     python tests/mutation/mutants.py store guard        the faults of these rooms
     python tests/mutation/mutants.py --check            only whether each line to be changed is there, once
 
-A fault is a line of the source and what stands there instead, in `faults.txt`. The source is copied, the copy is
-changed, and the room's tests run against it until the first one fails.
+A fault is a line of the source and what stands there instead, in `faults.txt`, with the tests that are likely to
+notice. The source is copied, the copy is changed, and these tests and then all of the room run against it until the
+first one fails. First of all they run against a copy without a fault: a test that fails there tells nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,81 +43,75 @@ TESTS = {
 
 
 class Fault(NamedTuple):
-    """One line of the source, and what stands there instead."""
+    """One line of the source, what stands there instead, and the tests that are likely to notice."""
 
     room: str
     line: str
     instead: str
+    tests: tuple[str, ...]
 
-    def apply(self, source: Path) -> bool:
-        """Change the copy; False when the line is not there exactly once."""
-        found = [path for path in source.rglob("*.py") if self.line in path.read_text("utf-8")]
-        if len(found) != 1 or found[0].read_text("utf-8").count(self.line) != 1:
-            return False
-        found[0].write_text(found[0].read_text("utf-8").replace(self.line, self.instead), "utf-8")
-        return True
+    def find(self, source: Path) -> Path | None:
+        """The file that has the line; None when it is not there exactly once."""
+        found = [path for path in source.rglob("*.py") for _ in range(path.read_text("utf-8").count(self.line))]
+        return found[0] if len(found) == 1 else None
 
-
-def read_faults() -> list[Fault]:
-    """The faults of `faults.txt`: under each `# room`, the line and what replaces it, separated by an empty line."""
-    faults, room = [], ""
-    for block in FAULTS.read_text("utf-8").split("\n\n"):
-        lines = [line for line in block.strip("\n").split("\n") if line]
-        if lines and lines[0].startswith("# "):
-            room = lines.pop(0)[2:]
-        if lines:
-            line, instead = lines
-            faults.append(Fault(room, line.strip(), instead.strip()))
-    return faults
+    def judge(self) -> str:
+        """The first test that fails while the fault is in the source, "" when none does."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "src"
+            shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+            path = self.find(source)
+            if path is None:
+                return ""
+            path.write_text(path.read_text("utf-8").replace(self.line, self.instead), "utf-8")
+            caught = run_tests(source, [*self.tests, *TESTS[self.room]])
+        print(f"{self.room:8} {caught or 'MISSED'}  {self.line}  ->  {self.instead}", flush=True)
+        return caught
 
 
-def is_caught(fault: Fault, source: Path) -> bool:
-    """Whether a test of the room fails while the fault is in the source."""
-    paths = [path for path in TESTS[fault.room] if (ROOT / path).exists()]
+def run_tests(source: Path, tests: Sequence[str]) -> str:
+    """The first test that fails against this source, "" when none does."""
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        *paths,
-    ]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        return True
-    return ran.returncode in (1, 2)  # 2: stopped at the first failure of several processes
+        return "(does not end)"
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.stdout.decode("utf-8", "replace"), re.MULTILINE)
+    return found[1] if found else "(ends early)" * (ran.returncode != 0)
+
+
+def read_faults() -> list[Fault]:
+    """The faults of `faults.txt`, under each `# room`: the line, what replaces it, and the tests to begin with."""
+    faults, room = [], ""
+    for block in FAULTS.read_text("utf-8").strip("\n").split("\n\n"):
+        lines = block.split("\n")
+        if lines[0].startswith("# "):
+            room = lines.pop(0)[2:]
+        line, instead, tests = map(str.strip, lines)
+        faults.append(Fault(room, line, instead, tuple(tests.split())))
+    return faults
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rooms", nargs="*", choices=[[], *TESTS], help="all unless named")
     parser.add_argument("--check", action="store_true", help="only look whether each fault can be introduced")
+    parser.add_argument("--jobs", type=int, default=2, help="faults at a time")
     options = parser.parse_args()
     faults = [fault for fault in read_faults() if not options.rooms or fault.room in options.rooms]
-    missing = caught = 0
-    for fault in faults:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "src"
-            shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-            if not fault.apply(source):
-                missing += 1
-                print(f"{fault.room:8} NOT THERE ONCE  {fault.line}", flush=True)
-            elif not options.check:
-                found = is_caught(fault, source)
-                caught += found
-                print(
-                    f"{fault.room:8} {'caught' if found else 'MISSED'}  {fault.line}  ->  {fault.instead}", flush=True
-                )
-    print(f"{len(faults)} faults, {missing} not there" + ("" if options.check else f", {caught} caught"))
-    return 1 if missing else 0
+    missing = [fault.line for fault in faults if fault.find(ROOT / "src") is None]
+    print("\n".join(f"not there once: {line}" for line in missing) or f"{len(faults)} faults", flush=True)
+    if missing or options.check:
+        return len(missing)
+    rooms = {fault.room for fault in faults}
+    if failing := run_tests(ROOT / "src", [test for room in sorted(rooms) for test in TESTS[room]]):
+        print(f"{failing} fails without a fault")
+        return 1
+    with ThreadPoolExecutor(options.jobs) as pool:
+        caught = list(filter(None, pool.map(Fault.judge, faults)))
+    print(f"{len(caught)} of {len(faults)} faults caught")
+    return 0 if len(caught) == len(faults) else 1
 
 
 if __name__ == "__main__":
