@@ -267,9 +267,9 @@ def test_a_sentence_of_a_book_is_not_read() -> None:
 def test_very_long_messages_are_read_at_both_ends() -> None:
     chatter = "It is raining.\n" * 5_000
 
-    assert [each.content for each in said(f"Never push to main.\n{chatter}My name is Samira.")] == [
+    assert [each.content for each in said(f"Never push to main.\n{chatter}Remember that Mira owns it.")] == [
         "Never push to main.",
-        "The user's name is Samira.",
+        "Mira owns it.",
     ]
 
 

@@ -7,8 +7,8 @@ would be: by words, and by meaning where the embedder is quick. Nothing touches 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 
 import numpy
 
@@ -17,6 +17,7 @@ from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import connect_alone, notes, writing
 from memsheaf.index.lexical import Lexicon
 from memsheaf.index.rows import put
+from memsheaf.index.vectors import MOST as PASSAGES
 from memsheaf.index.vectors import passages
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
@@ -26,9 +27,6 @@ from memsheaf.values import NamedTuple
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from numpy import float32, intp
-    from numpy.typing import NDArray
-
     from memsheaf.embed import Embedder
 
 FIRST = 5  # an answer counts among the first so many
@@ -36,6 +34,9 @@ ALL = 2_000  # memories up to which all take part; above, the affected ones and 
 RIVALS = 50
 MOST = 500  # questions that are kept
 NAME = "expected.json"
+
+FirstPaths = tuple[Sequence[str], ...]
+"""The paths that a question finds first: by words, and by meaning."""
 
 
 class Expectation(NamedTuple):
@@ -113,17 +114,21 @@ def find_regressions(
         paths = {path for group in groups for path in group.paths} | {one.path for one in questions}
         for one in questions:
             paths.update(rivals(one.question, RIVALS))
-    part = [memories[path] for path in sorted(paths) if path in memories]
-    with closing(_TrialIndex(part, embedder)) as index:
-        before = [index.first(one.question) for one in questions]
-        dropped: dict[int, str] = {}
-        for group in groups:
-            index.apply(group)
-        while found := _find_losses(index, questions, before, groups, dropped):
-            for number in found:
-                index.revert(groups[number])
-            dropped |= found
-    return dropped
+    part = {path: memories[path] for path in sorted(paths) if path in memories}
+    before = _find_first(part.values(), questions, embedder)
+    dropped: dict[int, str] = {}
+    while True:
+        standing = {number: group for number, group in enumerate(groups) if number not in dropped}
+        planned = dict(part)
+        for group in standing.values():
+            planned = {path: memory for path, memory in planned.items() if path not in group.retired}
+            if written := group.written:
+                planned[written.path] = written
+        now = _find_first(planned.values(), questions, embedder)
+        found = _find_losses(questions, before, now, standing)
+        if not found:
+            return dropped
+        dropped |= found
 
 
 class _Question(NamedTuple):
@@ -149,20 +154,17 @@ def _questions(
 
 
 def _find_losses(
-    index: _TrialIndex,
     questions: Sequence[_Question],
-    before: Sequence[Sequence[Sequence[str]]],
-    groups: Sequence[PlanGroup],
-    dropped: Mapping[int, str],
+    before: Sequence[FirstPaths],
+    after: Sequence[FirstPaths],
+    standing: Mapping[int, PlanGroup],
 ) -> dict[int, str]:
     """The groups because of which answers are no longer among the first."""
-    standing = {number: group for number, group in enumerate(groups) if number not in dropped}
     moved = {old: new for group in standing.values() for old, new in group.moved.items()}
     found: dict[int, str] = {}
-    for (question, path, group), then in zip(questions, before, strict=True):
-        if group in dropped:
+    for (question, path, group), then, now in zip(questions, before, after, strict=True):
+        if group is not None and group not in standing:
             continue
-        now = index.first(question)
         for was, is_now in zip(then, now, strict=False):  # an embedder may fail half-way
             if path in was and moved.get(path, path) not in is_now:
                 near = {path} if any(path in one.paths for one in standing.values()) else {*was, *is_now}
@@ -171,84 +173,43 @@ def _find_losses(
     return found
 
 
-class _TrialIndex:
-    """Memories in an in-memory index, to which groups can be applied and reverted."""
+def _find_first(
+    memories: Collection[Memory], questions: Sequence[_Question], embedder: Embedder | None
+) -> list[FirstPaths]:
+    """For each question the paths that are found first: by words, and by meaning where the embedder is quick."""
+    asked = [one.question for one in questions]
+    found: list[FirstPaths] = [(paths,) for paths in _first_by_words(memories, asked)]
+    if embedder and getattr(embedder, "quick", False) and memories:
+        with suppress(EmbedderFailed):  # then words decide alone
+            near = _first_by_meaning(memories, asked, embedder)
+            return [(*paths, nearest) for paths, nearest in zip(found, near, strict=True)]
+    return found
 
-    def __init__(self, memories: Iterable[Memory], embedder: Embedder | None) -> None:
-        self._db = connect_alone()
-        self._lexicon = Lexicon()
-        self._embedder = embedder if getattr(embedder, "quick", False) else None
-        self._vectors: dict[str, NDArray[float32]] = {}
-        self._asked: dict[str, NDArray[float32]] = {}
-        self._table: tuple[list[str], NDArray[intp], NDArray[float32] | None] | None = None
-        self._put(list(memories))
 
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
-
-    def first(self, question: str) -> tuple[Sequence[str], ...]:
-        """The paths found first: by words, and by meaning."""
-        known = notes(self._db)
-        hits = self._lexicon.ask(self._db, question, total=known.rows, last=known.fact("last"))
-        path = "SELECT path FROM entry WHERE id = ?"
-        found = [(-hit.score, str(self._db.execute(path, (hit.row,)).fetchone()[0])) for hit in hits]
-        by_words = [path for _, path in sorted(found)[:FIRST]]
-        near = self._nearest(question)
-        return (by_words, near) if self._embedder else (by_words,)
-
-    def apply(self, group: PlanGroup) -> None:
-        """Make the changes of a group."""
-        for path in group.retired:
-            self._drop(path)
-        if written := group.written:
-            self._put([written])
-
-    def revert(self, group: PlanGroup) -> None:
-        """Undo the changes of a group."""
-        self._put([memory for memory in group.seen if memory.path in (*group.retired, group.keeper)])
-
-    def _put(self, memories: Sequence[Memory]) -> None:
-        with writing(self._db):
+def _first_by_words(memories: Iterable[Memory], questions: Iterable[str]) -> Iterator[list[str]]:
+    with closing(connect_alone()) as db:
+        with writing(db):
             for memory in memories:
-                put(self._db, memory, (0, 0, len(memory.data), 0), pending=False, worded=True)
-        if not self._embedder:
-            return
-        self._table = None
-        texts = [passages(memory) for memory in memories]
-        rows = self._encoded([text for several in texts for text in several])
-        at = 0
-        for memory, several in zip(memories, texts, strict=True):
-            self._vectors[memory.path] = rows[at : at + len(several)]
-            at += len(several)
+                put(db, memory, (0, 0, len(memory.data), 0), pending=False, worded=True)
+        known, lexicon = notes(db), Lexicon()
+        for question in questions:
+            hits = lexicon.ask(db, question, total=known.rows, last=known.fact("last"))
+            path = "SELECT path FROM entry WHERE id = ?"
+            found = [(-hit.score, str(db.execute(path, (hit.row,)).fetchone()[0])) for hit in hits]
+            yield [path for _, path in sorted(found)[:FIRST]]
 
-    def _drop(self, path: str) -> None:
-        self._db.execute("DELETE FROM entry WHERE path = ?", (path,))
-        self._vectors.pop(path, None)
-        self._table = None
 
-    def _nearest(self, question: str) -> Sequence[str]:
-        if not self._embedder:
-            return ()
-        if question not in self._asked:
-            self._asked[question] = self._encoded([question])
-        if self._table is None:
-            known = {path: rows for path, rows in sorted(self._vectors.items()) if len(rows)}
-            starts = numpy.cumsum([0, *(len(rows) for rows in known.values())])[:-1]
-            self._table = list(known), starts, numpy.concatenate(list(known.values())) if known else None
-        paths, starts, rows = self._table
-        if rows is None or not len(self._asked[question]):
-            return ()
-        best = numpy.maximum.reduceat(rows @ self._asked[question][0], starts)
-        return [paths[at] for at in numpy.argsort(-best, kind="stable")[:FIRST]]
-
-    def _encoded(self, texts: Sequence[str]) -> NDArray[float32]:
-        """Their vectors; none, from now on, when the embedder fails: then words decide alone."""
-        try:
-            return self._embedder.encode(texts) if self._embedder and texts else numpy.zeros((0, 1), numpy.float32)
-        except EmbedderFailed:
-            self._embedder = None
-            return numpy.zeros((0, 1), numpy.float32)
+def _first_by_meaning(
+    memories: Collection[Memory], questions: Sequence[str], embedder: Embedder
+) -> Iterator[list[str]]:
+    texts = [(memory.path, text) for memory in memories for text in passages(memory)]
+    if not texts:
+        yield from ([] for _ in questions)
+        return
+    vectors = embedder.encode([text for _, text in texts])
+    for asked in embedder.encode(questions):
+        best = numpy.argsort(-(vectors @ asked), kind="stable")
+        yield list(dict.fromkeys(texts[at][0] for at in best[: FIRST * PASSAGES]))[:FIRST]
 
 
 def _change(state: State, change: Callable[[list[Expectation]], list[Expectation]]) -> None:

@@ -115,9 +115,8 @@ def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
             proposal = _find_request(said, earlier, today)
             if proposal is None and len(message.text) <= SHORT:
                 proposal = _find_statement(said, today)
-            piece = own.paragraph(said.at)
-            if proposal and (proposal.explicit or not piece.behind):
-                doubt = piece.asked if proposal.explicit else piece.said
+            if proposal and (proposal.explicit or said.at < own.sign):
+                doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
                 known = found.get(proposal.content)
                 found[proposal.content] = proposal if known is None or proposal.explicit else known

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import cache
 
-from memsheaf.learn.pasted import OTHERS, read_own_words
+from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.rules import find_stated_facts
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Turn
@@ -96,7 +96,7 @@ def find_requests(text: str) -> list[MemoryRequest]:
     found = [
         _request(text, sentences, place)
         for place, each in enumerate(sentences)
-        if each.title and own.spoken[each.start] != OTHERS and not own.paragraph(each.start).asked
+        if each.title and not own.doubt(each.start, asked=True)
     ]
     asked = [each for each in found if each.kind not in ("thanks", "greeting")]
     narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
