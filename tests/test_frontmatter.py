@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import HEADER_LIMIT, Page, conflicted, edited, join, split, with_quotes, written
+from memsheaf.frontmatter import HEADER_LIMIT, ParsedText, conflicted, edited, join, split, with_quotes, written
 from memsheaf.yaml_subset import quoted
 
 # Pieces that a header is made of, thrown together at random, find more than random characters do.
@@ -34,7 +34,7 @@ VALUES = st.one_of(TEXTS, st.lists(TEXTS, max_size=4).map(tuple))
 FIELDS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=6)
 
 
-def header(*lines: str, body: str = "body\n") -> Page:
+def header(*lines: str, body: str = "body\n") -> ParsedText:
     return split("\n".join(["---", *lines, "---", body]))
 
 
@@ -69,7 +69,7 @@ def test_an_edit_leaves_every_other_line_alone(
         after = split(edited(text, fields={key: value}))
         assert after.value(key) == value
 
-    def raw(of: Page) -> dict[str, list[str]]:
+    def raw(of: ParsedText) -> dict[str, list[str]]:
         lines = of.head.split("\n")
         return {field.key: lines[field.first - 1 : field.last] for field in of.fields if field.key != key}
 

@@ -13,7 +13,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 # Each module imports only from earlier rows and from its own folder.
 ROWS = [
     {"values", "visible", "prompts"},
-    {"caps", "errors", "timeouts"},
+    {"caps", "errors"},
+    {"timeouts"},
     {"trusted_repositories"},
     {"yaml_subset"},
     {"scope", "frontmatter"},
@@ -51,8 +52,8 @@ MOST_FILES = 226
 MOST_LINES = 49_200
 LONGEST_FILE = 450
 DEFERRED_IMPORTS = 192  # `import` inside a function
-NAMED_TWICE = {"Memory", "Page"}
-"""Class names with two meanings: a memory and pydantic-ai's capability; a page of the catalog and a parsed file."""
+NAMED_TWICE = {"Memory"}
+"""Class names with two meanings: a memory and pydantic-ai's capability."""
 
 
 def modules() -> Iterator[Path]:

@@ -39,7 +39,7 @@ class Field(NamedTuple):
     last: int
 
 
-class Page(NamedTuple):
+class ParsedText(NamedTuple):
     """A text cut into header and body; `head + body` is the text, byte for byte."""
 
     head: str
@@ -79,7 +79,7 @@ class Page(NamedTuple):
         return ""
 
 
-def split(text: str) -> Page:
+def split(text: str) -> ParsedText:
     """Cut any text into header and body. Never raises; what is wrong stands in `problem`.
 
     >>> split("---\\nname: &n x\\n---\\nb").problem
@@ -87,19 +87,19 @@ def split(text: str) -> Page:
     """
     start = 1 if text.startswith(BOM) else 0
     if not text.startswith("---", start):
-        return Page("", text, (), "", _conflict_warning(text))
+        return ParsedText("", text, (), "", _conflict_warning(text))
     if "\r" in text and re.compile(_OLD_FENCE).match(text, start):  # the line ends of another age; as many bytes
         page = split(re.sub(_OLD_END, "\n", text))
         end = len(page.head)
         if "\n" in text[:end]:
-            return Page("", text, (), "line 1: the header mixes line ends", page.warnings)
-        return Page(text[:end], text[end:], *page[2:])
+            return ParsedText("", text, (), "line 1: the header mixes line ends", page.warnings)
+        return ParsedText(text[:end], text[end:], *page[2:])
     opened = text.find("\n", start)
     if _stripped(text[start:] if opened < 0 else text[start:opened]) != "---":
-        return Page("", text, (), "", _conflict_warning(text))
+        return ParsedText("", text, (), "", _conflict_warning(text))
     closing, after = _closing_fence(text, opened) if opened >= 0 else (-1, -1)
     if closing < 0:
-        return Page("", text, (), "line 1: the header has no closing '---' line", _conflict_warning(text))
+        return ParsedText("", text, (), "line 1: the header has no closing '---' line", _conflict_warning(text))
     head, body = text[:after], text[after:]
     warnings: list[str] = []
     try:
@@ -107,8 +107,8 @@ def split(text: str) -> Page:
             raise TextRefused(f"the header is longer than {HEADER_LIMIT} bytes")
         fields = _read(text[opened + 1 : closing + 1], warnings)
     except TextRefused as problem:
-        return Page(head, body, (), str(problem), _conflict_warning(body))
-    return Page(head, body, fields, "", (*warnings, *_conflict_warning(body)))
+        return ParsedText(head, body, (), str(problem), _conflict_warning(body))
+    return ParsedText(head, body, fields, "", (*warnings, *_conflict_warning(body)))
 
 
 def join(fields: Mapping[str, str | Sequence[str]], body: str) -> str:
@@ -124,7 +124,7 @@ def join(fields: Mapping[str, str | Sequence[str]], body: str) -> str:
     return page.head + page.body
 
 
-def written(fields: Mapping[str, str | Sequence[str]], body: str) -> Page:
+def written(fields: Mapping[str, str | Sequence[str]], body: str) -> ParsedText:
     """As `join`, cut into header and body already: what `split` gives for that text, without reading it."""
     if not fields:
         raise TextRefused("a header needs at least one field")
@@ -138,7 +138,7 @@ def written(fields: Mapping[str, str | Sequence[str]], body: str) -> Page:
     head = "\n".join(lines)
     if _too_long(head):
         raise TextRefused(f"the header is longer than {HEADER_LIMIT} bytes")
-    return Page(head, body, tuple(read), "", _conflict_warning(body))
+    return ParsedText(head, body, tuple(read), "", _conflict_warning(body))
 
 
 _NO_FIELDS: Mapping[str, str | Sequence[str] | None] = {}
@@ -282,7 +282,7 @@ def _line_end(head: str) -> str:
     return "\r\n" if head.count("\r\n") * 2 > head.count("\n") else "\n"
 
 
-def _edited_head(page: Page, fields: Mapping[str, str | Sequence[str] | None]) -> str:
+def _edited_head(page: ParsedText, fields: Mapping[str, str | Sequence[str] | None]) -> str:
     lines = _lines_of(page.head)
     carriage = _line_end(page.head)[:-1]
     closing = len(lines) - (1 if lines[-1] else 2)

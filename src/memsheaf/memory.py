@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import BOM, Page, conflicted, split, with_quotes, written
+from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.visible import BREAKS, invisible_in, is_blank
 
@@ -58,7 +58,7 @@ _CONFLICT_COPY = (
     r"|[._]conflict\.md$"
 )
 _TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
-_BLANK_PAGE = Page("", "")
+_BLANK_PAGE = ParsedText("", "")
 
 
 class Allow(NamedTuple):
@@ -85,7 +85,7 @@ class Memory(NamedTuple):
 
     path: str
     data: bytes
-    page: Page
+    page: ParsedText
     state: State = "ok"
     problem: str = ""
     warnings: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ def parse(path: str, data: bytes) -> Memory:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        page = Page("", data.decode("utf-8", "replace"))
+        page = ParsedText("", data.decode("utf-8", "replace"))
         return Memory(path, data, page, "bad", f"not UTF-8 at byte {error.start}")
     page = split(text)
     problem = page.problem or _wrong_shape(page)
@@ -378,7 +378,7 @@ def first_line(body: str) -> str:
     return _one_line(line[:DESCRIPTION_LIMIT].strip())
 
 
-def _wrong_shape(page: Page) -> str:
+def _wrong_shape(page: ParsedText) -> str:
     """Which known key holds a list or a block where a text belongs; "" when none does."""
     for field in page.fields:
         value = field.value

@@ -19,14 +19,17 @@ from memsheaf.writer import Writer
 # Known to type checkers under this name: opening a scope imports no more than it needs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from memsheaf.history import Blamed
     from memsheaf.index.embedding import Embedding
     from memsheaf.store.state import State
 
+    T = TypeVar("T")
+
 __all__ = ["ScopeReader", "asked_at"]
 
 PAGE = 150
-ROUNDS = 5  # searches until all that is found is as the files are
 
 
 class ScopeReader:
@@ -49,10 +52,6 @@ class ScopeReader:
     def leave_sweeps_to_others(self) -> None:
         """Examine all files of a large scope only in `look(sweep=True)`, which some thread calls now and then."""
         self._index.swept_by_others = True
-
-    def notice(self, paths: Iterable[str]) -> bool:
-        """Notice what other programs did to just these files. True when one had changed."""
-        return self._index.notice(paths)
 
     def report_to(self, report: Callable[[int], None]) -> None:
         """Tell `report` how many files were read, whenever this thread looks at many."""
@@ -117,15 +116,25 @@ class ScopeReader:
 
         With `among`, only these files are weighed. Without a `look`, what other programs just did is not noticed.
         """
+
+        def search() -> Sequence[Match]:
+            return self._index.search(query, limit, among=among)
+
         if look:
             self._index.look()
-        for _ in range(ROUNDS):
-            found = self._index.search(query, limit, among=among)
-            # an answer is never stale: what was found is looked at
-            if not look or not self._index.notice(match.row.path for match in found):
-                break
+            found = self.until_fresh(search, lambda found: (match.row.path for match in found))
+        else:
+            found = search()
         rows = self._writer.marked([match.row for match in found])
         return [match._replace(row=row) for match, row in zip(found, rows, strict=True)]
+
+    def until_fresh(self, search: Callable[[], T], paths: Callable[[T], Iterable[str]]) -> T:
+        """Search again while the files that were found have changed: an answer is never stale."""
+        for _ in range(5):
+            found = search()
+            if not self._index.notice(paths(found)):
+                break
+        return found
 
     def similar(self, words: Collection[str]) -> Sequence[str]:
         """The files that may be near-duplicates of these words, likely ones first."""

@@ -1,9 +1,11 @@
-"""Run a call with a timeout."""
+"""Run a call with a timeout, or again while others are faster."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+
+from memsheaf.errors import Busy, Changed, MemsheafError
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -39,3 +41,24 @@ def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
     if not done:
         raise TimeUp
     return done[0]
+
+
+def retry(
+    work: Callable[[], T],
+    *,
+    busy: str,
+    on: type[MemsheafError] = Changed,
+    times: int = 100,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> T:
+    """Run a read-modify-write again as long as somebody else wrote first. `meanwhile` is called in between.
+
+    Raises:
+        Busy: others were faster every time. `busy` says what they changed.
+    """
+    for _ in range(times):
+        try:
+            return work()
+        except on:
+            meanwhile()
+    raise Busy(busy)

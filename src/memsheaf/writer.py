@@ -35,6 +35,7 @@ from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import LIKE, alike, fact
+from memsheaf.timeouts import retry
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
 TYPE_CHECKING = False
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 Near = Sequence[tuple[str, Version]]
 """The paths and versions of memories that may say the same, as `Index.alike` gives them."""
 FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
-TRIES = 100  # retries when other writers win the race
 
 
 class Writer:
@@ -171,14 +171,10 @@ class Writer:
 
     def again(self, work: Callable[[], T], expect: Version | None) -> T:
         """Run a read-modify-write; retry when the file changed meanwhile, unless a version was expected."""
-        for _ in range(TRIES):
-            try:
-                return work()
-            except Changed:
-                if expect is not None:
-                    raise
-                self.index.look(thorough=True)
-        return work()
+        if expect is not None:
+            return work()
+        busy = f"the memories of {self.scope} change faster than they can be read"
+        return retry(work, busy=busy, meanwhile=lambda: self.index.look(thorough=True))
 
     def for_change(self, path: str, expect: Version | None) -> Memory:
         """One memory that is to be changed. Raises NotFound, BadHeader, Changed."""

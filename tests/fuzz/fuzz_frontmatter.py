@@ -34,7 +34,7 @@ def check(data: bytes) -> None:
         _check_edits(text, page)
 
 
-def _check_edits(text: str, page: frontmatter.Page) -> None:
+def _check_edits(text: str, page: frontmatter.ParsedText) -> None:
     assert edited(text) == text
     value = page.body[:40]
     for fields in ({"updated": "2026-11-15"}, {"name": value, "new": "x"}, {"tags": (value, "b")}, {"name": None}):
@@ -54,7 +54,7 @@ def _check_edits(text: str, page: frontmatter.Page) -> None:
             assert line in lines, line
 
 
-def _foreign_lines(text: str, page: frontmatter.Page, fields: object) -> list[str]:
+def _foreign_lines(text: str, page: frontmatter.ParsedText, fields: object) -> list[str]:
     """The header's lines that belong to no field, or to a field that was not named: they stay byte for byte."""
     lines = page.head.split("\n")
     assert isinstance(fields, dict)

@@ -46,7 +46,6 @@ except ImportError as error:
     raise missing("langgraph", error) from None
 
 ATTEMPTS = 100  # at a change, while others change the same files: whenever one fails, another has succeeded
-ROUNDS = 5  # searches until all that is found is as the files are
 REFRESH = 0.05  # a read moves an item's end when so much of its time is over: not every read is a write
 LOOKS = 20  # a look for what people did to the files takes one part in so many of the time
 MATCHES = 50  # asked for at first when searching by words
@@ -169,12 +168,14 @@ class MemsheafStore(BaseStore):
             below = kept.namespace[: len(prefix)] == prefix
             return below and self._is_live(kept) and passes(kept.value, op.filter or {})
 
-        for _ in range(ROUNDS):
+        def search() -> ScoredItems:
             found = self._matching(op, op.query, fits) if op.query else self._latest(prefix, fits)
-            page = found[op.offset : last]
-            if not self._sheaf.reader.notice(place(kept.namespace, kept.key) for kept, _ in page):
-                break  # an answer is never stale: what was found is looked at
-        return page
+            return found[op.offset : last]
+
+        def paths(found: ScoredItems) -> Iterable[str]:
+            return (place(kept.namespace, kept.key) for kept, _ in found)
+
+        return self._sheaf.reader.until_fresh(search, paths)
 
     def _latest(self, prefix: tuple[str, ...], fits: ItemFilter) -> ScoredItems:
         """The items of a namespace, those first that were stored last."""

@@ -43,10 +43,10 @@ from memsheaf.recall.session import IGNORED, Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.timeouts import retry
 from memsheaf.work.notes_text import problems
 
 PLACES = 50  # lines that an error names
-TRIES = 50  # each time, somebody else got something done
 
 
 class MemoryFiles:
@@ -234,7 +234,8 @@ class MemoryFiles:
         Gives the memory before and after it.
         """
         name = located(path)
-        for _ in range(TRIES):
+
+        def edit() -> tuple[Memory, Memory]:
             memory = self._find(name) if name else None
             if memory is None:
                 if not name or self._below(name):
@@ -247,11 +248,9 @@ class MemoryFiles:
             if memory.updated:
                 text = redated(memory, text, self.sheaf.today).text
             free = memory.state == "free"
-            try:
-                return memory, self.sheaf.put(memory.path, text, expect=memory.version, free=free, allow=self._allow)
-            except Changed:
-                continue
-        raise Changed(stored(name))
+            return memory, self.sheaf.put(memory.path, text, expect=memory.version, free=free, allow=self._allow)
+
+        return retry(edit, busy=f"{path} changes faster than it can be read")
 
     def _moved(self, memory: Memory, path: str) -> tuple[Change, Change]:
         """The changes that give a memory another path, provided that it may be there. Raises Refused, BadHeader."""

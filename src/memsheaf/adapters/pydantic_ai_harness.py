@@ -18,6 +18,7 @@ from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, Changed, Exists, MemsheafError, NotFound, PathRefused, SecretFound
 from memsheaf.guard.paths import check_path, is_fact
 from memsheaf.guard.secrets import find_secrets
+from memsheaf.index.database import Match
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
@@ -42,7 +43,6 @@ RECEIPTS = 1_024
 """How many of the latest operations are known again, at least, so that one that is told twice is done once."""
 
 AMONG = 10_000  # files of one folder that are weighed one by one
-ROUNDS = 5  # searches until all that is found is as the files are
 
 _NAME = "harness.operations"
 _LOOK_BACK = 100  # commits of a path, among which one is found whose receipt was not ticked off
@@ -188,15 +188,15 @@ class SheafMemoryStore:
         """The best matches right below a prefix; those elsewhere are another's, and do not count."""
         reader = self._sheaf.reader
         reader.look()
-        for _ in range(ROUNDS):
+
+        def search() -> list[tuple[str, Match]]:
             near = dict(self._near(prefix))
             is_few = len(near) <= AMONG
             limit = most if is_few else 50 * most
             best = reader.matches(query, limit=limit, among=near if is_few else None, look=False)
-            matches = [match for match in best if match.row.path in near][:most]
-            if not reader.notice(match.row.path for match in matches):
-                break  # an answer is never stale: what was found is looked at
-        read = ((near[match.row.path], match) for match in matches)
+            return [(near[match.row.path], match) for match in best if match.row.path in near][:most]
+
+        read = reader.until_fresh(search, lambda found: (match.row.path for _, match in found))
         found = (_Found(path, memory.text, match.score) for path, match in read if (memory := self._sound(path)))
         return list(found)
 

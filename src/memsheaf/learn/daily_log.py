@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
-from memsheaf.errors import Busy, Changed, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
+from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import STRICT, Allow
@@ -32,13 +32,13 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
+from memsheaf.timeouts import retry
 from memsheaf.values import NamedTuple, sha256
 
 LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
 NOTE_BYTES = 16_384  # as much as is read of a message
 AGENT_BYTES = 600
-ROUNDS = 100  # attempts while others write to the same page
 LOCK_SECONDS = 10.0
 RETENTION_DAYS = 1.0  # a page holds all that its older texts held, so the journal need not keep them for long
 _NEVER = -36_500.0  # days: whatever the clock said, it was written before
@@ -233,15 +233,14 @@ class DailyLog:
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
         added = "".join(_render(LogEntry(moment, source, _plain(text), saved)) for source, text in texts).encode()
-        for _ in range(ROUNDS):
+
+        def add() -> str:
             path, data, version = self._page(day)
             gap = b"" if data.endswith(b"\n") else b"\n" if data else f"# {day}\n\n".encode()
-            try:
-                self._record(self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log"))
-                return path
-            except Changed:  # somebody else was faster: it comes behind theirs
-                continue
-        raise Busy(f"the log of {day} changes faster than it can be added to")
+            self._record(self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log"))
+            return path
+
+        return retry(add, busy=f"the log of {day} changes faster than it can be added to")
 
     def _page(self, day: str) -> tuple[str, bytes, Version]:
         """The page that a day goes on in, the first that is not full: its path, and its text if it is there yet."""
@@ -268,7 +267,7 @@ class DailyLog:
         return self._ledger is None or self._ledger.knows(page.path, page.version)
 
     def _purge_page(self, path: str, keep: Callable[[str], bool]) -> int:
-        for _ in range(ROUNDS):
+        def purge() -> int:
             if (page := self._read(path)) is None:
                 return 0
             blocks = list(_blocks(page.data))
@@ -278,14 +277,13 @@ class DailyLog:
             change = Change(path, b"".join(block.data for block in kept), page.version)
             try:
                 done = self._pages.commit([change], by="user", why="erase")
-                if self._is_ours(page):
-                    self._record(done)
-                return len(blocks) - len(kept)
             except TextRefused:  # only a person can change a file of that size; the proof will name it
                 return 0
-            except Changed:
-                continue
-        raise Busy(f"{path!r} changes faster than it can be read")
+            if self._is_ours(page):
+                self._record(done)
+            return len(blocks) - len(kept)
+
+        return retry(purge, busy=f"{path!r} changes faster than it can be read")
 
     # reading
 

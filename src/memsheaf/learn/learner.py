@@ -27,11 +27,11 @@ from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
+from memsheaf.timeouts import retry
 from memsheaf.values import NamedTuple, Protocol, sha256
 
 ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
-ROUNDS = 5  # attempts while somebody else changes the memories
 LOOK_BACK = 500  # commits among which that of an interrupted batch is found
 ALREADY_LEARNING = "another process is learning already"
 """The problem that is none: what waits is being read."""
@@ -248,8 +248,9 @@ class Learner:
             return None
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         done: list[JudgedProposal] = []
-        for again in range(ROUNDS):
-            committed = self._committed_scopes(why) if again or batch.tries > 1 else frozenset()
+        committed = self._committed_scopes(why) if batch.tries > 1 else frozenset()
+
+        def attempt() -> list[JudgedProposal]:
             by_scope: dict[str, list[tuple[JudgedProposal, Change | None]]] = {}
             for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
@@ -259,11 +260,16 @@ class Learner:
                     by_scope.setdefault(scope, []).append((verdict, change))
             try:
                 for scope in sorted(by_scope, reverse=True):
-                    done += save(self._keeper, by_scope[scope], why)
-                return done
-            except (Changed, Exists):  # somebody else was faster: decide again
-                continue
-        raise Busy("the memories change faster than they can be read")
+                    done.extend(save(self._keeper, by_scope[scope], why))
+            except Exists as error:
+                raise Changed(error.path) from None
+            return done
+
+        def look() -> None:
+            nonlocal committed
+            committed = self._committed_scopes(why)
+
+        return retry(attempt, busy="the memories change faster than they can be read", times=5, meanwhile=look)
 
     def _committed_scopes(self, why: str) -> frozenset[str]:
         """The scopes in which a batch was committed already; the one that learns is ""."""

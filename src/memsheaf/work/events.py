@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from memsheaf.errors import Busy, Changed, NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
+from memsheaf.errors import NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
+from memsheaf.timeouts import retry
 from memsheaf.values import NamedTuple
 
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024
 FILE_LIMIT = 32 * 1024  # a file is read and written whole
 GAP = 100  # so many files may be missing between two; what is further off was not written by us
-ROUNDS = 100  # retries when others were faster
 
 TYPES = (
     *("delegation", "gate_event", "execution_report", "clarification_request", "plan_audit"),
@@ -111,7 +111,8 @@ def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
     if sheaf.read_only:
         raise ReadOnly(f"the scope {sheaf.scope} was opened for reading only")
     line = _encoded(event)
-    for _ in range(ROUNDS):
+
+    def add() -> Commit:
         number, path = (_files(sheaf) or [(1, _path(sheaf, 1))])[-1]
         present = _read(sheaf, path)
         # somebody's editor may have left the last line open: ours is not joined with it
@@ -119,9 +120,9 @@ def append(sheaf: Sheaf, event: Mapping[str, object]) -> Commit:
         if present and len(data) > FILE_LIMIT:
             path, present, data = _path(sheaf, number + 1), None, line
         change = Change(path, data, version_of(present))
-        with suppress(Changed):
-            return sheaf.writer.put_events(change, f"event {event['event_type']}")
-    raise Busy(f"the events of {sheaf.scope} change faster than they can be read")
+        return sheaf.writer.put_events(change, f"event {event['event_type']}")
+
+    return retry(add, busy=f"the events of {sheaf.scope} change faster than they can be read")
 
 
 def lines(sheaf: Sheaf) -> Iterator[EventLine]:

@@ -17,7 +17,6 @@ from memsheaf.config import Settings
 from memsheaf.editing import dated
 from memsheaf.errors import (
     Blocked,
-    Busy,
     Changed,
     Exists,
     MemsheafError,
@@ -38,8 +37,9 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
+from memsheaf.timeouts import retry
 from memsheaf.values import NamedTuple
-from memsheaf.work.commits import ROUNDS, Look, commit, refuse_secrets_in
+from memsheaf.work.commits import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 
 FILE = sections.SESSION_FILE
@@ -179,10 +179,7 @@ class SessionNotes:
             Blocked, NotFound: it has ended already, or never began.
             Busy: others are always faster.
         """
-        for _ in range(ROUNDS):
-            with suppress(Changed):
-                return self._ended()
-        raise Busy(f"the files of {self.sheaf.scope} change faster than they can be read")
+        return retry(self._ended, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
     def _ended(self) -> EndedSession:
         notes = self._moved(FILE)
@@ -275,12 +272,14 @@ def start(
         refuse_secrets_in(id, "the id")
         return _begun(layers, id, title, body)
     taken = layers.names("session")  # also by one that ended and left no notes
-    for _ in range(ROUNDS):
+
+    def begin() -> SessionNotes:
         made = f"{layers.project.today}-{random(2).hex()}"
-        with suppress(Exists):
-            if made not in taken:
-                return _begun(layers, made, title, body)
-    raise Busy("no free id was found for a session")
+        if made in taken:
+            raise Exists(made)
+        return _begun(layers, made, title, body)
+
+    return retry(begin, on=Exists, busy="no free id was found for a session")
 
 
 def of(layers: OpenScopes, id: str = "") -> SessionNotes:
