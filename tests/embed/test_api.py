@@ -7,7 +7,6 @@ import math
 import os
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +19,7 @@ import pytest
 
 from cases import each_case
 from memsheaf.config import Settings
-from memsheaf.embed import Embedder, find, http
+from memsheaf.embed import http
 from memsheaf.embed.api import BATCH_BYTES, BATCH_TEXTS, PROVIDERS, TEXT_BYTES, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
 from memsheaf.index import embedding
@@ -81,7 +80,7 @@ class Server(NamedTuple):
         self.script[:] = script
 
 
-@pytest.fixture(params=["HTTP/1.1", "HTTP/1.0"])
+@pytest.fixture(params=["HTTP/1.1"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     class Scripted(Handler):
         protocol_version = request.param
@@ -204,7 +203,7 @@ def drip(start: bytes) -> Reply:
         handler.close_connection = True
         try:
             handler.wfile.write(start)
-            for _ in range(200):
+            for _ in range(400):
                 if handler.over.wait(0.02):
                     return
                 handler.wfile.write(b" ")
@@ -224,6 +223,7 @@ def failure(embedder: ServedEmbedder, *texts: str) -> str:
     return said
 
 
+@pytest.mark.parametrize("server", ["HTTP/1.1", "HTTP/1.0"], indirect=True)
 @pytest.mark.parametrize("reply", [good, as_ollama, as_gemini, backwards, in_chunks])
 def test_rows_are_one_long_and_in_the_order_of_the_texts(
     server: Server, embedder: ServedEmbedder, reply: Reply
@@ -443,12 +443,6 @@ def test_there_is_one_more_try_and_no_third(
     assert (len(server.asked), pauses) == (2, [http.PAUSE])
 
 
-@pytest.mark.parametrize("reply", [reset, half, half_of_the_chunks])
-def test_a_connection_that_breaks_is_made_anew(server: Server, embedder: ServedEmbedder, reply: Reply) -> None:
-    server.play(reply, good)
-    assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
-
-
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -525,12 +519,6 @@ def test_another_number_of_dimensions_than_before_is_refused(server: Server, emb
     assert "2 numbers a vector, where 3 were expected" in failure(embedder)
 
 
-def test_another_number_of_dimensions_than_asked_for_is_refused(server: Server) -> None:
-    assert "3 numbers a vector, where 7 were expected" in failure(
-        ServedEmbedder("ollama:m", url=server.url, dimensions=7)
-    )
-
-
 @pytest.mark.parametrize("is_told", [True, False])
 def test_an_answer_without_end_is_not_read_to_its_end(
     server: Server, embedder: ServedEmbedder, is_told: bool
@@ -553,23 +541,16 @@ def test_an_answer_without_end_is_not_read_to_its_end(
     assert sent < 2 * http.ANSWER_BYTES
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
-    ("location", "said"),
-    [("https://evil.example/v1/embeddings?k=1", " to evil.example,"), ("/v2/embeddings", ","), ("", ","),
-     (f"https://{KEY}@evil.example/", " to …,"), ("javascript:1", ",")],
+    ("status", "location", "said"),
+    [(301, "https://evil.example/v1/embeddings?k=1", " to evil.example,"), (302, "/v2/embeddings", ","),
+     (303, "", ","), (307, f"https://{KEY}@evil.example/", " to …,"), (308, "javascript:1", ",")],
 )  # fmt: skip
 def test_no_redirect_is_followed(
     server: Server, embedder: ServedEmbedder, status: int, location: str, said: str
 ) -> None:
     server.play(saying(status, "", Location=location), good)
     assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
-    assert len(server.asked) == 1
-
-
-def test_a_redirect_to_another_host_brings_it_no_key(server: Server, embedder: ServedEmbedder) -> None:
-    server.play(lambda handler: handler.send(307, "", Location=server.url.replace("127.0.0.1", "localhost")), good)
-    assert "a redirect to localhost, which is not followed" in failure(embedder)
     assert len(server.asked) == 1
 
 
@@ -650,11 +631,6 @@ def test_a_name_that_is_no_provider_and_model_is_refused(name: str) -> None:
         ServedEmbedder(name)
 
 
-def test_a_compatible_server_needs_an_address() -> None:
-    with pytest.raises(EmbedderFailed, match="needs an address"):
-        ServedEmbedder("openai-compatible:m")
-
-
 @pytest.mark.parametrize("user", ["", "me:p%40ss@"])
 def test_a_proxy_of_the_environment_is_asked_for_a_way_and_sees_no_key(
     server: Server, user: str, monkeypatch: pytest.MonkeyPatch
@@ -694,24 +670,6 @@ def test_this_machine_is_reached_without_a_proxy(
     monkeypatch.setenv("https_proxy", server.url.removesuffix("/v1"))
     assert "cannot be reached" in failure(ServedEmbedder("ollama:m", url=f"https://{unused()}/v1"))
     assert len(server.asked) == 1
-
-
-def test_nothing_is_sent_or_loaded_before_the_first_text() -> None:
-    code = """
-import sys
-from memsheaf.embed import find
-embedder = find("cache", name="openai:text-embedding-3-small")
-embedder.identity
-print(sorted({"numpy", "http", "urllib", "urllib.request", "ssl", "socket", "email"} & set(sys.modules)))
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert result.stdout == "[]\n"
-
-
-def test_it_is_an_embedder_like_the_others(server: Server) -> None:
-    found: Embedder | None = find("cache", name="ollama:nomic-embed-text", url=server.url)
-    assert found is not None
-    assert found.encode(["one", "two"]).shape == (2, 3)
 
 
 # a save beside a search that waits for the server

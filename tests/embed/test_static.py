@@ -97,7 +97,7 @@ def test_the_table_is_small_sound_and_the_one_that_is_described() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=5))
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_whatever_the_text_rows_have_length_one(texts: list[str]) -> None:
     rows = static.encode(texts)
     assert rows.shape == (len(texts), 256)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.cli.output import Part
     from memsheaf.config import Chat, Settings
-    from memsheaf.llm.availability import Way
+    from memsheaf.llm.providers import Way
     from memsheaf.llm.spend import Spent
 
 _DEADLINE = 60.0
@@ -90,7 +90,7 @@ _NAME = Argument("model", "another model than the one in the settings", "NAME")
 @models.action(_NAME)
 def show_models(call: Call) -> int:
     """Show the model in the settings and all others, or only the one that is named."""
-    from memsheaf.llm.availability import way, ways
+    from memsheaf.llm.providers import way, ways
 
     settings, named = call.settings(), call.options.model
     name = named or settings.model

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memsheaf.embed.http import PAUSE, HttpAnswer, exchange, parse_address
+from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.values import NamedTuple
@@ -193,7 +193,11 @@ class ServedEmbedder:
             host = _HOST.match(answer.location)
             where = f" to {clean(host[1])}" if host else ""
             return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
-        said = clean(_message(answer.data))
+        try:
+            body = json.loads(answer.data)
+        except (ValueError, RecursionError):
+            body = answer.data.decode("utf-8", "replace")
+        said = clean(error_message(body))
         what = f"answered {answer.status}{': ' + said if said else ''}"
         if answer.status in _AGAIN and answer.wait > _PATIENCE:
             what += f"; it asks for a pause of {answer.wait:g} seconds"
@@ -240,25 +244,6 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         size += length
     if batch:
         yield batch
-
-
-def _message(data: bytes) -> str:
-    """What an error says, first line, wherever a provider puts it.
-
-    >>> _message(b'{"error": {"message": "no such model"}}'), _message(b'{"detail": [{"msg": "too long"}]}')
-    ('no such model', 'too long')
-    """
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = data.decode("utf-8", "replace")
-        found = "" if found.lstrip().startswith(("<", "{", "[")) else found
-    for _ in range(6):
-        if isinstance(found, list):
-            found = found[0] if found else ""
-        elif isinstance(found, dict):
-            found = next((found[name] for name in ("error", "message", "detail", "msg") if found.get(name)), "")
-    return found.strip().partition("\n")[0] if isinstance(found, str) else ""
 
 
 def _vectors(data: bytes, count: int) -> NDArray[float32]:

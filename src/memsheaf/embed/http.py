@@ -64,6 +64,21 @@ def parse_address(url: str) -> ServerAddress:
     return place
 
 
+def error_message(body: object) -> str:
+    """What an error says, first line, wherever a provider puts it.
+
+    >>> error_message({"error": {"message": "no such model"}}), error_message({"detail": [{"msg": "too long"}]})
+    ('no such model', 'too long')
+    """
+    for _ in range(6):
+        if isinstance(body, list):
+            body = body[0] if body else ""
+        elif isinstance(body, dict):
+            body = next((body[name] for name in ("error", "message", "detail", "msg") if body.get(name)), "")
+    text = body.strip() if isinstance(body, str) else ""
+    return "" if text.startswith(("<", "{", "[")) else text.partition("\n")[0]
+
+
 def exchange(place: ServerAddress, to: str, body: bytes, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
     """Ask once, at a path below the address. A redirect is an answer like any other, and not followed.
 

@@ -282,7 +282,7 @@ class _Matrix(NamedTuple):
     def cosines(self, question: NDArray[float32]) -> NDArray[float32]:
         import numpy
 
-        from memsheaf.embed.threads import one_thread
+        from memsheaf.embed.minilm import one_thread
 
         count = len(self.ids)
         made = numpy.empty(count, numpy.float32)

@@ -15,16 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from subprocess import TimeoutExpired
-
-from memsheaf.values import NamedTuple
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from selectors import DefaultSelector
-    from subprocess import Popen
+from selectors import EVENT_READ, DefaultSelector
+from subprocess import Popen, TimeoutExpired
+from threading import Thread
 
 # $1 is the number of the descriptor with the text for the program, which may have two digits: hence /dev/fd.
 # The watcher goes through the session more than once, for what is started while others are killed.
@@ -46,41 +39,9 @@ text=$1
 shift
 exec "$@" </dev/fd/"$text" 3<&-
 """
-_CHUNK = 1 << 16
 _SWEEPS = 20
 _REST = 1.0  # seconds to hear what is left once the program has ended, should something it started go on printing
 _LOOK = 0.05  # seconds between looks whether the program has ended, should something it started hold its output
-
-
-class Ran(NamedTuple):
-    """How a program ended, and what it printed."""
-
-    code: int
-    out: bytes
-    err: bytes
-
-
-class TooMuch(Exception):
-    """The program printed more than it may."""
-
-
-def run(
-    line: Sequence[str], text: bytes, *, folder: str, environment: Mapping[str, str], deadline: float, limit: int
-) -> Ran:
-    """Run a program in a folder, with a text on its standard input. Nothing of it is left when this returns.
-
-    Raises:
-        TimeoutError: it had not ended when the time was up.
-        TooMuch: it printed more than `limit` bytes.
-        OSError: it could not be started.
-    """
-    end = time.monotonic() + deadline
-    with leashed(line, folder=folder, environment=environment) as (process, inlet):
-        out, err = _converse(process, inlet, text, end, limit)
-        try:
-            return Ran(process.wait(max(end - time.monotonic(), 0)), out, err)
-        except TimeoutExpired:
-            raise TimeoutError from None
 
 
 def listen(
@@ -90,29 +51,36 @@ def listen(
     folder: str,
     environment: Mapping[str, str],
     deadline: float,
+    text: bytes = b"",
+    hear_errors: Callable[[bytes], object] | None = None,
 ) -> int:
-    """Run a program with nothing on its standard input, and hear what it prints, errors and all, as it comes.
+    """Run a program with a text on its standard input, and hear what it prints as it comes; give how it ended.
 
-    Gives how it ended. Nothing of it is left when this returns.
+    Its errors go to `hear`, too, unless `hear_errors` takes them. Nothing of it is left when this returns.
 
     Raises:
         TimeoutError: it had not ended when the time was up.
         OSError: it could not be started.
     """
     end = time.monotonic() + deadline
-    with leashed(line, folder=folder, environment=environment, together=True) as (process, inlet):
-        os.close(inlet)
-        assert process.stdout is not None
+    with _leashed(line, folder, environment, together=hear_errors is None) as (process, inlet):
+        Thread(target=_feed, args=(inlet, text), name="memsheaf-feed", daemon=True).start()
+        pipes = (process.stdout, hear), (process.stderr, hear_errors or hear)
+        heard = {pipe.fileno(): take for pipe, take in pipes if pipe}
         has_ended = False
         with DefaultSelector() as selector:
-            selector.register(process.stdout.fileno(), EVENT_READ)
-            while (left := end - time.monotonic()) > 0:
+            for descriptor in heard:
+                selector.register(descriptor, EVENT_READ)
+            while selector.get_map() and (left := end - time.monotonic()) > 0:
                 if not has_ended and process.poll() is not None:
                     has_ended, end = True, min(end, time.monotonic() + _REST)
                 ready = selector.select(0 if has_ended else min(left, _LOOK))
-                part = os.read(process.stdout.fileno(), _CHUNK) if ready else b""
-                hear(part)
-                if not part and (ready or has_ended):
+                for key, _ in ready:
+                    if part := os.read(key.fd, 1 << 16):
+                        heard[key.fd](part)
+                    else:
+                        selector.unregister(key.fd)
+                if has_ended and not ready:
                     break  # what it started may hold its output for ever
         try:
             return process.wait(max(end - time.monotonic(), 0))
@@ -120,9 +88,14 @@ def listen(
             raise TimeoutError from None
 
 
+def _feed(inlet: int, text: bytes) -> None:
+    with suppress(OSError), os.fdopen(inlet, "wb") as file:  # it may end before it has read all
+        file.write(text)
+
+
 @contextmanager
-def leashed(
-    line: Sequence[str], *, folder: str, environment: Mapping[str, str], together: bool = False
+def _leashed(
+    line: Sequence[str], folder: str, environment: Mapping[str, str], *, together: bool
 ) -> Iterator[tuple[Popen[bytes], int]]:
     """A program at work, and the descriptor to write to what it reads: whoever takes it closes it.
 
@@ -132,7 +105,7 @@ def leashed(
     outlet, inlet = os.pipe()
     process = None
     try:
-        process = subprocess.Popen(
+        process = Popen(
             ["/bin/sh", "-c", _SHELL, "memsheaf", str(outlet), *line],
             stdin=held,
             stdout=subprocess.PIPE,
@@ -180,60 +153,3 @@ def _session(leader: int) -> list[int]:
             if int(session) == leader and state not in (b"Z", b"X"):
                 found.append(int(name))
     return found
-
-
-def _converse(process: Popen[bytes], inlet: int, text: bytes, end: float, limit: int) -> tuple[bytes, bytes]:
-    """Write to the program and read from it, whichever it is ready for, until it has ended."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    heard = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    with DefaultSelector() as selector:
-        for descriptor in heard:
-            os.set_blocking(descriptor, False)
-            selector.register(descriptor, EVENT_READ)
-        os.set_blocking(inlet, False)
-        selector.register(inlet, EVENT_WRITE)
-        rest = memoryview(text)
-        try:
-            while heard.keys() & selector.get_map().keys():
-                left = end - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError
-                has_ended = process.poll() is not None
-                ready = selector.select(0 if has_ended else min(left, _LOOK))
-                for key, _ in ready:
-                    if key.fd == inlet:
-                        rest = _write(inlet, rest)
-                        if not rest:
-                            selector.unregister(inlet)
-                            os.close(inlet)
-                            inlet = -1
-                    else:
-                        _read(key.fd, heard[key.fd], selector)
-                if sum(map(len, heard.values())) > limit:
-                    raise TooMuch
-                if has_ended and not any(key.fd in heard for key, _ in ready):
-                    break  # what it started may hold its output for ever
-        finally:
-            if inlet >= 0:
-                os.close(inlet)
-    out, err = heard.values()
-    return bytes(out), bytes(err)
-
-
-def _read(descriptor: int, heard: bytearray, selector: DefaultSelector) -> None:
-    with suppress(BlockingIOError):
-        part = os.read(descriptor, _CHUNK)
-        heard += part
-        if not part:
-            selector.unregister(descriptor)
-
-
-def _write(inlet: int, rest: memoryview) -> memoryview:
-    """Write what fits, and give what is left; nothing is, once nobody reads."""
-    try:
-        return rest[os.write(inlet, rest[:_CHUNK]) :]
-    except BlockingIOError:
-        return rest
-    except BrokenPipeError:
-        return rest[:0]

@@ -11,17 +11,18 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from functools import cache
+from importlib import import_module
 from inspect import signature
 
-from memsheaf.embed.http import parse_address
+from memsheaf.embed.http import error_message, parse_address
 from memsheaf.errors import BadSettings, ModelFailed
-from memsheaf.llm.http_client import Wire
-from memsheaf.llm.json_answer import read
-from memsheaf.llm.message_format import sendable
+from memsheaf.llm.json_answer import ANSWER_BYTES, read
+from memsheaf.llm.messages import sendable
 from memsheaf.llm.model import Answer, Question, failed
-from memsheaf.llm.providers import DOCS, PROVIDERS, Choice, choose, key_of, require
+from memsheaf.llm.providers import DOCS, Choice, choose, key_of
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
 
@@ -36,10 +37,26 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
     from pydantic_ai.settings import ModelSettings
 
-_MESSAGE = 200
 _TOOL = "answer"
 NO_KEY = "none"
 """What is sent where a client insists on a key and none is needed."""
+
+_DONE, _END = b"[DONE]", 32  # how OpenAI and its kin end a stream, and how far back that can be
+_CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
+_LIKE_OPENAI = {"openai", "openai-chat", "openai-compatible", "lmstudio", "llama-cpp"}
+"""Those that are reached through OpenAI's chat completions when they have an address of their own."""
+
+_HINTS = {
+    401: "The key is not accepted there: look at the variable that holds it; `memsheaf models` names it.",
+    403: "The key is not allowed to do this: look at its rights at the provider.",
+    404: "The model or the address is not known there: check model.name and model.url.",
+    429: "Try again later; what needs no model went on without it.",
+    529: "Many ask it at the moment: try again later; what needs no model went on without it.",
+}
+_TOO_LONG = "What was sent is longer than this model reads: make it shorter, or choose another model."
+
+_LOADING = threading.Lock()
+"""Held by the thread that imports pydantic-ai: threads that import it side by side may see half of it."""
 
 
 class Served:
@@ -52,13 +69,13 @@ class Served:
     def __init__(
         self, name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ
     ) -> None:
-        self._choice = chosen(name, url=url, key=key, environment=environment)
+        self._choice = choose(name, url=url, key=key, environment=environment)
         self._environment = environment
 
     @property
     def name(self) -> str:
         """Which model this is, and where, if not at the provider's own address."""
-        return called(self._choice)
+        return self._choice.title
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
         """Give the answer, in at most `deadline` seconds.
@@ -106,45 +123,23 @@ class Served:
         return Answer(value, response.usage.input_tokens, response.usage.output_tokens)
 
 
-def chosen(name: str, *, url: str, key: str, environment: Mapping[str, str]) -> Choice:
-    """A choice for which all is here. Raises BadSettings, ModelFailed."""
-    choice = choose(name, url=url, key=key, environment=environment)
-    require(choice, environment)
-    if choice.provider not in PROVIDERS:
-        _known_elsewhere(choice)
-    return choice
-
-
-def called(choice: Choice) -> str:
-    """Which model this is, and where, if not at the provider's own address."""
-    return f"{choice.name} at {choice.place}" if choice.place else choice.name
-
-
-_LOADING = threading.Lock()
-"""Held by the thread that imports pydantic-ai: threads that import it side by side may see half of it."""
-
-
 async def opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
     """The model with a client of its own, which is closed with the stack. Raises ModelFailed, and what clients do."""
     with _LOADING:
-        return await _opened(choice, key, wire, stack)
+        import pydantic_ai.direct  # noqa: F401 - all that comes after it needs no lock
+        from pydantic_ai.models import infer_model
 
+        if choice.place and choice.provider in _LIKE_OPENAI:
+            from pydantic_ai.models.openai import OpenAIChatModel
+            from pydantic_ai.providers.openai import OpenAIProvider
 
-async def _opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
-    import pydantic_ai.direct  # noqa: F401 - all that comes after it needs no lock
-    from pydantic_ai.models import infer_model
+            provider: Provider[Any] = await _provider(choice, OpenAIProvider, key, wire, stack)
+            model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
+        else:
+            from pydantic_ai.providers import infer_provider_class
 
-    if choice.place and choice.provider in _LIKE_OPENAI:
-        from pydantic_ai.models.openai import OpenAIChatModel
-        from pydantic_ai.providers.openai import OpenAIProvider
-
-        provider: Provider[Any] = await _provider(choice, OpenAIProvider, key, wire, stack)
-        model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
-    else:
-        from pydantic_ai.providers import infer_provider_class
-
-        provider = await _provider(choice, infer_provider_class(choice.provider), key, wire, stack)
-        model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
+            provider = await _provider(choice, infer_provider_class(choice.provider), key, wire, stack)
+            model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
     try:
         if provider.base_url.startswith("http"):
             parse_address(provider.base_url.rstrip("/"))
@@ -175,18 +170,20 @@ def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
     """What happened, in one line, without the key that a server may repeat."""
 
     def clean(text: str) -> str:
-        return one_line(text.replace(key, "…") if key else text, _MESSAGE)
+        return one_line(text.replace(key, "…") if key else text, 200)
 
     if wire.trouble:
         return failed(f"{name} {wire.trouble}")
     status = getattr(error, "status_code", None) or wire.status
-    said = clean(_said(getattr(error, "body", None)))
+    said = clean(error_message(getattr(error, "body", None)))
     if isinstance(status, int) and 300 <= status < 400:
         return failed(f"{name} answered {status}, a redirect, which is not followed", DOCS)
     if isinstance(status, int) and status >= 400:
         wait = getattr(error, "retry_after", None)
         later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
-        return failed(f"{name} answered {status}{': ' + said if said else ''}{later}", _hint(error, status))
+        is_too_long = any("ContextWindow" in kind.__name__ for kind in type(error).__mro__)
+        hint = _TOO_LONG if is_too_long else _HINTS.get(status, "")
+        return failed(f"{name} answered {status}{': ' + said if said else ''}{later}", hint)
     if isinstance(error, ImportError):
         return failed(f"{name} needs a package that cannot be imported: {clean(str(error))}")
     chain = _chain(error)
@@ -194,12 +191,10 @@ def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
     reason = clean(str(chain[-1]) or type(chain[-1]).__name__)
     if "Timeout" in names:
         return failed(f"{name} gave no answer in time")
+    if wire.status and ("RemoteProtocolError" in names or "ReadError" in names):
+        return failed(f"{name} hung up before its answer was whole")
     if wire.status:
-        cut = "RemoteProtocolError" in names or "ReadError" in names
-        what = (
-            "hung up before its answer was whole" if cut else f"gave an answer that cannot be used: {said or reason}"
-        )
-        return failed(f"{name} {what}")
+        return failed(f"{name} gave an answer that cannot be used: {said or reason}")
     if is_unreachable(error):
         return failed(f"{name} cannot be reached: {reason}", "Is it running there? `memsheaf models` looks.")
     return failed(f"{name} cannot be asked: {reason}", DOCS)
@@ -211,40 +206,12 @@ def is_unreachable(error: Exception) -> bool:
     return "ConnectError" in names or "ReadError" in names or "RemoteProtocolError" in names
 
 
-def _hint(error: Exception, status: int) -> str:
-    """What to do about an error that a server answered with; "" when there is nothing to say."""
-    if any("ContextWindow" in one.__name__ for one in type(error).__mro__):
-        return "What was sent is longer than this model reads: make it shorter, or choose another model."
-    return _HINTS.get(status, "")
-
-
-_LIKE_OPENAI = {"openai", "openai-chat", "openai-compatible", "lmstudio", "llama-cpp"}
-"""Those that are reached through OpenAI's chat completions when they have an address of their own."""
-
-_HINTS = {
-    401: "The key is not accepted there: look at the variable that holds it; `memsheaf models` names it.",
-    403: "The key is not allowed to do this: look at its rights at the provider.",
-    404: "The model or the address is not known there: check model.name and model.url.",
-    429: "Try again later; what needs no model went on without it.",
-    529: "Many ask it at the moment: try again later; what needs no model went on without it.",
-}
-
-
-def _known_elsewhere(choice: Choice) -> None:
-    """Make sure that pydantic-ai knows a provider that we do not. Raises BadSettings, ModelFailed."""
-    from pydantic_ai.providers import infer_provider_class
-
-    try:
-        infer_provider_class(choice.provider)
-    except ValueError:
-        error = BadSettings(f"there is no provider {choice.provider!r}; some are {', '.join(PROVIDERS)}")
-        error.hint = DOCS
-        raise error from None
-    except ImportError as error:
-        hint = f"`pip install 'pydantic-ai-slim[{choice.provider}]'` brings it."
-        raise failed(
-            f"{choice.name} needs a package that is not installed: {one_line(str(error), _MESSAGE)}", hint
-        ) from None
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and what brought it about, the deepest last."""
+    found = [error]
+    while (cause := found[-1].__cause__ or found[-1].__context__) and len(found) < 20:
+        found.append(cause)
+    return found
 
 
 def _settings(model: TheirModel, question: Question, timeout: float) -> ModelSettings:
@@ -288,21 +255,90 @@ def _value(response: ModelResponse, question: Question) -> object:
     return read(response.text, question.schema)
 
 
-def _said(body: object) -> str:
-    """What an error says, first line, wherever a provider puts it."""
-    for _ in range(6):
-        if isinstance(body, list):
-            body = body[0] if body else ""
-        elif isinstance(body, Mapping):
-            found = [body[name] for name in ("error", "message", "detail", "msg") if body.get(name)]
-            body = found[0] if found else ""
-    text = body.strip() if isinstance(body, str) else ""
-    return "" if text.startswith(("<", "{", "[")) else text.partition("\n")[0]
+class Wire:
+    """One exchange. `status` is what the server answered with, and `trouble` why its answer was not taken.
+
+    With a `key`, no other goes out: a provider's code may find one in the environment that is not for this address.
+    One that `streams` hands an answer on as it comes; any other reads it to its end first. `moved` is when something
+    came or went last, by the clock that only goes forward, and infinite before; `is_done` says whether a stream said
+    that it is over.
+    """
+
+    def __init__(self, key: str, *, streams: bool = False, most: int = ANSWER_BYTES) -> None:
+        self._key = key
+        self._family = ""
+        self._streams = streams
+        self._most = most
+        self.status: int | None = None
+        self.trouble = ""
+        self.moved = float("inf")
+        self.is_done = False
+
+    def client(self, family: str, is_here: bool) -> Any:
+        """A client of `httpx` or `httpx2`, as the provider's code wants it; to this machine without a proxy."""
+        self._family = family
+        return import_module(family).AsyncClient(
+            timeout=3600.0,  # the deadline of the question is the shorter one
+            follow_redirects=False,
+            trust_env=not is_here,
+            verify=_ssl_context(family, not is_here),
+            event_hooks={"request": [self._sent], "response": [self._came]},
+        )
+
+    async def _sent(self, request: Any) -> None:
+        self.moved = time.monotonic()
+        request.headers["accept-encoding"] = "identity"
+        for name in _CREDENTIALS:
+            if self._key and self._key not in request.headers.get(name, self._key):
+                del request.headers[name]
+
+    async def _came(self, response: Any) -> None:
+        """Take an answer as far as it may be long: whole, before anybody makes something of it, or as it comes."""
+        self.status, self.moved = response.status_code, time.monotonic()
+        if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            raise self._refused("sent a packed answer, which nobody asked for")
+        if self._streams and response.status_code == 200:
+            response.stream = self._handed_on(response.stream)
+            return
+        data = bytearray()
+        async for part in response.stream:
+            data += part
+            if len(data) > ANSWER_BYTES:
+                raise self._refused(f"sent more than {ANSWER_BYTES // 1_000_000} MB")
+        await response.stream.aclose()
+        response.stream = import_module(self._family).ByteStream(bytes(data))
+
+    def _handed_on(self, stream: Any) -> Any:
+        """The stream in the shape that the client wants, watched while it goes by."""
+        wire = self
+
+        class Watched(import_module(self._family).AsyncByteStream):  # type: ignore[misc]
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                async for part in wire._watched(stream):
+                    yield part
+
+            async def aclose(self) -> None:
+                await stream.aclose()
+
+        return Watched()
+
+    async def _watched(self, stream: Any) -> AsyncIterator[bytes]:
+        length, end = 0, b""
+        async for part in stream:
+            self.moved = time.monotonic()
+            length += len(part)
+            if length > self._most:
+                raise self._refused(f"sent more than {self._most / 1_000_000:g} MB")
+            end = (end + part[-_END:])[-_END:]
+            self.is_done = _DONE in end
+            yield part
+
+    def _refused(self, what: str) -> OSError:
+        self.trouble = what
+        return OSError(what)
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and what brought it about, the deepest last."""
-    found = [error]
-    while (cause := found[-1].__cause__ or found[-1].__context__) and len(found) < 20:
-        found.append(cause)
-    return found
+@cache
+def _ssl_context(family: str, trust_env: bool) -> Any:
+    """What a client checks certificates with, made once: it takes longer than all else about a client."""
+    return import_module(family).create_ssl_context(trust_env=trust_env)

@@ -13,25 +13,21 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
-from memsheaf.llm.http_client import Wire
-from memsheaf.llm.message_format import messages, sendable
+from memsheaf.llm.messages import Written, messages, sendable
 from memsheaf.llm.model import failed
-from memsheaf.llm.providers import DOCS, PROVIDERS, key_of
-from memsheaf.llm.served import NO_KEY, called, chosen, is_unreachable, opened, told
+from memsheaf.llm.providers import DOCS, PROVIDERS, choose, key_of
+from memsheaf.llm.served import NO_KEY, Wire, is_unreachable, opened, told
 from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
-from memsheaf.llm.text_tool_calls import Written
 from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Task
     from collections.abc import Coroutine
-    from queue import SimpleQueue
     from typing import Any
 
     from pydantic_ai.messages import ModelResponse
@@ -71,7 +67,7 @@ class ServedTalker:
         most: int = STREAM_BYTES,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._choice = chosen(name, url=url, key=key, environment=environment)
+        self._choice = choose(name, url=url, key=key, environment=environment)
         self._environment = environment
         here = self._choice.place is not None and self._choice.place.is_here
         self._idle = idle if idle is not None else IDLE_HERE if here else IDLE
@@ -84,7 +80,7 @@ class ServedTalker:
     @property
     def name(self) -> str:
         """Which model this is, and where, if not at the provider's own address."""
-        return called(self._choice)
+        return self._choice.title
 
     def prepare(self) -> None:
         """Load what a step needs, so that the first one need not: that takes a second or more, beside us.
@@ -225,16 +221,23 @@ def _heard(
     import asyncio
 
     queue: SimpleQueue[Spoken | Step | Exception | None] = SimpleQueue()
-    running: list[tuple[AbstractEventLoop, Task[Any]]] = []
-    is_left: list[bool] = []
+    cancels: list[Callable[[], object]] = []
+    is_left = Event()
 
     async def until_left() -> None:
-        if task := asyncio.current_task():
-            running.append((asyncio.get_running_loop(), task))
-        if not is_left:  # else we were left before we began
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        cancels.append(lambda: task and loop.call_soon_threadsafe(task.cancel))
+        if not is_left.is_set():  # else we were left before we began
             await work(queue.put)
 
-    thread = Thread(target=_run, args=(until_left, queue), name="memsheaf-talker", daemon=True)
+    def run() -> None:
+        try:
+            asyncio.run(until_left())
+            queue.put(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised again, in the thread that listens
+            queue.put(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
+
+    thread = Thread(target=run, name="memsheaf-talker", daemon=True)
     thread.start()
     try:
         while True:
@@ -249,28 +252,11 @@ def _heard(
                 raise piece
             yield piece
     finally:
-        is_left.append(True)
-        for loop, task in running:
-            _cancel(loop, task)
+        is_left.set()
+        for cancel in cancels:
+            with suppress(RuntimeError):  # it has ended by itself
+                cancel()
         thread.join(_FAREWELL)
-
-
-def _run(work: Callable[[], Coroutine[Any, Any, None]], queue: SimpleQueue[Spoken | Step | Exception | None]) -> None:
-    """Run a coroutine to its end, and put how it ended last."""
-    import asyncio
-
-    try:
-        asyncio.run(work())
-        queue.put(None)
-    except BaseException as error:  # noqa: BLE001 - it is raised again, in the thread that listens
-        queue.put(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
-
-
-def _cancel(loop: AbstractEventLoop, task: Task[Any]) -> None:
-    try:
-        loop.call_soon_threadsafe(task.cancel)
-    except RuntimeError:  # it has ended by itself
-        return
 
 
 def _pause(error: Exception, wire: Wire, usual: float | None) -> float | None:

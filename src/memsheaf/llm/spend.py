@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, suppress
 from datetime import date
 from functools import partial
+from operator import add
 from threading import Lock
 
 from memsheaf.caps import Caps, ChatCaps
@@ -23,11 +24,6 @@ from memsheaf.store.state import State
 from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.store.state import State
-
 DAYS = 400
 """How long the ledger remembers."""
 
@@ -37,7 +33,6 @@ CHAT = "chat"
 _BYTES_A_TOKEN = 4
 _WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
 _MOST = 10**9  # tokens; whoever reports more does not count
-_DAY = "%Y-%m-%d"
 
 
 class Spent(NamedTuple):
@@ -60,14 +55,8 @@ class Spent(NamedTuple):
 
     def plus(self, other: Spent) -> Spent:
         """Both together, under the name of this."""
-        return self._replace(
-            requests=self.requests + other.requests,
-            failures=self.failures + other.failures,
-            open=self.open + other.open,
-            input=self.input + other.input,
-            output=self.output + other.output,
-            seconds=self.seconds + other.seconds,
-        )
+        day, purpose, model, *counts = self
+        return Spent(day, purpose, model, *map(add, counts, other[3:]))
 
 
 class Ledger:
@@ -89,30 +78,34 @@ class Ledger:
 
         Raises:
             CapReached: it has not.
-            Busy, StoreFailed: it cannot be written down.
+            ModelFailed: it cannot be written down.
         """
-        with self._state.lock("spend", wait=min(_WAIT, cost.seconds)):
-            day = self.today()
-            entry = Reserved(day, os.urandom(8).hex())
-            requests = list(self._requests(day))
-            spent = _sum(day, requests, chat=cost.purpose == CHAT)
-            until = f"; the day ends at {self.ends()}"
-            _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
-            _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
-            if not requests:
-                self._forget_old(day)
-            line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
-            self._state.append(_file(day), {"id": entry.id, "at": round(self._clock(), 3), **line})
-        return entry
+        try:
+            with self._state.lock("spend", wait=min(_WAIT, cost.seconds)):
+                day = self.today()
+                requests = self._requests(day)
+                spent = _sum(day, requests, chat=cost.purpose == CHAT)
+                until = f"; the day ends at {self.ends()}"
+                _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
+                _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
+                if not requests:
+                    self._forget_old()
+                id = os.urandom(8).hex()
+                line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
+                self._state.append(_file(day), {"id": id, "at": round(self._clock(), 3), **line})
+                return Reserved(day, id)
+        except (Busy, StoreFailed) as error:
+            raise ModelFailed(f"{cost.model} was not asked, because its cost cannot be noted: {error}") from error
 
     def settle(self, entry: Reserved, cost: Spent) -> None:
-        """Write down what it did cost. Raises StoreFailed."""
+        """Write down what it did cost; if that cannot be written, it stands at the most."""
         line = {"failed": bool(cost.failures), "input": cost.input, "output": cost.output}
-        self._state.append(_file(entry.day), {"id": entry.id, "seconds": round(cost.seconds, 3), **line})
+        with suppress(StoreFailed):
+            self._state.append(_file(entry.day), {"id": entry.id, "seconds": round(cost.seconds, 3), **line})
 
     def today(self) -> str:
         """Which day it is, here."""
-        return time.strftime(_DAY, time.localtime(self._clock()))
+        return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
 
     def ends(self) -> str:
         """When the day ends, here, and what it has spent no longer counts."""
@@ -131,8 +124,8 @@ class Ledger:
     def summary(self, days: int = 30) -> list[Spent]:
         """What was spent on the last days, today included: the newest first, by purpose and model."""
         rows: list[Spent] = []
-        for day in reversed(self._days()):
-            if day <= self.today() and _between(day, self.today()) < days:
+        for day, ago in sorted(self._days().items(), reverse=True):
+            if 0 <= ago < days:
                 found: dict[tuple[str, str], Spent] = {}
                 for one in self._requests(day):
                     known = found.get((one.purpose, one.model), Spent(day, one.purpose, one.model))
@@ -140,7 +133,7 @@ class Ledger:
                 rows += [found[key] for key in sorted(found)]
         return rows
 
-    def _requests(self, day: str) -> Iterator[Spent]:
+    def _requests(self, day: str) -> list[Spent]:
         """The requests of a day: each with what it did cost or, as long as that is not known, the most it can."""
         begun: dict[str, Spent] = {}
         for line in self._state.lines(_file(day)):
@@ -159,15 +152,21 @@ class Ledger:
                     failures=int(line.get("failed") is True),
                     seconds=float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 0.0,
                 )
-        return iter(begun.values())
+        return list(begun.values())
 
-    def _days(self) -> list[str]:
-        names = [name.removesuffix(".jsonl") for name in self._state.names() if name.endswith(".jsonl")]
-        return [name for name in names if _is_day(name)]
+    def _days(self) -> dict[str, int]:
+        """The days that have a file, each with how many days ago it was."""
+        today, found = date.fromisoformat(self.today()), dict[str, int]()
+        for name in self._state.names():
+            day, suffix = os.path.splitext(name)
+            with suppress(ValueError):
+                if suffix == ".jsonl":
+                    found[day] = (today - date.fromisoformat(day)).days
+        return found
 
-    def _forget_old(self, today: str) -> None:
-        for day in self._days():
-            if _between(day, today) > DAYS:
+    def _forget_old(self) -> None:
+        for day, ago in self._days().items():
+            if ago > DAYS:
                 self._state.remove(_file(day))
 
 
@@ -235,26 +234,16 @@ class Metered:
             if left <= 0:
                 raise CapReached(f"the cap of {caps.seconds_per_run:g} seconds a run is reached")
             most = most._replace(purpose=self._purpose, model=self.name, seconds=min(deadline, left))
-            try:
-                entry = self._ledger.reserve(caps, most)
-            except (Busy, StoreFailed) as error:
-                raise ModelFailed(f"{self.name} was not asked, because its cost cannot be noted: {error}") from error
+            entry = self._ledger.reserve(caps, most)
             self._run = run.plus(most)
         return most, entry
 
     def _settle(self, entry: Reserved, most: Spent, cost: Spent) -> None:
-        """Give back what was not used. What cannot be noted stands at the most."""
+        """Give back what was not used."""
+        sent, got, seconds = cost.input - most.input, cost.output - most.output, cost.seconds - most.seconds
         with self._lock:
-            self._run = self._run.plus(
-                Spent(
-                    failures=cost.failures,
-                    input=cost.input - most.input,
-                    output=cost.output - most.output,
-                    seconds=cost.seconds - most.seconds,
-                )
-            )
-        with suppress(StoreFailed):
-            self._ledger.settle(entry, cost)
+            self._run = self._run.plus(Spent(failures=cost.failures, input=sent, output=got, seconds=seconds))
+        self._ledger.settle(entry, cost)
 
 
 class Talked(NamedTuple):
@@ -307,8 +296,6 @@ class MeteredTalker:
             entry = self._ledger.reserve(self._caps, most)
         except CapReached as error:
             raise hinted(error, error.hint.replace("[spend]", "[chat]")) from None
-        except (Busy, StoreFailed) as error:
-            raise ModelFailed(f"{self.name} was not asked, because its cost cannot be noted: {error}") from error
         began, heard, last = time.monotonic(), 0, None
         try:
             with closing(self._talker.talk(request)) as pieces:
@@ -322,7 +309,7 @@ class MeteredTalker:
             self._settle(entry, _cost(most, heard, last), last, time.monotonic() - began)
 
     def _settle(self, entry: Reserved, cost: Spent, last: Step | None, seconds: float) -> None:
-        """Note what a step did cost. What cannot be noted stands at the most."""
+        """Note what a step did cost."""
         step = last or Step(Said("assistant", ""))
         with self._lock:
             so_far = self._spent
@@ -333,29 +320,26 @@ class MeteredTalker:
                 so_far.cached + _count(step.cached),
                 so_far.dollars if step.dollars is None else (so_far.dollars or 0.0) + step.dollars,
             )
-        with suppress(StoreFailed):
-            self._ledger.settle(entry, cost._replace(seconds=seconds))
+        self._ledger.settle(entry, cost._replace(seconds=seconds))
 
 
 def _most(request: Request) -> Spent:
     """The most that a step may cost, by the bytes of what is sent and the tokens of what may come back."""
-    said = [
-        f"{one.text}{one.beside}{''.join(call.tool + call.arguments for call in one.calls)}"
-        for one in request.conversation
-    ]
-    tools = json.dumps(list(request.tools), ensure_ascii=False, default=str)
-    return Spent(
-        requests=1, input=_tokens("".join((request.system, tools, *said))), output=max(request.max_tokens, 0)
-    )
+    sent = request.system + json.dumps(list(request.tools), ensure_ascii=False, default=str)
+    sent += "".join(said.text + said.beside + _called(said) for said in request.conversation)
+    return Spent(requests=1, input=_tokens(sent), output=max(request.max_tokens, 0))
 
 
 def _cost(most: Spent, heard: int, last: Step | None) -> Spent:
     """What a step did cost: what a model reports can make it dearer, never cheaper."""
     if last is None:
         return most._replace(failures=1, output=-(-heard // _BYTES_A_TOKEN))
-    said = "".join(call.tool + call.arguments for call in last.said.calls)
-    output = -(-heard // _BYTES_A_TOKEN) + _tokens(said)
+    output = -(-heard // _BYTES_A_TOKEN) + _tokens(_called(last.said))
     return most._replace(input=max(_count(last.input), most.input), output=max(_count(last.output), output))
+
+
+def _called(said: Said) -> str:
+    return "".join(call.tool + call.arguments for call in said.calls)
 
 
 def estimate(question: Question) -> Spent:
@@ -395,15 +379,3 @@ def _check(what: str, would_be: int, cap: int, unit: str, until: str = "") -> No
 
 def _file(day: str) -> str:
     return f"{day}.jsonl"
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return time.strftime(_DAY, time.strptime(text, _DAY)) == text
-    except ValueError:
-        return False
-
-
-def _between(day: str, today: str) -> int:
-    """How many days ago a day was."""
-    return (date.fromisoformat(today) - date.fromisoformat(day)).days

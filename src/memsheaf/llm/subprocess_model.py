@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from memsheaf.errors import BadSettings
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Answer, Question, failed
-from memsheaf.llm.process_group import TooMuch, run
+from memsheaf.llm.process_group import listen
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
@@ -74,32 +74,37 @@ class SubprocessModel:
         if self._environment.get(INSIDE):
             raise failed(f"{self.name} is not asked from within itself")
         tool, end = TOOLS[self._tool], time.monotonic() + deadline
+        out, errors = bytearray(), bytearray()
+
+        def hear(part: bytes, into: bytearray = out) -> None:
+            into += part
+            if len(out) + len(errors) > ANSWER_BYTES:
+                raise failed(f"{self.name} printed more than {ANSWER_BYTES // 1_000_000} MB")
+
         with TemporaryDirectory(prefix="memsheaf-") as place:
-            os.mkdir(os.path.join(place, "empty"))
-            line = [self._program(), *tool.line(question, place, self._model)]
+            folder = os.path.join(place, "empty")
+            os.mkdir(folder)
             try:
-                ran = run(
-                    line,
-                    _prompt(self._tool, question).encode("utf-8", "replace"),
-                    folder=os.path.join(place, "empty"),
+                code = listen(
+                    [self._program(), *tool.line(question, place, self._model)],
+                    hear,
+                    hear_errors=lambda part: hear(part, errors),
+                    text=_prompt(self._tool, question).encode("utf-8", "replace"),
+                    folder=folder,
                     environment=_environment(self._environment, tool.variables(question)),
                     deadline=max(end - time.monotonic(), 0),
-                    limit=ANSWER_BYTES,
                 )
             except TimeoutError:
                 raise failed(f"{self.name} gave no answer within {deadline:g} seconds") from None
-            except TooMuch:
-                raise failed(f"{self.name} printed more than {ANSWER_BYTES // 1_000_000} MB") from None
             except OSError as error:
                 raise failed(f"{self.name} cannot be run: {error.strerror}") from None
         try:
-            return tool.answer(ran.out, question)
+            return tool.answer(bytes(out), question)
         except ValueError as error:
-            said = one_line(ran.err.decode("utf-8", "replace").strip().rpartition("\n")[2], _MESSAGE)
-            why = f"ended with {ran.code}{': ' + said if said else ''}" if ran.code else f"gave no answer: {error}"
-            raise failed(
-                f"{self.name} {why}", f"Try it by hand: does `{self._tool}` work, and is it signed in?"
-            ) from None
+            said = one_line(errors.decode("utf-8", "replace").strip().rpartition("\n")[2], _MESSAGE)
+            why = f"ended with {code}{': ' + said if said else ''}" if code else f"gave no answer: {error}"
+            hint = f"Try it by hand: does `{self._tool}` work, and is it signed in?"
+            raise failed(f"{self.name} {why}", hint) from None
 
     def _program(self) -> str:
         found = which(self._tool, path=self._environment.get("PATH"))
