@@ -13,7 +13,6 @@ from functools import cache, lru_cache
 
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseIndex, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
-from memsheaf.values import NamedTuple
 
 LONGEST = 20_000
 """How many characters of a text are read."""
@@ -179,92 +178,52 @@ def _short(words: str) -> str:
 # output of tools
 
 
-class Paste(NamedTuple):
-    """Output of a tool: `sure` is in it somewhere, and `line` matches at least so many of its lines."""
-
-    what: str
-    needles: tuple[str, ...]
-    sure: str
-    line: str
-    least: int = 3
-
-
 _CODE = (
     r"\s*(?:@\w|(?:async )?def |class |import |from \S+ import|func |fn |pub |impl |function |export |const |let "
     r"|var |public |private |protected |static |return\b|if\b.*[:{]$|else\b|elif |for\b.*[:{]$|while\b|try\b"
     r"|except\b|catch\b|raise |throw |switch|case |package |use |#include|struct |type |[)}\]]+[;,]?$"
     r"|\w[\w.\[\]]* (?:=|:=|\+=) .+|self\.|this\.|with .+:$|int |void |[\w.]+\(.*\)[;{:]?$|\"\"\"|//|/\*|\*/)"
 )
+# What people and agents paste, and can have again at any time: what is in it somewhere, and what at least so many of
+# its lines look like.
 _PASTES = (
-    Paste(
-        "a diff",
-        ("diff --git ", "@@ -"),
-        r"(?m)^diff --git |^@@ -\d",
+    (
+        "a diff", 3, r"(?m)^diff --git |^@@ -\d",
         r"diff --git |@@ -|index [0-9a-f]{7,}\.\.|(?:---|\+\+\+) |[+-]|new file mode|[ ]\S|    ",
     ),
-    Paste(
-        "a git log",
-        ("\n",),
-        r"(?m)^\*?\s?commit [0-9a-f]{7,40}\b|^[*|\\/ ]*\b(?=[a-f]*\d)[0-9a-f]{7,40}\b \S",
+    (
+        "a git log", 3, r"(?m)^\*?\s?commit [0-9a-f]{7,40}\b|^[*|\\/ ]*\b(?=[a-f]*\d)[0-9a-f]{7,40}\b \S",
         r"\*?\s?commit [0-9a-f]{7,40}\b|(?:Author|Date|Merge|Commit):? +\S|[*|\\/ ]*\b[0-9a-f]{7,40}\b \S|    \S",
     ),
-    Paste(
-        "git blame",
-        (" +0", " -0", " +1", " -1"),
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
+    (
+        "git blame", 3, r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
         r"\^?[0-9a-f]{7,40} .*\(.+\d{4}-\d\d-\d\d.*\d+\)",
     ),
-    Paste(
-        "git status",
-        ("On branch", "M ", "A ", "D ", "??", "R "),
-        r"(?m)^On branch |^(?:[ MADRCU?][MADRCU?]|[MADRCU] ) [\w./-]+$",
+    (
+        "git status", 3, r"(?m)^On branch |^(?:[ MADRCU?][MADRCU?]|[MADRCU] ) [\w./-]+$",
         r"On branch |Your branch |Changes |Untracked files|nothing to commit|\s+\((?:use|commit)"
         r"|\s+(?:modified|new file|deleted|renamed):|[ MADRCU?]{2} [\w./-]+$|\t\S",
     ),
-    Paste(
-        "a listing of a folder",
-        ("├", "└", "rw-", "r--", "r-x"),
-        r"[├└]|(?m:^[-dl][rwx-]{9})",
+    (
+        "a listing of a folder", 3, r"[├└]|(?m:^[-dl][rwx-]{9})",
         r".*[├└│]|[-dl][rwxs-]{9}[+@.]?\s|total \d+$|\d+ director(?:y|ies), \d+ files?|\.$",
     ),
-    Paste(
-        "a list of files",
-        ("/", "."),
-        r"(?m)^[-*•\d.)`\" ]*[\w@.-]*[/.][\w@./-]*[`\"]?$",
+    (
+        "a list of files", 5, r"(?m)^[-*•\d.)`\" ]*[\w@.-]*[/.][\w@./-]*[`\"]?$",
         r"(?:[-*•]|\d+[.)])?\s*[`\"]?(?:\./)?(?:[\w@.-]+/)*[\w@.-]+(?:\.\w{1,5}|/)[`\"]?$",
-        least=5,
     ),
-    Paste(
-        "a stack trace",
-        ("Traceback", "\n    at ", "\tat ", "goroutine ", "panicked at"),
+    (
+        "a stack trace", 3,
         r"Traceback \(most recent call|(?m:^\s+at .+[(:].*\d\)?$)|goroutine \d+ \[|panicked at",
         r"Traceback \(most recent|\s*File \".*\", line \d+|    \S|\s+at .+|\w+(?:\.\w+)*(?:Error|Exception|Warning)\b"
         r"|goroutine \d+ |\s+\S+\.go:\d+|\S+\(.*\)$|Caused by|\s+\.\.\. \d+ more|thread '.*' panicked|\s+\d+: ",
     ),
-    Paste(
-        "a listing of code",
-        (
-            "def ",
-            "class ",
-            "import ",
-            "func ",
-            "fn ",
-            "function ",
-            "export ",
-            "const ",
-            "let ",
-            "public ",
-            "static ",
-            "#include",
-            "package ",
-        ),
+    (
+        "a listing of code", 8,
         r"(?m)^\s*(?:(?:async )?def |class |import |from \S+ import|func |fn |function |export |const |let |public "
-        r"|static |#include|package )",
-        _CODE,
-        least=8,
+        r"|static |#include|package )", _CODE,
     ),
-)
-"""What people and agents paste, and can have again at any time."""
+)  # fmt: skip
 
 
 def _pasted(text: str) -> str:
@@ -272,11 +231,11 @@ def _pasted(text: str) -> str:
     if text.count("\n") < 2:
         return ""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
-    for paste in _PASTES:
-        if len(lines) >= paste.least and any(map(text.__contains__, paste.needles)):
-            count = sum(map(bool, map(_exact(paste.line).match, lines)))
-            if count >= paste.least and count > 0.6 * len(lines) and _exact(paste.sure).search(text):
-                return paste.what
+    for what, least, sure, line in _PASTES:
+        if len(lines) >= least:
+            count = sum(map(bool, map(_exact(line).match, lines)))
+            if count >= least and count > 0.6 * len(lines) and _exact(sure).search(text):
+                return what
     return ""
 
 
