@@ -12,12 +12,9 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from operator import itemgetter
 
-from memsheaf.guard.secret_values import fits
+from memsheaf.guard.secret_values import compiled, fits
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple
-
-AROUND = 4
-"""How many lines around a change are read again, its own among them."""
 
 _START = itemgetter(0)
 # one character with the marks and vowels that it composes with
@@ -68,8 +65,8 @@ def normalize(text: str) -> View:
     pieces: list[str] = []
     runs: list[Run] = []
     length = 0
-    invisible = _compiled(f"[{INVISIBLE}]")
-    for cluster in _compiled(_CLUSTER).finditer(text):
+    invisible = compiled(f"[{INVISIBLE}]")
+    for cluster in compiled(_CLUSTER).finditer(text):
         piece = cluster[0]
         if not piece.isascii():
             piece = invisible.sub("", unicodedata.normalize("NFKC", piece))
@@ -83,11 +80,8 @@ def normalize(text: str) -> View:
 def undo_escapes(view: View) -> View | None:
     """The text with escapes for ASCII undone: percent, HTML, backslash; None when it has none."""
     text = view.text
-    return _replaced(view, _ESCAPE, _meant) if "%" in text or "&" in text or "\\" in text else None
-
-
-def _meant(match: re.Match[str]) -> str:
-    return _character(match[0])
+    has_escape = "%" in text or "&" in text or "\\" in text
+    return _replaced(view, _ESCAPE, lambda match: _character(match[0])) if has_escape else None
 
 
 @cache
@@ -123,61 +117,29 @@ def is_torn(before: str, rest: str, alone: bool) -> bool:
 
 
 def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -> View | None:
-    """The view with each match replaced by what it means, and a few lines around each; None when nothing changes."""
-    text, at, last, length = view.text, 0, 0, 0
+    """The view with each match replaced by what it means; None when nothing changes."""
+    text, done, length = view.text, 0, 0
     pieces: list[str] = []
     runs: list[Run] = []
-
-    def add(piece: str, origin: int, step: int) -> None:
-        nonlocal length
-        if piece:
-            pieces.append(piece)
-            runs.append((length, origin, step))
-            length += len(piece)
-
-    for match in _compiled(pattern).finditer(text):
+    for match in compiled(pattern).finditer(text):
         if (piece := meant(match)) == match[0]:
             continue
         start, end = match.span()
-        if start >= last:  # behind the lines around the one before
-            if last:
-                add(text[at:last], at, 1)
-                add("\n\n", last - 1, 0)
-            at = max(at, last, _lines_before(text, start))
-        if end > last:
-            last = _lines_behind(text, end)
-        if start > at:
-            add(text[at:start], at, 1)
-        if piece:  # as `add`, for each of very many
+        if start > done:
+            pieces.append(text[done:start])
+            runs.append((length, done, 1))
+            length += start - done
+        if piece:
             pieces.append(piece)
             runs.append((length, end - 1, 0))
             length += len(piece)
-        at = end
-    if not runs:
+        done = end
+    if not done:
         return None
-    add(text[at:last], at, 1)
-    return View("".join(pieces), runs, view)
-
-
-def _lines_before(text: str, at: int) -> int:
-    """Where a few lines before a place begin."""
-    for _ in range(AROUND):
-        at = max(0, text.rfind("\n", 0, at))
-    return at
-
-
-def _lines_behind(text: str, at: int) -> int:
-    """Where a few lines behind a place end."""
-    for _ in range(AROUND):
-        at = text.find("\n", at) + 1 or len(text)
-    return at
+    runs.append((length, done, 1))
+    return View("".join([*pieces, text[done:]]), runs, view)
 
 
 def close_seams(view: View) -> View | None:
     """The text with tokens that are broken over two lines or two strings put together; None when it has none."""
     return _replaced(view, _SEAM, _seam) if any(mark in view.text for mark in "\n\\\"'") else None
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

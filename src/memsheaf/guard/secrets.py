@@ -1,9 +1,8 @@
 """Find secrets in a text before it reaches a disk, a log, an index or a model.
 
 Three ways to be found: a known format, a place where only a secret stands (both in `secret_formats.py`), and a value
-that is assigned to a word such as *password* (`secret_assignments.py`) and looks like one (`secret_values.py`). The
-text is read as people and programs would (`secret_views.py`). Every step is one pass, or looks at a bounded piece, so
-hostile texts take no longer.
+that is assigned to a word such as *password* and looks like one (`secret_values.py`). The text is read as people and
+programs would (`secret_views.py`). Every step is one pass, or looks at a bounded piece, so hostile texts take no longer.
 """
 
 from __future__ import annotations
@@ -11,11 +10,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
-from memsheaf.guard.secret_assignments import assigned_values, find_announced, is_key, lower
-from memsheaf.guard.secret_values import base64_text, fits, is_example, is_name, wordiness
+from memsheaf.guard.secret_values import (
+    assigned_values,
+    base64_text,
+    compiled,
+    find_announced,
+    fits,
+    is_example,
+    is_key,
+    is_name,
+    lower,
+    wordiness,
+)
 from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple
@@ -95,7 +104,7 @@ def _scan(text: str, *, pii: bool = False) -> list[_Found]:
 def _read(text: str, pii: bool) -> list[_Found]:
     if text.isascii():
         return _in_text(View(text), pii)
-    normal = _compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
+    normal = compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
     found = _in_text(View(normal), pii)
     if normal == text or not found:
         return found
@@ -148,11 +157,6 @@ def _as_found(view: View, kind: str, start: int, end: int, sure: Surety = "certa
     return _Found(Secret(kind, *view.original(start, end), sure), view.text[start:end])
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 # known formats
 
 
@@ -164,11 +168,11 @@ def _formatted(view: View) -> Iterator[_Found]:
     if not long:
         return
     for known in begun(" ".join(long)):
-        for match in found(_compiled(known.pattern), view.text, known.needle, known.back):
+        for match in found(compiled(known.pattern), view.text, known.needle, known.back):
             if not _stands_for(match[1][:LONGEST], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
     if max(map(len, long)) >= 32:
-        for match in _compiled(_ONE_WORD).finditer(view.text):
+        for match in compiled(_ONE_WORD).finditer(view.text):
             if _is_made_alike(match[0]):
                 yield _as_found(view, "a key or token", *match.span(), "likely")
         yield from _encoded(view)
@@ -182,7 +186,7 @@ def _is_made_alike(word: str) -> bool:
     """Whether a word is made as most providers make their keys."""
     from memsheaf.guard.secret_formats import PREFIXED
 
-    prefixed = _compiled(PREFIXED).fullmatch(word)
+    prefixed = compiled(PREFIXED).fullmatch(word)
     return prefixed is not None and fits(prefixed[1], "random")
 
 
@@ -201,11 +205,11 @@ def _stands_for(value: str, needle: str) -> bool:
 def _encoded(view: View) -> Iterator[_Found]:
     """Base64 of a private key, or of a text with a secret in it."""
     done = 0
-    for match in _compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}").finditer(view.text):
+    for match in compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}").finditer(view.text):
         if match.start() < done:
             continue
         if match[0][0] == "M" and _is_private(match[0]):
-            done = _compiled(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
+            done = compiled(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
             yield _as_found(view, "a private key", match.start(), done)
         elif (inner := base64_text(match[0])) and any(_in_view(View(inner))):
             yield _as_found(view, "a secret in base64", *match.span(), "likely")
@@ -255,24 +259,24 @@ def _marked(view: View) -> Iterator[_Found]:
     text, lowered = view.text, lower(view.text)
     for kind, needle, pattern, ask, back in PLACES:
         if needle in lowered:
-            for match in found(_compiled(pattern), text, needle, back, lowered):
+            for match in found(compiled(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
-                    start -= len(_compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
+                    start -= len(compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
                 if fits(text[start:end], ask):
                     yield _as_found(view, kind, start, end)
-    for match in _compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
-        for pair in _compiled(PAIR).finditer(text, *match.span(1)):
+    for match in compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
+        for pair in compiled(PAIR).finditer(text, *match.span(1)):
             if fits(pair[2], "any" if pair[1] else "token"):
                 yield _as_found(view, "a cookie", *pair.span(2))
     if "Secret" in text and "ata" in text:
         yield from _in_manifests(view)
     if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
-    for match in _compiled(GROUPED).finditer(text):
+    for match in compiled(GROUPED).finditer(text):
         # so many groups with figures among them are one wherever they stand
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
-        is_said = is_sure or _compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
+        is_said = is_sure or compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
         if is_said and fits(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span(), "likely")
 
@@ -280,14 +284,14 @@ def _marked(view: View) -> Iterator[_Found]:
 def _seeds(view: View) -> Iterator[_Found]:
     """The words that a wallet is made again from: as many as it takes, and nothing that makes a sentence."""
     text = view.text
-    for match in _compiled(_RUN_OF_WORDS).finditer(text):
-        spoken_of = _compiled(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
+    for match in compiled(_RUN_OF_WORDS).finditer(text):
+        spoken_of = compiled(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
         first = max(spoken_of.end(), match.start()) if spoken_of else match.end()
         words: list[str] = []
         for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
             words += re.findall("[a-z]+", line[0])
             words = words[1:] if words[:1] == ["phrase"] else words
-            if len(words) in (12, 15, 18, 21, 24) and not _compiled(_SENTENCE).search(" ".join(words)):
+            if len(words) in (12, 15, 18, 21, 24) and not compiled(_SENTENCE).search(" ".join(words)):
                 yield _as_found(view, "a wallet's seed phrase", first, first + line.end(), "likely")
                 break
 
@@ -295,26 +299,26 @@ def _seeds(view: View) -> Iterator[_Found]:
 def _in_manifests(view: View) -> Iterator[_Found]:
     """The values that a Secret of Kubernetes holds, whatever they are called."""
     text = view.text
-    starts = [0, *(match.start() for match in _compiled(r"(?m)^---").finditer(text)), len(text)]
+    starts = [0, *(match.start() for match in compiled(r"(?m)^---").finditer(text)), len(text)]
     for first, last in pairwise(starts):
-        if not _compiled(_IS_SECRET).search(text, first, last):
+        if not compiled(_IS_SECRET).search(text, first, last):
             continue
-        for held in _compiled(_HELD).finditer(text, first, last):
-            entry = _compiled(_ENTRY).match(text, held.end(), last)
+        for held in compiled(_HELD).finditer(text, first, last):
+            entry = compiled(_ENTRY).match(text, held.end(), last)
             while entry and (held[1] is None or len(entry[1].rpartition("\n")[2]) > len(held[1])):
                 if fits(entry[2], "held"):
                     yield _as_found(view, "a secret of Kubernetes", *entry.span(2))
-                entry = _compiled(_ENTRY).match(text, entry.end(), last)
+                entry = compiled(_ENTRY).match(text, entry.end(), last)
 
 
 def _beside(view: View) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
     if max(map(len, view.text.split()), default=0) < 32:
         return
-    for match in _compiled(_LONG_RUN).finditer(view.text):
+    for match in compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()
         before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()
-        if not _compiled(_SPOKEN_OF).search(before) or _compiled(_IN_PUBLIC).search(before):
+        if not compiled(_SPOKEN_OF).search(before) or compiled(_IN_PUBLIC).search(before):
             continue
         if end - start <= 300 and not _is_plain(match[0]):
             yield _as_found(view, "a key or token", start, end, "likely")
@@ -323,7 +327,7 @@ def _beside(view: View) -> Iterator[_Found]:
 @lru_cache(maxsize=512)
 def _is_plain(value: str) -> bool:
     """Whether a long word is a path, a name, a public key, or anything else but a token."""
-    if value.startswith(("pk_", "pub")) or not _compiled(_ALL_SORTS).match(value):
+    if value.startswith(("pk_", "pub")) or not compiled(_ALL_SORTS).match(value):
         return True
     named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
     return named or not fits(value, "token")
@@ -340,14 +344,14 @@ _IN_PUBLIC = (
 
 
 def _personal(view: View) -> Iterator[_Found]:
-    for match in _compiled(r"(?<![0-9-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9-])").finditer(
+    for match in compiled(r"(?<![0-9-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9-])").finditer(
         view.text
     ):
         yield _as_found(view, "a social security number", *match.span(), "likely")
-    for match in _compiled(r"(?<![0-9A-Za-z])[0-9](?:[ -]?[0-9]){12,18}(?![0-9A-Za-z])").finditer(view.text):
+    for match in compiled(r"(?<![0-9A-Za-z])[0-9](?:[ -]?[0-9]){12,18}(?![0-9A-Za-z])").finditer(view.text):
         if _luhn(re.sub("[ -]", "", match[0])):
             yield _as_found(view, "a card number", *match.span(), "likely")
-    for match in _compiled(
+    for match in compiled(
         r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
     ).finditer(view.text):
         if _is_iban(match[0].replace(" ", "")):
