@@ -45,11 +45,10 @@ def test_a_request_is_recognised_and_nothing_else_is() -> None:
 
 
 def test_the_corpus_has_enough_of_every_language() -> None:
-    for language in ("en", "zh", "ja", "de", "fr", "es", "pt", "it", "ko", "ru", "nl"):
-        least = 25 if language in ("en", "zh", "ja", "de", "fr", "es") else 8
+    for language in ("en", "zh", "ja", "de", "fr", "es"):
         for ignore in (True, False):
             found = {case["text"] for case in CASES if case["language"] == language and case["ignore"] is ignore}
-            assert len(found) >= least, (language, ignore)
+            assert len(found) >= 25, (language, ignore)
 
 
 def test_the_turn_after_a_request_is_normal() -> None:

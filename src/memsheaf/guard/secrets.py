@@ -2,7 +2,7 @@
 
 Three ways to be found: a known format, a place where only a secret stands (both in `secret_formats.py`), and a value
 that is assigned to a word such as *password* and looks like one (`secret_values.py`). The text is read as people and
-programs would (`secret_views.py`). Every step is one pass, or looks at a bounded piece, so hostile texts take no longer.
+programs would (`secret_views.py`). Every step is one pass, or looks at a bounded piece: hostile texts take no longer.
 """
 
 from __future__ import annotations

@@ -36,11 +36,6 @@ STEMS = {
     "Spanish": (
         "memori", "recuerd", "recorda", "sobre mi", "acerca de mi", "sabes de mi", "sabe de mi", "nada de mi",
     ),
-    "Portuguese": ("memori", "lembr", "sobre mim", "de mim"),
-    "Italian": ("memori", "ricord", "su di me", "sai di me", "sa di me", "nulla di me", "niente di me"),
-    "Dutch": ("geheugen", "herinner", "onthoud", "over mij", "van mij"),
-    "Russian": ("памят", "помни", "воспоминани", "обо мне"),
-    "Korean": ("기억", "메모리", "나에 대해", "나에대해", "저에 대해", "저에대해"),
 }  # fmt: skip
 
 # The same for what is not to be kept.
