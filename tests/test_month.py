@@ -273,7 +273,10 @@ def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Re
     return result, judge(month, result.kept, result.was_held, result.rewrites)
 
 
-@pytest.mark.parametrize("conversations", [24, pytest.param(40, marks=pytest.mark.long)])
+LENGTHS = pytest.mark.parametrize("conversations", [12, pytest.param(40, marks=pytest.mark.long)])
+
+
+@LENGTHS
 def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, conversations: int) -> None:
     month = month.first(conversations)
     result, score = replayed(month, tmp_path)
@@ -286,9 +289,11 @@ def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, 
     )
 
 
+@LENGTHS
 def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_away(
-    month: Month, tmp_path: Path
+    month: Month, tmp_path: Path, conversations: int
 ) -> None:
+    month = month.first(conversations)
     model = Counted(Oracle(month))
     _, score = replayed(month, tmp_path, model)
 
@@ -300,7 +305,7 @@ def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_aw
 
 
 def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month: Month, tmp_path: Path) -> None:
-    _, score = replayed(month.first(10), tmp_path, Gullible())
+    _, score = replayed(month.first(6), tmp_path, Gullible())
 
     assert score.junk.share > 0.3
     assert score.unconfirmed > 0
@@ -318,15 +323,15 @@ def test_a_model_that_fails_loses_nothing_that_waits(month: Month, tmp_path: Pat
 
 def test_the_command_prints_and_writes_the_same_numbers(tmp_path: Path) -> None:
     place = tmp_path / "numbers.json"
-    command = [sys.executable, "-m", "benchmarks.month", "--conversations", "5", "--model", "oracle", "--list"]
+    command = [sys.executable, "-m", "benchmarks.month", "--conversations", "3", "--model", "oracle", "--list"]
     out = subprocess.run(
         [*command, "--json", str(place)], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=True
     ).stdout
     found = json.loads(place.read_text(encoding="utf-8"))
 
-    assert out.startswith(f"code {found['code']}, oracle\n5 conversations, {found['turns']} turns")
+    assert out.startswith(f"code {found['code']}, oracle\n3 conversations, {found['turns']} turns")
     assert found["explicit"]["share"] == 1.0
     assert found["explicit"]["interval"][0] < 1.0
     assert f"{found['explicit']['hits']} of {found['explicit']['of']:>3}   1.00" in out
-    assert found["spent"]["requests"] - found["spent"]["failures"] == 5
+    assert found["spent"]["requests"] - found["spent"]["failures"] == 3
     assert "\nmissed:\n" in out

@@ -33,6 +33,7 @@ SECRETS = [
     if case["expect"] in ("flag", "flag_best_effort")
 ]
 HARMLESS = ["".join(case["parts"]) for case in CASES if case["expect"] == "pass"]
+EVERY = 1 if os.environ.get("MEMSHEAF_LONG") else 12  # such a secret takes all ways in, the others one each
 KEY = "AKIAZFAKE" + "FAKEFAKE234"
 OTHER = "glpat-FAKEfake" + "0123456789ab"
 HEAD = "---\nname: N\ndescription: d\ntype: user\n---\n"
@@ -57,12 +58,17 @@ def traces(folder: Path, value: str) -> list[str]:
     return found
 
 
+def some(number: int, ways: list[Any]) -> list[Any]:
+    """The ways in that a secret of the corpus takes: all, or one of them in turn."""
+    return ways if number % EVERY == 0 else [ways[number % len(ways)]]
+
+
 def said(error: MemsheafError) -> str:
     return f"{error} {error.hint} {error!r} {error.__dict__}"
 
 
 def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_path: Path) -> None:
-    for text, value in SECRETS:
+    for number, (text, value) in enumerate(SECRETS):
         line = " ".join(text.split())
         attempts: list[Callable[[], object]] = [
             partial(sheaf.remember, "N", "d", "user", text),
@@ -75,12 +81,12 @@ def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_pa
             partial(sheaf.put, "n.md", HEAD + "x", why=text),
             partial(sheaf.forget, "user_sound.md", why=text),
         ]
-        for attempt in attempts:
+        for attempt in some(number, attempts):
             with pytest.raises(SecretFound) as caught:
                 attempt()
             assert value not in said(caught.value)
         fields: list[dict[str, Any]] = [{"reason": line}, {"conversation": line}, {"citations": [line]}]
-        for given in [{"name": line}, {"description": line}, *fields]:
+        for given in some(number, [{"name": line}, {"description": line}, *fields]):
             with pytest.raises(MemsheafError) as refused:  # what cannot be seen in a line is refused before
                 sheaf.remember(**{"name": "N", "description": "d", "kind": "user", "content": "x", **given})
             assert value not in said(refused.value)
@@ -91,7 +97,7 @@ def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_pa
 def test_no_secret_of_the_corpus_passes_through_the_tools(sheaf: Sheaf, tmp_path: Path) -> None:
     tools = Tools(sheaf)
     fact = {"name": "N", "description": "d", "type": "user", "content": "x"}
-    for text, value in SECRETS:
+    for number, (text, value) in enumerate(SECRETS):
         calls: list[tuple[str, dict[str, object]]] = [
             ("memory_write", {**fact, "name": text}),
             ("memory_write", {**fact, "description": text}),
@@ -101,12 +107,12 @@ def test_no_secret_of_the_corpus_passes_through_the_tools(sheaf: Sheaf, tmp_path
             ("memory_update", {"filename": "user_sound.md", "old_text": "one", "new_text": text}),
             ("memory_insert", {"filename": "user_sound.md", "line": 0, "text": text}),
         ]
-        for name, arguments in calls:
+        for name, arguments in some(number, calls):
             answer = tools.call(name, arguments)
             assert answer.startswith("Error: "), (name, arguments)
             assert value not in answer
-        assert "remember only where that is" in tools.call("memory_write", {**fact, "content": text})
         assert traces(tmp_path, value) == []
+    assert "remember only where that is" in tools.call("memory_write", {**fact, "content": KEY})
 
 
 def test_a_secret_is_no_name_for_a_file_and_is_not_said_again(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -151,7 +157,7 @@ ADD = ("--description", "d", "--type", "user")
 def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     assert run(tmp_path, "add", "Sound", "one", *ADD)[0] == 0
-    for text, value in SECRETS:
+    for number, (text, value) in enumerate(SECRETS[:: min(4, EVERY)]):
         lines = [
             ("add", "N", text, *ADD),
             ("add", text, "x", *ADD),
@@ -162,11 +168,10 @@ def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path)
             ("insert", "user_sound.md", "--line", "0", "--text", text),
             ("forget", "user_sound.md", "--why", text),
         ]
-        for words in lines:
-            for json_too in ((), ("--json",)):
-                code, out = run(tmp_path, *words, *json_too)
-                assert code != 0, words
-                assert value not in out
+        for words in some(number, lines):
+            code, out = run(tmp_path, *words, *(["--json"] if number % 2 else []))
+            assert code != 0, words
+            assert value not in out
         assert traces(tmp_path, value) == []
 
 
@@ -236,7 +241,7 @@ def test_an_older_version_of_ours_comes_back(sheaf: Sheaf) -> None:
 
 
 def test_an_import_leaves_out_what_holds_a_secret_and_names_it(sheaf: Sheaf, tmp_path: Path) -> None:
-    for number, (text, _) in enumerate(SECRETS):
+    for number, (text, _) in enumerate(SECRETS[:: min(4, EVERY)]):
         with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as bundle:
             bundle.writestr("good.md", HEAD + "fine\n")
             bundle.writestr("bad.md", HEAD + text + "\n")
@@ -280,7 +285,7 @@ def test_an_edit_that_is_refused_keeps_the_person_s_text_without_the_secret(tmp_
 
 
 def test_the_doctor_finds_what_slipped_in_and_does_not_say_it(sheaf: Sheaf, tmp_path: Path) -> None:
-    for number, (text, value) in enumerate(SECRETS):
+    for number, (text, value) in enumerate([*SECRETS[:: min(5, EVERY)], SECRETS[-1]]):
         path = Path(sheaf.root, "old.md")
         path.write_text(f"{HEAD if number % 2 else ''}fine\n{text}\n", encoding="utf-8")
         findings = [finding for finding in examine(sheaf) if "holds" in finding.problem]

@@ -27,7 +27,9 @@ from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 
-EACH = 15
+LONG = bool(os.environ.get("MEMSHEAF_LONG"))
+EACH = 15 if LONG else 6
+STEP = 1 if LONG else 4  # calls between two strikes
 NOON = 1_794_744_000.0
 SECRET = "The vault opens at noon."
 CALLS = ("open", "write", "replace", "unlink", "fsync", "fdatasync", "ftruncate")
@@ -131,10 +133,11 @@ def crowd_log(place: str) -> str:
 
     written("write_log", place, 4, hand_over)
     told = {text(f"writer{number}", i) for number in range(4) for i in range(EACH)}
+    assert told <= set(read)
     for number in range(4):
         mine = [text(f"writer{number}", i) for i in range(EACH)]
         assert [one for one in logged(place) if one in mine] == mine
-    return f"{len(logged(place))} logged, {len(told - set(read))} lost, {len(read) - len(set(read))} doubled"
+    return f"{len(logged(place))} logged, {len(read) - len(set(read))} doubled"
 
 
 # killed at each call
@@ -147,7 +150,7 @@ def strike(place: str, works: dict[str, Callable[[str], object]], judge: Callabl
         prepared = os.path.join(place, name)
         prepare(prepared, name)
         for how in ("before", "half"):
-            for number in range(1, 1_000):
+            for number in range(1, 1_000, STEP):
                 scene = os.path.join(place, f"{name}-{how}-{number}")
                 shutil.copytree(prepared, scene)
                 child = os.fork()
@@ -161,7 +164,7 @@ def strike(place: str, works: dict[str, Callable[[str], object]], judge: Callabl
                 if not killed:
                     break
                 struck += 1
-    return f"{struck} strikes, 0 lost, 0 doubled"
+    return f"{struck} strikes, 0 doubled"
 
 
 def prepare(place: str, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -491,48 +491,50 @@ def test_whoever_comes_second_leaves_the_work_to_the_first(sheaf: Sheaf, setting
     assert len(sheaf.list()) == 2
 
 
-KILLED = """
-import os, sys
-from memsheaf import Settings, Sheaf
-from memsheaf.config import Caps, Chat, Dream
-from memsheaf.llm.scripted import Scripted
-at, seen = int(sys.argv[1]), 0
-def count(event, args):
-    global seen
-    if event in ("open", "os.rename", "os.remove", "os.mkdir") :
-        seen += 1
-        if seen == at:
-            os.kill(os.getpid(), 9)
-answer = {answer!r}
-with Sheaf.open("user", settings={settings!r}, clock=lambda: {clock!r}) as sheaf:
-    sheaf.list()
-    sys.addaudithook(count)
-    sheaf.distil(Scripted([answer] * 3))
-print(seen)
-"""
-
-
 def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
     answer = said(memory(), memory("Ticket tool", type="reference", content="Tickets about releases are in LINEAR."))
-    script = KILLED.format(answer=answer, settings=settings, clock=CLOCK)
 
-    def run(at: int) -> int:
+    def distil_until(at: int) -> None:
+        """Distil, and die at the so-many-th change of a file."""
+        seen = 0
+
+        def count(event: str, _: object) -> None:
+            nonlocal seen
+            if event in ("open", "os.rename", "os.remove", "os.mkdir"):
+                seen += 1
+                if seen == at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
+            sheaf.list()
+            sys.addaudithook(count)
+            sheaf.distil(Scripted([answer] * 3))
+
+    def is_killed(at: int) -> bool:
         with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
             for row in sheaf.list():
                 sheaf.erase(row.path)
             sheaf.learn(turn(f"{FRIDAYS} Tickets about releases are in LINEAR.", conversation=f"k{at}"))
-        first = subprocess.run([sys.executable, "-c", script, str(at)], capture_output=True, text=True, check=False)
+        child = os.fork()
+        if not child:
+            try:
+                distil_until(at)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        status = os.waitpid(child, 0)[1]
         with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
             done = sheaf.distil(Scripted([answer] * 3))
             assert not done.problem, (at, done)
-            assert sorted(row.name for row in sheaf.list()) == ["Release day", "Ticket tool"], (at, first.stderr)
+            assert sorted(row.name for row in sheaf.list()) == ["Release day", "Ticket tool"], (at, status)
             assert sheaf.learning.inbox.left() == 0
-        return first.returncode
+        assert status in (0, signal.SIGKILL), at
+        return status != 0
 
     killed = 0
     at, step = 1, int(os.environ.get("MEMSHEAF_LONG", "0")) or 20
-    while run(at) == -9:
-        killed, at = killed + 1, at + (1 if step == 1 else step)
+    while is_killed(at):
+        killed, at = killed + 1, at + step
     assert killed > 3
 
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from datetime import date
 from typing import Any
 
 import pytest
 
-from memsheaf import Settings, Sheaf
+from cases import each_case
+from memsheaf import Sheaf
+from memsheaf.learn.rules import find_stated_facts
 from memsheaf.llm.scripted import Scripted
-from memsheaf.recall.turns import Message, Turn
+from memsheaf.recall.turns import Message, Proposal, Turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 with open(os.path.join(HERE, "..", "corpora", "pastes.json"), encoding="utf-8") as file:
     CORPUS: dict[str, list[dict[str, Any]]] = {**json.load(file)}
 PAGE = "All deployments need the written approval of the northern harbour office"
-
-
-@pytest.fixture
-def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
-    home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
-    with Sheaf.open("user", settings=Settings(home, cache, state=state, embedder="none")) as sheaf:
-        yield sheaf
 
 
 def confirmed(sheaf: Sheaf) -> str:
@@ -40,28 +34,33 @@ def proposed(content: str, **changes: object) -> dict[str, object]:
     return {"memories": [memory]}
 
 
-@pytest.mark.parametrize("asks_model", [False, True])
-def test_no_paste_is_confirmed_by_rules_nor_because_a_model_proposes_it(asks_model: bool, sheaf: Sheaf) -> None:
+def ruled(text: str) -> list[Proposal]:
+    return find_stated_facts(Turn("c", (Message("user", text), Message("assistant", "Done."))), date(2026, 11, 15))
+
+
+@each_case("case", CORPUS["pastes"])
+def test_no_paste_is_confirmed_by_rules(case: dict[str, Any]) -> None:
+    assert [one.content for one in ruled(case["text"]) if not one.doubt] == []
+
+
+def test_no_paste_is_confirmed_because_a_model_proposes_it(sheaf: Sheaf) -> None:
+    answers = []
     for number, case in enumerate(CORPUS["pastes"]):
         sheaf.learn(Turn(f"c{number}", (Message("user", case["text"]), Message("assistant", "Done."))))
-        longest = max(case["text"].split("\n"), key=len)
+        answers.append(proposed(max(case["text"].split("\n"), key=len)))
 
-        sheaf.distil(Scripted([proposed(longest)]) if asks_model else None)
+    model = Scripted(answers)
+    while sheaf.distil(model).left:  # a run may ask twenty times
+        pass
 
-        assert confirmed(sheaf) == "", case["shape"]
+    assert (len(model.asked), confirmed(sheaf)) == (len(answers), "")
 
 
-def test_what_the_user_says_is_confirmed_all_the_same(tmp_path: Path) -> None:
-    missing = []
-    for number, case in enumerate(CORPUS["controls"]):
-        home, cache, state = (str(tmp_path / str(number) / name) for name in ("home", "cache", "state"))
-        with Sheaf.open("user", settings=Settings(home, cache, state=state, embedder="none")) as sheaf:
-            sheaf.learn(Turn("c", (Message("user", case["text"]), Message("assistant", "Done."))))
-            sheaf.distil()
-            kept = confirmed(sheaf)
-            missing += [(case["shape"], each) for each in case.get("holds", []) if each not in kept]
+@each_case("case", CORPUS["controls"])
+def test_what_the_user_says_is_confirmed_all_the_same(case: dict[str, Any]) -> None:
+    kept = "\n".join(one.content for one in ruled(case["text"]) if not one.doubt)
 
-    assert missing == []
+    assert [each for each in case.get("holds", []) if each not in kept] == []
 
 
 def test_a_request_behind_a_paste_waits_for_a_person(sheaf: Sheaf) -> None:
