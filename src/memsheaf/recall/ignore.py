@@ -14,6 +14,7 @@ from functools import cache
 
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, lexicon
+from memsheaf.text.spoken import SHOWN, spoken
 
 HEAD = TAIL = 2_000
 REQUEST = 160
@@ -54,19 +55,14 @@ _SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
 _ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a space of the first
 _APOSTROPHES = str.maketrans("‘’", "''")
 _UNSEEN = rf"[\u0300-\u036f\ue000-\ue003{INVISIBLE}]"  # marks over letters, our own marks, what draws nothing
-_FENCE = r"(`{3,}|~{3,})(?!.*\1)"
 _PASTED = (
-    r"[>|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
-    r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]"
+    r"(?m)^[ \t]*(?:[|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
+    r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]).*"
 )
-_QUOTED = (
-    r"`{1,3}[^`\n]+`{1,3}"
-    r"|„[^„“”]+[“”]|“[^“”]+”|«[^«»]+»|»[^«»]+«|「[^「」]+」|『[^『』]+』|《[^《》]+》"
-    r"|‘(?:[^‘’]|(?<=\w)’(?=\w))+’(?!\w)"
-    r'|(?<![\da-z])"(?=\S)[^"]+(?<=\S)"(?![\da-z])'
-    r"|(?<!\w)'(?=\S)(?:[^']|(?<=\w)'(?=\w))+'(?!\w)"
-)
-_BULLET = r"(?m)^(?:[-•–]|\d{1,2}[.)]) +"
+# quotation marks around the one word for memory
+_WORDS = "|".join(re.escape(stem) for stems in STEMS.values() for stem in stems if " " not in stem)
+_EMPHASISED = rf"[\"'“„«「『‘]((?:{_WORDS})\w{{0,2}})[\"'“”»」』’]"
+_BULLET = r"(?m)^ *(?:[-•–]|\d{1,2}[.)]) +"
 _EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
 _SYMBOL = "[\u2190-\u2bff\U0001f000-\U0001faff]"
 _SENTENCE = r"(?<=[!?;。])|(?<=\.)(?=\s)"
@@ -142,38 +138,15 @@ def _ends(message: str) -> str:
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
     """Each sentence in the user's own words, after what was said before it in the same paragraph."""
-    for paragraph in "\n".join(_own_lines(text)).split("\n\n"):
-        for _ in range(3):  # quotations within quotations
-            paragraph = re.sub(_QUOTED, _unquoted, paragraph)
-        paragraph = re.sub(_EMPHASIS, "", re.sub(_BULLET, "", paragraph.translate(_APOSTROPHES)))
+    own = spoken(spoken(re.sub(_EMPHASISED, r"\1", text)))  # there are quotations within quotations
+    own = re.sub(_PASTED, "", own.translate(_APOSTROPHES))
+    for paragraph in re.split(r"\n[^\S\n]*\n", re.sub(f"{SHOWN}+", _QUOTATION, own)):
+        paragraph = re.sub(_EMPHASIS, "", re.sub(_BULLET, "", paragraph))
         paragraph = re.sub(r"[^\S\n]+", " ", re.sub(_SYMBOL, ",", paragraph))
         said = ""
         for sentence in re.split(_SENTENCE, paragraph):
             yield said, sentence.strip()
             said += sentence
-
-
-def _own_lines(text: str) -> Iterator[str]:
-    """The lines that the user wrote; an empty one for each that is code, a quotation or a log."""
-    fence = ""
-    for line in map(str.strip, text.splitlines()):
-        if fence:
-            if line.startswith(fence) and not line.strip(fence[0]):
-                fence = ""
-            yield ""
-        elif opened := re.match(_FENCE, line):
-            fence = opened[1]
-            yield ""
-        else:
-            yield "" if re.match(_PASTED, line) else line
-
-
-def _unquoted(quotation: re.Match[str]) -> str:
-    """Nothing of a quotation; but quotation marks around the one word for memory are emphasis."""
-    inside = quotation[0][1:-1]
-    stems = (stem for stems in STEMS.values() for stem in stems if inside.startswith(stem))
-    is_word = " " not in inside and any(len(inside) <= len(stem) + 2 for stem in stems)
-    return inside if is_word else _QUOTATION
 
 
 def _asks(spoken: list[str], said: str, sentence: str) -> bool:
