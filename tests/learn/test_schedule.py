@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -104,60 +100,27 @@ def test_the_memory_is_read_back_and_a_damaged_one_is_begun_again(state: State) 
         b'{"at": -1}',
         b'{"at": NaN}',
     ):
-        for name in (schedule.MEMORY, schedule.LOOKED, schedule.WORKER):
+        for name in (schedule.MEMORY, schedule.LOOKED):
             state.write(name, data)
 
         assert closed(state) == [], data
         assert schedule.load(state) == Past(), data
 
 
-def test_who_is_at_work_is_told_and_shuts_others_out(state: State) -> None:
-    with at_work(state, NOW):
+def test_who_is_at_work_shuts_others_out(state: State) -> None:
+    with at_work(state):
         assert closed(state) == ["nobody at it"]
-        assert why(state, "nobody at it").startswith(f"process {os.getpid()}, since ")
-        with pytest.raises(Busy, match="is consolidating already"), at_work(state, NOW):
+        assert why(state, "nobody at it") == "another process is consolidating"
+        with pytest.raises(Busy, match="is consolidating already"), at_work(state):
             pass
-        assert closed(state) == ["nobody at it"], "a second one that was turned away took no word back"
 
     assert closed(state) == []
-    with at_work(state, NOW):
-        schedule.save(state, Past(NOW))
-    assert state.names() == [schedule.MEMORY]
-
-
-def test_a_lock_of_something_else_is_not_taken_for_another_consolidation(state: State) -> None:
-    with pytest.raises(Busy, match="the store is locked"), at_work(state, NOW):
+    with pytest.raises(Busy, match="the store is locked"), at_work(state):
         raise Busy("the store is locked")
 
 
-@contextmanager
-def another_at_work(state: State) -> Iterator[subprocess.Popen[str]]:
-    program = (
-        "import sys; from memsheaf.learn.schedule import at_work; from memsheaf.store.state import State\n"
-        "with at_work(State(sys.argv[1]), 1_800_000_000.0): print('at it', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program, state.folder]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "at it\n"
-        yield process
-
-
-def test_the_word_of_a_process_that_was_killed_does_not_count(state: State) -> None:
-    with another_at_work(state) as process:
-        assert closed(state) == ["nobody at it"]
-        process.kill()
-        process.wait()
-
-    assert state.load(schedule.WORKER), "it left word"
-    assert closed(state) == []
-    with at_work(state, NOW):
-        assert closed(state) == ["nobody at it"]
-
-
 def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
-    """Lookers look all the time, even at the word of a dead process, and nobody who wants to work is turned away."""
-    state.save(schedule.WORKER, {"process": 1, "since": NOW})
+    """Lookers look all the time, and nobody who wants to work is turned away."""
     stop = threading.Event()
 
     def look() -> None:
@@ -169,9 +132,8 @@ def test_looking_never_keeps_anybody_from_beginning(state: State) -> None:
         thread.start()
     try:
         for _ in range(20):
-            with at_work(state, NOW):
+            with at_work(state):
                 pass
-            state.save(schedule.WORKER, {"process": 1, "since": NOW})
     finally:
         stop.set()
         for thread in lookers:

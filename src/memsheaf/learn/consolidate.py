@@ -138,7 +138,7 @@ def run(
     """
     if not apply:
         return _check(target, _plan(target, state, now, model, progress, mine), state, embedder)
-    with schedule.at_work(state, now):
+    with schedule.at_work(state):
         plan = _plan(target, state, now, model, progress, mine)
         report = _apply(target, _approve(_check(target, plan, state, embedder), mine))
         try:

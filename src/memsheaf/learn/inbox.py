@@ -73,8 +73,7 @@ class Inbox:
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
         self._clock = clock
-        self._ahead: dict[int, Turn] = {}  # read ahead, to be handed out next
-        self._listed: list[int] = []  # the numbers behind those when the folder was last listed, in reverse
+        self._conversations: dict[int, str] = {}  # those of turns that were read ahead
 
     def append(self, turn: Turn, *, store: Callable[[Turn], bool] | None = None) -> bool:
         """Queue a turn that just ended, durably; False when nothing in it is new. Raises StoreFailed, Busy.
@@ -256,38 +255,26 @@ class Inbox:
     # handing out
 
     def _next(self, most: int, done: Sequence[int]) -> dict[int, _StoredTurn]:
-        """The oldest turn, and those of the same conversation for which there is room.
-
-        The folder is listed again when all that was listed is read, and each turn is read ahead once. What is handed
-        out is read again, as somebody may have erased from it.
-        """
-        self._read_ahead(done)
+        """The oldest turn, and those of the same conversation for which there is room."""
         found: dict[int, _StoredTurn] = {}
         conversation = ""
-        for number in sorted(self._ahead):
-            if found and self._ahead[number].conversation != conversation:
+        numbers = sorted(set(self._numbers()).difference(done))
+        if len(numbers) < LOOK_AHEAD:
+            self._state.tidy(self._clock(), of="inbox")
+        for number in numbers[:LOOK_AHEAD]:
+            if found and self._conversations.get(number, conversation) != conversation:
                 continue
-            stored = self._load(number)
-            if stored is None:
-                del self._ahead[number]
+            if (stored := self._load(number)) is None:
+                continue
+            self._conversations[number] = stored.turn.conversation
+            conversation = conversation if found else stored.turn.conversation
+            if stored.turn.conversation != conversation:
                 continue
             most -= _size(stored.turn.messages)
             if found and most < 0:
                 break
             found[number] = stored
-            conversation = stored.turn.conversation
         return found
-
-    def _read_ahead(self, done: Sequence[int]) -> None:
-        for number in done:
-            self._ahead.pop(number, None)
-        if not self._listed and len(self._ahead) < LOOK_AHEAD:
-            self._state.tidy(self._clock(), of="inbox")
-            self._listed = sorted(set(self._numbers()) - {*self._ahead, *done}, reverse=True)
-        while self._listed and len(self._ahead) < LOOK_AHEAD:
-            number = self._listed.pop()
-            if stored := self._load(number):
-                self._ahead[number] = stored.turn
 
     def _sweep(self) -> _Cursor:
         """The cursor, once all that is done is deleted. The caller holds the lock."""

@@ -1,8 +1,7 @@
 """The schedule of consolidation: gates, each with its reason, and the lock of the worker.
 
-Gates only look: they read small state files. The worker holds the lock `dream` and leaves a record of itself. A look
-tries the lock for an instant, and only if there is a record, so that it does not believe that of a process that died;
-a worker waits longer than that for the lock, so that a look never keeps it from starting.
+Gates only look: they read small state files, and try for an instant the lock `dream`, which the worker holds. The
+worker waits longer than that for it, so that a look never keeps it from starting.
 
 What is remembered moves on only after a consolidation has finished. A time in the future, because a clock was wrong,
 counts as none.
@@ -11,9 +10,8 @@ counts as none.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, StoreFailed
@@ -21,7 +19,7 @@ from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 LOCK = "dream"
-MEMORY, LOOKED, WORKER = "dream.json", "dream-looked.json", "dreaming.json"
+MEMORY, LOOKED = "dream.json", "dream-looked.json"
 LOOK_SECONDS, WORKER_SECONDS = 0.05, 1.0  # to wait for the lock
 
 _HOUR = 3600.0
@@ -70,7 +68,7 @@ def gates(
     if logging:
         enabled = "the daily log mode is on; `memsheaf consolidate` does it when asked"
     many, some = _plural(files, "memory", "memories"), _plural(since, "conversation", "conversations")
-    worker = _running_worker(state)
+    is_busy = _is_busy(state)
     return (
         Gate("enabled", dream.enabled and not logging, enabled),
         Gate("files", files >= dream.files, f"{many} there, {dream.files:,} needed"),
@@ -82,7 +80,7 @@ def gates(
             since >= dream.conversations,
             f"{some} learned from since, {dream.conversations:,} needed",
         ),
-        Gate("nobody at it", not worker, f"{worker or 'nobody else'} is consolidating"),
+        Gate("nobody at it", not is_busy, f"{'another process' if is_busy else 'nobody else'} is consolidating"),
     )
 
 
@@ -111,41 +109,27 @@ def look(state: State, now: float) -> None:
 
 
 @contextmanager
-def at_work(state: State, now: float) -> Iterator[None]:
+def at_work(state: State) -> Iterator[None]:
     """Be the only process that consolidates. Raises Busy, StoreFailed."""
     with ExitStack() as held:
         try:
             held.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
         except Busy:
-            raise Busy(f"{_recorded_worker(state) or 'another process'} is consolidating already") from None
-        state.save(WORKER, {"process": os.getpid(), "since": now})
-        try:
-            yield
-        finally:
-            with suppress(StoreFailed):
-                state.remove(WORKER)
+            raise Busy("another process is consolidating already") from None
+        yield
 
 
-def _running_worker(state: State) -> str:
-    """The process that consolidates now, in words; "" when there is none."""
-    worker = _recorded_worker(state)
-    if worker:
-        try:
-            with state.lock(LOCK, wait=LOOK_SECONDS):
-                return ""  # the record of a process that died
-        except StoreFailed:
-            return ""
-        except Busy:
-            pass
-    return worker
-
-
-def _recorded_worker(state: State) -> str:
-    found = state.load(WORKER)
-    if not isinstance(found, dict):
-        return ""
-    begun = time.strftime("%H:%M", time.localtime(_read_time(found, "since")))
-    return f"process {found.get('process')}, since {begun},"
+def _is_busy(state: State) -> bool:
+    """Whether a process consolidates now."""
+    if not os.path.isdir(state.folder):
+        return False
+    try:
+        with state.lock(LOCK, wait=LOOK_SECONDS):
+            return False
+    except StoreFailed:
+        return False
+    except Busy:
+        return True
 
 
 def _read_time(found: object, key: str) -> float:
