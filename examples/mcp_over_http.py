@@ -50,7 +50,7 @@ async def connected(told: dict[str, str]) -> AsyncIterator[Client]:
     """A client that shows the token."""
     token = Path(told["token_file"]).read_text(encoding="ascii").strip()
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
         Client(streamable_http_client(told["url"], http_client=http)) as client,
     ):
         yield client

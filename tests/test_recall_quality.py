@@ -128,6 +128,7 @@ def test_the_larger_store_holds_840_sound_memories_besides_and_the_same_gold() -
         assert (memory.state, memory.known) == ("ok", True)
 
 
+@pytest.mark.long
 def test_the_gate_shows_what_fits_and_is_silent_otherwise(tmp_path: Path) -> None:
     found = gate.measure("development", str(tmp_path), sizes=(5,), names=("none", "static"))
 

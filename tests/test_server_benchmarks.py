@@ -50,7 +50,7 @@ def answering(text: str, *, failed: bool = False) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
-@pytest.mark.parametrize("command", [BARE_LOOP, SDK])
+@pytest.mark.parametrize("command", [BARE_LOOP, pytest.param(SDK, marks=pytest.mark.long)])
 def test_both_yardsticks_are_understood_in_both_eras(
     command: Sequence[str], era: str, environment: dict[str, str]
 ) -> None:
@@ -148,6 +148,7 @@ def test_a_promise_about_a_server_that_failed_is_not_judged() -> None:
     assert {(verdict.state, verdict.why) for verdict in judge_servers(failed)} == {("not measured", "it ended")}
 
 
+@pytest.mark.long
 def test_load_over_http_counts_answers_and_failures(environment: dict[str, str]) -> None:
     def some_fail(number: int) -> tuple[str, dict[str, object]]:
         return ("nothing" if number < 4 or number % 2 else "missing", {})

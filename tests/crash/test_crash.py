@@ -33,18 +33,16 @@ def counts(script: str, *options: str) -> tuple[int, int, int]:
     return aimed, hit, acknowledged
 
 
-@pytest.mark.parametrize(
-    ("fault", "every", "works"),
-    [
-        ("kill", 40, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
-        ("kill", 60, ("batch", "rotate", "append", "fold", "taken", "raced")),
-        ("kill", 250, ("remember", "report", "supersede", "end", "tidy")),
-        ("full", 40, ("create", "undo", "publish", "taken", "raced")),
-        ("full", 200, ("report", "supersede", "end", "tidy")),
-        ("broken", 40, ("update", "batch", "raced")),
-    ],
-    ids=["kill", "kill-batches", "kill-scopes", "full", "full-scopes", "broken"],
+STRIKES = (
+    ("kill", 90, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
+    ("kill", 150, ("batch", "rotate", "append", "fold", "taken", "raced")),
+    ("kill", 600, ("remember", "report", "supersede", "end", "tidy")),
+    ("full", 120, ("create", "undo", "publish", "taken", "raced", "report", "supersede")),
+    ("broken", 120, ("update", "batch", "raced")),
 )
+
+
+@pytest.mark.parametrize(("fault", "every", "works"), STRIKES)
 def test_struck_at_any_system_call_a_commit_is_whole_or_absent(
     fault: str, every: int, works: tuple[str, ...]
 ) -> None:
@@ -56,9 +54,9 @@ def test_struck_at_any_system_call_a_commit_is_whole_or_absent(
 
 def test_after_a_power_cut_every_acknowledged_commit_is_there() -> None:
     works = ("first", "update", "batch", "settle", "rotate", "erase")
-    aimed, _, acknowledged = counts("power.py", "--every", "150", *works)
+    aimed, _, acknowledged = counts("power.py", "--every", "400", *works)
 
-    assert aimed > 20
+    assert aimed > len(works)
     assert acknowledged >= len(works)
 
 

@@ -34,7 +34,7 @@ START = "---\nname: Log\ndescription: d\ntype: user\n---\nbegin\nend\n"
 WHOLE = re.compile(r"---\n(?:\w+: [\w-]+\n)+---\nbegin\n(?:[a-z]+\d+\n)*end\n")
 MARK = re.compile(r"^[a-z]+\d+$", re.MULTILINE)
 PAUSE = 0.002  # how long an editor's file is empty while it saves
-PATIENCE = 0.5  # longer than this machine, under this load, lets an editor wait in that pause
+PATIENCE = 5.0  # longer than this machine, under this load, lets an editor wait in that pause
 
 
 def open_sheaf(place: str, cache: str = "cache") -> Sheaf:

@@ -23,32 +23,34 @@ def counted(show: str, *options: str) -> str:
     return done.stdout
 
 
-def test_eight_processes_with_fifty_updates_of_one_file_lose_nothing() -> None:
-    assert "400 acknowledged, 0 lost, 0 doubled" in counted("updates")
+def test_processes_that_update_one_file_lose_nothing() -> None:
+    assert "80 acknowledged, 0 lost, 0 doubled" in counted("updates", "--processes", "4", "--count", "20")
 
 
-def test_editors_that_truncate_or_rename_lose_nothing_beside_eight_writers() -> None:
-    said = counted("editors", "--count", "15")
+def test_editors_that_truncate_or_rename_lose_nothing_beside_writers() -> None:
+    said = counted("editors", "--processes", "4", "--count", "8")
 
-    assert "120 updates acknowledged, 0 not in the journal; 30 saves of editors, 0 not in the journal" in said
+    assert "32 updates acknowledged, 0 not in the journal; 16 saves of editors, 0 not in the journal" in said
 
 
-def test_eight_processes_remember_in_one_sheaf_without_error_and_all_is_listed() -> None:
-    assert "200 remembered, 0 not listed, 0 journalled twice" in counted("memories")
+def test_processes_that_remember_in_one_sheaf_see_no_error_and_all_is_listed() -> None:
+    assert "40 remembered, 0 not listed, 0 journalled twice" in counted(
+        "memories", "--processes", "4", "--count", "10"
+    )
 
 
 def test_processes_that_save_one_new_name_at_once_make_one_file_and_lose_no_revision() -> None:
-    said = counted("twins")
+    said = counted("twins", "--count", "8")
 
-    assert "20 names, 20 files, 20 saved, with 1 index(es)" in said
-    assert "20 names, 20 files, 20 saved, with 4 index(es)" in said
+    assert "8 names, 8 files, 8 saved, with 1 index(es)" in said
+    assert "8 names, 8 files, 8 saved, with 4 index(es)" in said
 
 
 def test_an_outside_edit_that_two_processes_notice_is_journalled_once() -> None:
-    said = counted("looks", "--count", "20")
+    said = counted("looks", "--count", "8")
 
-    assert "20 edits, 20 journalled, by 2 processes with 1 index(es)" in said
-    assert "20 edits, 20 journalled, by 2 processes with 2 index(es)" in said
+    assert "8 edits, 8 journalled, by 2 processes with 1 index(es)" in said
+    assert "8 edits, 8 journalled, by 2 processes with 2 index(es)" in said
 
 
 @pytest.mark.long
