@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 
 def crossed(names: Sequence[str], cases: Sequence[Any]) -> list[Any]:
@@ -18,6 +21,11 @@ def crossed(names: Sequence[str], cases: Sequence[Any]) -> list[Any]:
     """
     given = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [*((names[0], *case) for case in given), *((name, *given[0]) for name in names[1:])]
+
+
+def sample(cases: Sequence[T], every: int = 8) -> Sequence[T]:
+    """Every so many-th case of a corpus that a layer below goes through whole; all of them in the long run."""
+    return cases if os.environ.get("MEMSHEAF_LONG") else cases[::every]
 
 
 def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -8,12 +8,14 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from memsheaf.config import Settings
+from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.stdio import StdioServer
 from memsheaf.sheaf import Sheaf
 
 Message = dict[str, Any]
@@ -98,8 +100,9 @@ class Wire:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        for line in self._source:
-            self._came.put(line)
+        with suppress(ValueError):  # it was closed
+            for line in self._source:
+                self._came.put(line)
         self._came.put(b"")
 
     def send(self, message: object) -> None:
@@ -163,6 +166,45 @@ class Wire:
         params = {"protocolVersion": "2025-11-25", "capabilities": self.can, "clientInfo": CLIENT}
         assert self.ask("initialize", params)["result"]["protocolVersion"] == "2025-11-25"
         self.notify("notifications/initialized", {})
+
+
+@contextmanager
+def running(serve: Callable[[BinaryIO, BinaryIO], None]) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """A server in a thread of this process: what is written to it, and what is read from it."""
+    asked, ask = os.pipe()
+    hear, tell = os.pipe()
+    with (  # closed from below: a reader may wait for its end of file
+        open(hear, "rb") as come,
+        open(asked, "rb") as source,
+        open(tell, "wb") as sink,
+        open(ask, "wb") as go,
+    ):
+
+        def run() -> None:
+            try:
+                serve(source, sink)
+            finally:
+                sink.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield go, come
+        finally:
+            go.close()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def stdio_server(opened: Callable[[], Offer], *, modern: bool, watch: float = 3600) -> Iterator[Wire]:
+    """The small loop in a thread of this process, and the wire to it."""
+
+    def serve(source: BinaryIO, sink: BinaryIO) -> None:
+        StdioServer(opened, source, sink, version="1", watch=watch).run()
+
+    with running(serve) as (go, come):
+        yield Wire(go, come, modern=modern)
 
 
 def _has(message: Message, wanted: Mapping[str, object]) -> bool:

@@ -33,8 +33,9 @@ FILES, PROMPT = {"type": "ref/resource", "uri": "memory://file/{+path}"}, {"type
 
 
 def cases(name: str) -> list[Any]:
+    """Every tenth case of a corpus: the tests of the tools go through all of them."""
     found: list[Any] = json.loads((CORPORA / f"{name}.json").read_text("utf-8"))["cases"]
-    return found
+    return found if os.environ.get("MEMSHEAF_LONG") else found[::10]
 
 
 def code_of(answer: Message) -> object:
@@ -141,7 +142,7 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
         Path(path).unlink()
 
 
-@pytest.mark.parametrize("case", [case for case in cases("traversal") if case["surface"] == "name_pair"])
+@each_case("case", [case for case in cases("traversal") if case["surface"] == "name_pair"])
 def test_two_names_that_look_alike_never_overwrite_each_other(room: Room, case: Any) -> None:
     first, second = case["input"]
     before = room.files()
@@ -309,8 +310,7 @@ def test_malformed_files_are_shown_or_refused_and_hide_no_other(room: Room) -> N
 
 
 ODD: list[Any] = [
-    None, True, 7, -1, 1.5, 10**400, [], ["x"], {}, {"a": 1}, "", " ", "\x00", "\ud800", "☕" * 1000, "../x",
-    "x" * 100_000, "\u202e\u2066", "\n---\n",
+    None, True, -1, 10**400, ["x"], {"a": 1}, "", "\x00", "\ud800", "../x", "x" * 100_000, "\n---\n",
 ]  # fmt: skip
 ARGUMENTS = {
     "memory_view": ["target", "page"],
@@ -394,21 +394,18 @@ def new(number: int) -> Message:
 
 
 @pytest.mark.parametrize("modern", [False, True])
-def test_calls_that_run_when_the_client_hangs_up_are_finished(tmp_path: Path, modern: bool) -> None:
+def test_calls_that_run_when_the_client_hangs_up_are_finished_and_half_a_line_is_no_call(
+    tmp_path: Path, modern: bool
+) -> None:
     with served(Place(tmp_path), modern=modern) as server:
         numbers = [server.wire.request("tools/call", new(number)) for number in range(20)]
-        assert server.hang_up() == 0
-        answered = [message for message in server.wire.rest() if message.get("id") in numbers]
-    assert len(answered) == 20
-    assert len(list(Place(tmp_path).root.glob("project_order-*.md"))) == 20
-
-
-def test_half_a_line_at_the_end_is_no_call(tmp_path: Path) -> None:
-    with served(Place(tmp_path)) as server:
-        line = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": new(1)}).encode()
+        line = json.dumps({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": new(99)}).encode()
         server.wire.send(line[: len(line) // 2])
         assert server.hang_up() == 0
-        assert [message["error"]["code"] for message in server.wire.rest()] == [PARSE]
+        heard = server.wire.rest()
+    assert len([message for message in heard if message.get("id") in numbers]) == 20
+    assert [message["error"]["code"] for message in heard if "error" in message] == [PARSE]
+    assert len(list(Place(tmp_path).root.glob("project_order-*.md"))) == 20
 
 
 def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path) -> None:
@@ -441,7 +438,7 @@ def test_for_a_client_that_is_gone_the_rest_is_not_done(tmp_path: Path) -> None:
     place = Place(tmp_path)
     greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     asked = [{"id": 0, "method": "initialize", "params": greeting}]
-    asked += [{"id": number, "method": "tools/call", "params": new(number)} for number in range(1, 2001)]
+    asked += [{"id": number, "method": "tools/call", "params": new(number)} for number in range(1, 1001)]
     lines = b"".join(json.dumps({"jsonrpc": "2.0"} | one).encode() + b"\n" for one in asked)
     subprocess.run(  # it returns when the server has ended, too, which holds the same stderr
         [sys.executable, "-c", GONE, *place.words()],
@@ -452,7 +449,7 @@ def test_for_a_client_that_is_gone_the_rest_is_not_done(tmp_path: Path) -> None:
         timeout=PATIENCE,
         check=True,
     )
-    assert 1 <= len(list(place.root.glob("project_order-*.md"))) < 1000
+    assert 1 <= len(list(place.root.glob("project_order-*.md"))) < 500
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks and pipes of POSIX")
@@ -494,9 +491,8 @@ def test_a_signal_ends_the_server_and_what_was_acknowledged_stays(
         assert "Memory saved" in server.wire.text("memory_write", **new(1)["arguments"])
         server.process.send_signal(number)
         assert server.process.wait(PATIENCE) in (-number, 128 + number, 0)
-    assert (place.root / "project_order-1.md").exists()
-    with served(place) as server:
-        assert "Parcel 1" in server.wire.text("memory_read", filename="project_order-1.md")
+    with place.sheaf() as sheaf:
+        assert "Parcel 1" in sheaf.read("project_order-1.md").text
 
 
 def test_a_folder_that_goes_away_ends_no_session(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Wire, served
 
-CLIENTS, STEPS = 8, 25
+CLIENTS, STEPS = 4, 15
 SHARED = "project_log.md"
 HONEST = re.compile(
     r"Error: ('.*' exists, and you have not seen its present text"
@@ -111,15 +111,15 @@ def test_calls_that_are_sent_without_waiting_are_all_done_in_order(tmp_path: Pat
     place = place_in(tmp_path)
     with served(place, modern=modern) as server:
         wire = server.wire
-        sent = [wire.request("tools/call", {"name": "memory_write", "arguments": order(0, n)}) for n in range(60)]
-        for number in range(60):
+        sent = [wire.request("tools/call", {"name": "memory_write", "arguments": order(0, n)}) for n in range(30)]
+        for number in range(30):
             arguments = {"filename": SHARED, "line": 0, "text": f"mark {number}"}
             sent.append(wire.request("tools/call", {"name": "memory_insert", "arguments": arguments}))
         answers = [wire.next(id=number, method=NEVER) for number in sent]
     assert not [answer for answer in answers if answer["result"]["isError"]]
-    assert len(list(place.root.glob("project_order-*.md"))) == 60
+    assert len(list(place.root.glob("project_order-*.md"))) == 30
     marks = re.findall(r"^mark (\d+)$", (place.root / SHARED).read_text("utf-8"), re.MULTILINE)
-    assert list(map(int, marks)) == list(reversed(range(60)))
+    assert list(map(int, marks)) == list(reversed(range(30)))
 
 
 # and killed
@@ -152,7 +152,7 @@ def kill_often(place: Place, kills: int, seed: int) -> None:
 
 
 def test_nothing_that_was_acknowledged_is_lost_when_servers_are_killed(tmp_path: Path) -> None:
-    kill_often(place_in(tmp_path), 20, seed=random.randrange(2**32))
+    kill_often(place_in(tmp_path), 8, seed=random.randrange(2**32))
 
 
 @pytest.mark.long

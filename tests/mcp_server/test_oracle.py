@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
@@ -22,14 +21,14 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcp.server.stdio import stdio_server
+from mcp.server.stdio import stdio_server as sdk_streams
 
+from cases import each_case
 from memsheaf.mcp.offer import Offer
 from memsheaf.mcp.sdk_server import make_sdk_server
-from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import CLIENT, META, NEVER, PATIENCE, Message, Place, Wire, envelope
+from mcp_server.mcp_peer import CLIENT, META, NEVER, Message, Place, Wire, envelope, running, stdio_server
 
 INITIALIZE: Message = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 VERSION_KEY, CAN_KEY = f"{META}protocolVersion", f"{META}clientCapabilities"
@@ -43,41 +42,10 @@ def each(*values: Any) -> tuple[Any, ...]:
 
 
 @contextmanager
-def piped() -> Iterator[tuple[BinaryIO, BinaryIO, BinaryIO, BinaryIO]]:
-    """What a server reads and writes, and what its client writes and reads."""
-    asked, ask = os.pipe()
-    hear, tell = os.pipe()
-    with (  # closed from below: a reader may wait for its end of file
-        open(asked, "rb") as source,
-        open(hear, "rb") as come,
-        open(tell, "wb") as sink,
-        open(ask, "wb") as go,
-    ):
-        yield source, sink, go, come
-
-
-@contextmanager
-def running(serve: Callable[[BinaryIO, BinaryIO], None], *, modern: bool) -> Iterator[Wire]:
-    with piped() as (source, sink, go, come):
-        thread = threading.Thread(target=serve, args=(source, sink))
-        thread.start()
-        try:
-            yield Wire(go, come, modern=modern)
-        finally:
-            go.close()
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-
-
-@contextmanager
 def ours(place: Place, *, modern: bool) -> Iterator[Wire]:
     """The small loop."""
     offer = Offer(place.sheaf())
-
-    def serve(source: BinaryIO, sink: BinaryIO) -> None:
-        StdioServer(lambda: offer, source, sink, version="1", watch=3600).run()
-
-    with running(serve, modern=modern) as wire:
+    with stdio_server(lambda: offer, modern=modern) as wire:
         yield wire
 
 
@@ -93,14 +61,14 @@ def theirs(place: Place, *, modern: bool) -> Iterator[Wire]:
                 TextIOWrapper(source, encoding="utf-8", errors="replace") as stdin,
                 TextIOWrapper(sink, encoding="utf-8") as stdout,
             ):
-                async with stdio_server(anyio.wrap_file(stdin), anyio.wrap_file(stdout)) as (receive, send):
+                async with sdk_streams(anyio.wrap_file(stdin), anyio.wrap_file(stdout)) as (receive, send):
                     await server.run(receive, send, server.create_initialization_options())
 
         def serve(source: BinaryIO, sink: BinaryIO) -> None:
             anyio.run(converse, source, sink)
 
-        with running(serve, modern=modern) as wire:
-            yield wire
+        with running(serve) as (go, come):
+            yield Wire(go, come, modern=modern)
 
 
 class Both:
@@ -219,7 +187,7 @@ PARAMS: dict[str, list[Any]] = {
         {"ref": REMEMBER, "argument": {"name": "type", "value": "u"}, "context": 7},
         {"ref": REMEMBER, "argument": {"name": "type", "value": 7}},
         {"ref": REMEMBER, "argument": {"name": "type"}},
-        {"ref": FILES, "argument": {"name": "path", "value": "user_fact-0001"}},
+        {"ref": FILES, "argument": {"name": "path", "value": "user_fact-0000"}},
         {"ref": FILES, "argument": {"name": "path", "value": "user_"}},
         {"ref": {"type": "ref/prompt"}, "argument": {"name": "a", "value": "b"}},
         {"ref": {"type": "ref/x", "name": "remember"}, "argument": {"name": "type", "value": ""}},
@@ -331,13 +299,23 @@ def _plain(answer: Message | None) -> object:
 # the tests
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = Place(tmp_path_factory.mktemp("memories"))
-    place.fill(150)
+def _made(folder: Path, count: int) -> Place:
+    place = Place(folder)
+    place.fill(count)
     place.save("Prefers tabs")
     place.save("Prefers tea", "Tea in the morning.", trust="unconfirmed")
     return place
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return _made(tmp_path_factory.mktemp("memories"), 2)
+
+
+@pytest.fixture(scope="module")
+def paged(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """More memories than one page of resources has."""
+    return _made(tmp_path_factory.mktemp("many"), 110)
 
 
 @contextmanager
@@ -372,12 +350,12 @@ ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "moder
 
 
 @ERAS
-def test_every_request_is_answered_as_the_sdk_answers_it(filled: Place, tmp_path: Path, modern: bool) -> None:
+def test_every_request_is_answered_as_the_sdk_answers_it(paged: Place, tmp_path: Path, modern: bool) -> None:
     lines = [hello(modern=modern)]
     for method, plain in PARAMS.items():
         for params in [*plain, *COMMON]:
             lines.append(line_of(method, in_era(params, modern=modern), len(lines)))
-    compare(filled, tmp_path, lines, modern=modern)
+    compare(paged, tmp_path, lines, modern=modern)
 
 
 OPENINGS: list[tuple[str, list[bytes]]] = [
@@ -444,11 +422,11 @@ ENVELOPES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "lines"), OPENINGS, ids=[name for name, _ in OPENINGS])
+@each_case("what, lines", OPENINGS)
 def test_a_client_that_begins_oddly_is_answered_as_the_sdk_answers_it(
     filled: Place, tmp_path: Path, what: str, lines: list[bytes]
 ) -> None:
-    compare(filled, tmp_path, lines, modern=False)
+    compare(filled, tmp_path / str(len(os.listdir(tmp_path))), lines, modern=False)
 
 
 def test_only_a_greeting_opens_a_handshake(filled: Place, tmp_path: Path) -> None:
@@ -532,13 +510,16 @@ def test_nobody_answers_a_notification(filled: Place, tmp_path: Path, modern: bo
 # what a person is asked, and what is told of changes
 
 
-@pytest.mark.parametrize("reply", [{"action": "accept", "content": {}}, {"action": "decline"}, {"action": "x"}, {}])
-@pytest.mark.parametrize(("tool", "path"), [("memory_delete", TABS), ("memory_read", TEA)])
+REPLIES = [{"action": "accept", "content": {}}, {"action": "decline"}, {"action": "cancel"}]
+ASKED = [*(("memory_delete", TABS, reply) for reply in REPLIES), ("memory_read", TEA, REPLIES[0])]
+
+
+@each_case("tool, path, reply", [*ASKED, ("memory_delete", TABS, {"action": "x"}), ("memory_delete", TABS, {})])
 def test_a_question_to_a_person_is_the_same_in_a_handshake(
     filled: Place, tmp_path: Path, tool: str, path: str, reply: Any
 ) -> None:
     can: Message = {"elicitation": {}}
-    with both(filled, tmp_path, modern=False) as conversation:
+    with both(filled, tmp_path / str(len(os.listdir(tmp_path))), modern=False) as conversation:
         said = []
         for wire in (conversation.mine, conversation.sdk):
             wire.open(can)
@@ -549,12 +530,11 @@ def test_a_question_to_a_person_is_the_same_in_a_handshake(
         assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("reply", [{"action": "accept", "content": {}}, {"action": "decline"}, {"action": "cancel"}])
-@pytest.mark.parametrize(("tool", "path"), [("memory_delete", TABS), ("memory_read", TEA)])
+@each_case("tool, path, reply", ASKED)
 def test_a_question_to_a_person_is_the_same_in_the_modern_era(
     filled: Place, tmp_path: Path, tool: str, path: str, reply: Message
 ) -> None:
-    with both(filled, tmp_path, modern=True) as conversation:
+    with both(filled, tmp_path / str(len(os.listdir(tmp_path))), modern=True) as conversation:
         said = []
         for wire in (conversation.mine, conversation.sdk):
             wire.open({"elicitation": {"form": {}}})
@@ -650,7 +630,7 @@ def talk(filled: Place, tmp_path_factory: pytest.TempPathFactory, request: pytes
         yield conversation
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000 if os.environ.get("MEMSHEAF_LONG") else 60, suppress_health_check=list(HealthCheck))
 @given(MUTATED)
 def test_requests_that_nobody_thought_of_are_answered_alike(talk: Both, asked: tuple[str, Message]) -> None:
     method, params = asked

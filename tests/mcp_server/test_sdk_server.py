@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 ERAS = ["legacy", "2026-07-28"]
 COUNTER = "user_counter.md"
-THREADS, STEPS = 16, 3
+THREADS, STEPS = 8, 3
 
 
 @pytest.fixture

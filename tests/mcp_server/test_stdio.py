@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,12 +17,13 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from memsheaf.mcp.offer import Offer
 from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import PATIENCE, Place, Wire, served
+from mcp_server.mcp_peer import PATIENCE, Place, Wire, running, stdio_server
 
 pytestmark = [
     pytest.mark.anyio,
@@ -72,10 +71,19 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture(params=["legacy", "auto"])
 def opened(request: pytest.FixtureRequest, place: Place) -> Opened:
-    """A client with a server process of its own; in the end the server must not have complained."""
+    """A client and its server: in a process of its own, with these options, or else in a thread of this one.
+
+    In the end a process must not have complained.
+    """
 
     @asynccontextmanager
     async def client(*options: str, told: dict[str, str] | None = None, **callbacks: Any) -> AsyncIterator[Client]:
+        if not options and not told:
+            with running(serve) as streams:
+                near = over_pipes(*streams)
+                async with Client(near, mode=request.param, read_timeout_seconds=PATIENCE, **callbacks) as found:
+                    yield found
+            return
         command, *args = place.words(*options)
         started = StdioServerParameters(
             command=command, args=args, env=place.environment | (told or {}), cwd=place.folder
@@ -87,7 +95,41 @@ def opened(request: pytest.FixtureRequest, place: Place) -> Opened:
                 yield found
         assert log.read_text("utf-8") == ""
 
+    def serve(source: BinaryIO, sink: BinaryIO) -> None:
+        StdioServer(lambda: Offer(place.sheaf()), source, sink, version="1", watch=0.1).run()
+
     return client
+
+
+@asynccontextmanager
+async def over_pipes(go: BinaryIO, come: BinaryIO) -> AsyncIterator[Any]:
+    """What the official client talks over: the streams of a server in this process."""
+    heard, hear = anyio.create_memory_object_stream[Any](100)
+    tell, told = anyio.create_memory_object_stream[Any](100)
+
+    async def read() -> None:
+        async with heard:
+            while line := await anyio.to_thread.run_sync(come.readline):
+                with suppress(anyio.BrokenResourceError):  # the client has gone
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    await heard.send(SessionMessage(message))
+
+    async def write() -> None:
+        async with told:
+            async for message in told:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                go.write(line.encode() + b"\n")
+                go.flush()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        try:
+            yield hear, tell
+        finally:
+            go.close()  # the server ends, and with it what we read
+            hear.close()
+            tell.close()
 
 
 def said(result: types.CallToolResult, *, failed: bool = False) -> str:
@@ -110,17 +152,11 @@ async def save(client: Client, name: str, text: str = "Tabs, not spaces.") -> st
     return said(await client.call_tool("memory_write", arguments)).removeprefix("Memory saved: ")
 
 
-def in_another_process(place: Place, *words: str) -> None:
-    command = [sys.executable, "-m", "memsheaf", *words]
-    environment = os.environ | place.environment
-    subprocess.run(command, env=environment, cwd=place.folder, check=True, capture_output=True, timeout=PATIENCE)
-
-
 # what there is
 
 
 async def test_a_client_is_greeted_in_its_own_era(opened: Opened, request: pytest.FixtureRequest) -> None:
-    async with opened() as client:
+    async with opened("--scope", "user") as client:
         era = request.node.callspec.params["opened"]
         assert client.protocol_version == ("2025-11-25" if era == "legacy" else "2026-07-28")
         assert client.server_info is not None
@@ -155,15 +191,15 @@ async def test_tools_are_listed_with_what_they_do_and_cost_little(opened: Opened
         assert {name for name, tool in tools.items() if tool.output_schema} == {"memory_list", "memory_search"}
 
 
-@pytest.mark.parametrize("modern", [False, True])
-def test_the_list_of_tools_costs_at_most_a_thousand_tokens(place: Place, modern: bool) -> None:
-    with served(place, modern=modern) as server:
-        result = server.wire.ask("tools/list")["result"]
+def test_the_list_of_tools_costs_at_most_a_thousand_tokens(place: Place) -> None:
+    with stdio_server(lambda: Offer(place.sheaf()), modern=True) as wire:
+        wire.open()
+        result = wire.ask("tools/list")["result"]
     assert len(json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode()) <= 4000
 
 
 async def test_every_tool_does_what_it_says(opened: Opened, place: Place) -> None:
-    async with opened() as client:
+    async with opened("--scope", "user") as client:
         await client.list_tools()  # so that the client knows the schemas it checks answers with
         path = await save(client, "Prefers tabs", "Tabs, not spaces.\nAlways.")
         assert path == "user_prefers-tabs.md"
@@ -222,7 +258,7 @@ async def test_every_resource_is_read_as_its_tool_tells_it(opened: Opened, place
 
 
 async def test_resources_come_page_by_page_and_each_once(opened: Opened, place: Place) -> None:
-    place.fill(230)
+    place.fill(130)
     async with opened() as client:
         pages, cursor = [], None
         while True:
@@ -230,33 +266,32 @@ async def test_resources_come_page_by_page_and_each_once(opened: Opened, place: 
             pages.append([resource.uri for resource in page.resources])
             if (cursor := page.next_cursor) is None:
                 break
-        assert [len(page) for page in pages] == [102, 100, 30]
+        assert [len(page) for page in pages] == [102, 30]
         uris = [str(uri) for page in pages for uri in page]
         assert uris[:2] == [CATALOG, CONTEXT]
-        assert set(uris[2:]) == {f"{FILE}user_fact-{number:05}.md" for number in range(230)}
+        assert set(uris[2:]) == {f"{FILE}user_fact-{number:05}.md" for number in range(130)}
         for wrong in ("0", "1", "-1", "x", "99999999999", "²", "2\n"):
             with pytest.raises(MCPError):
                 await client.list_resources(cursor=wrong)
         assert (await client.list_resources(cursor="7")).resources == []
 
 
-@pytest.mark.parametrize(
-    ("path", "uris"),
-    [
-        ("facts/release day.md", ["facts/release%20day.md", "facts%2Frelease%20day.md", "facts/release day.md"]),
-        ("café/地図.md", ["caf%C3%A9/%E5%9C%B0%E5%9B%B3.md", "café/地図.md"]),
-        ("a/b/c/d/deep.md", ["a/b/c/d/deep.md"]),
-    ],
-)
-async def test_a_file_is_found_by_its_address(opened: Opened, place: Place, path: str, uris: list[str]) -> None:
-    text = "---\nname: Here\ndescription: It is here\ntype: project\n---\nHere it is.\n"
-    (place.root / path).parent.mkdir(parents=True)
-    (place.root / path).write_text(text, "utf-8")
+async def test_a_file_is_found_by_its_address(opened: Opened, place: Place) -> None:
+    paths = {
+        "facts/release day.md": ["facts/release%20day.md", "facts%2Frelease%20day.md", "facts/release day.md"],
+        "café/地図.md": ["caf%C3%A9/%E5%9C%B0%E5%9B%B3.md", "café/地図.md"],
+        "a/b/c/d/deep.md": ["a/b/c/d/deep.md"],
+    }
+    for path in paths:
+        text = f"---\nname: {path}\ndescription: It is here\ntype: project\n---\nHere it is.\n"
+        (place.root / path).parent.mkdir(parents=True)
+        (place.root / path).write_text(text, "utf-8")
     async with opened() as client:
         listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-        assert listed[2] == FILE + uris[0]
-        for uri in uris:
-            assert await text_of(client, FILE + uri) == text
+        assert {*listed[2:]} == {FILE + uris[0] for uris in paths.values()}
+        for path, uris in paths.items():
+            for uri in uris:
+                assert f"name: {path}" in await text_of(client, FILE + uri)
 
 
 async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Opened) -> None:
@@ -458,8 +493,7 @@ async def test_a_client_is_told_what_changes_whoever_does_it(opened: Opened, pla
         await told.until(uri, CATALOG)
         await save(client, "Prefers coffee", "Coffee after lunch, black.")
         await told.until(told.LISTED, CATALOG)
-        words = ("Prefers tea", "Tea in the morning, green.", "--description", "What to drink", "--type", "user")
-        in_another_process(place, "add", "--scope", "user", *words)
+        place.save("Prefers tea", "Tea in the morning, green.")
         await told.until(told.LISTED, tea)
         text = (place.root / path).read_text("utf-8")
         (place.root / path).write_text(text.replace("Blanks", "Points"), "utf-8")  # as an editor does
@@ -494,7 +528,7 @@ async def test_a_long_first_look_tells_how_far_it_is(opened: Opened, place: Plac
 
 
 async def test_a_client_that_gives_up_can_go_on(opened: Opened, place: Place) -> None:
-    place.fill(600)
+    place.fill(450)
     async with opened() as client:
         with anyio.CancelScope() as scope:
 
@@ -540,23 +574,21 @@ class Counted:
 
 @pytest.mark.parametrize("modern", [False, True])
 def test_a_call_that_is_cancelled_stops_and_one_that_waits_is_never_begun(place: Place, modern: bool) -> None:
-    place.fill(900)  # by somebody else: the first look is a long one
+    place.fill(450)  # by somebody else: the first look is a long one
     sheaf = place.sheaf()
-    asked, ask = os.pipe()
-    hear, tell = os.pipe()
-    with (
-        open(asked, "rb") as source,
-        open(ask, "wb") as to_server,
-        open(hear, "rb") as from_server,
-        open(tell, "wb") as sink,
-    ):
-        counted, slow = Counted(source), Slow(sink)
-        server = StdioServer(
-            lambda: Offer(sheaf), cast("BinaryIO", counted), cast("BinaryIO", slow), version="1", watch=3600
-        )
-        running = threading.Thread(target=server.run)
-        running.start()
-        wire = Wire(to_server, from_server, modern=modern)
+    made: list[tuple[Counted, Slow]] = []
+    ready = threading.Event()
+
+    def serve(source: BinaryIO, sink: BinaryIO) -> None:
+        made.append((Counted(source), Slow(sink)))
+        ready.set()
+        counted, slow = cast("tuple[BinaryIO, BinaryIO]", made[0])
+        StdioServer(lambda: Offer(sheaf), counted, slow, version="1", watch=3600).run()
+
+    with running(serve) as (go, come):
+        assert ready.wait(PATIENCE)
+        counted, slow = made[0]
+        wire = Wire(go, come, modern=modern)
         wire.open()
         long = wire.request(
             "tools/call", {"name": "memory_view", "arguments": {}, "_meta": {"progressToken": "long"}}
@@ -568,14 +600,11 @@ def test_a_call_that_is_cancelled_stops_and_one_that_waits_is_never_begun(place:
         wire.notify("notifications/cancelled", {"requestId": waiting, "reason": "never mind"})
         counted.wait((1 if modern else 2) + 5)
         slow.go.set()
-        assert "Fact 899." in wire.text("memory_read", filename="user_fact-00899.md")
+        assert "Fact 449." in wire.text("memory_read", filename="user_fact-00449.md")
         assert not (place.root / "user_prefers-tea.md").exists()
         told = [message for message in wire.said if message.get("method") == "notifications/progress"]
         assert [message["params"]["progress"] for message in told] == [200]
         assert not [message for message in wire.said if message.get("id") in (long, waiting)]
-        to_server.close()
-        running.join(PATIENCE)
-        assert not running.is_alive()
 
 
 @pytest.mark.parametrize("modern", [False, True])
@@ -587,18 +616,7 @@ def test_a_mistake_of_ours_ends_no_session(place: Place, modern: bool, capsys: p
             raise broken.pop(0)
         return Offer(sheaf)
 
-    asked, ask = os.pipe()
-    hear, tell = os.pipe()
-    with (
-        place.sheaf() as sheaf,
-        open(asked, "rb") as source,
-        open(hear, "rb") as from_server,
-        open(tell, "wb") as sink,
-        open(ask, "wb") as to_server,
-    ):
-        running = threading.Thread(target=StdioServer(offer, source, sink, version="1", watch=3600).run)
-        running.start()
-        wire = Wire(to_server, from_server, modern=modern)
+    with place.sheaf() as sheaf, stdio_server(offer, modern=modern) as wire:
         wire.open()
         assert wire.ask("tools/list")["result"]  # behind it the memories are opened
         told = wire.ask("tools/call", {"name": "memory_list"})
@@ -607,8 +625,6 @@ def test_a_mistake_of_ours_ends_no_session(place: Place, modern: bool, capsys: p
             == "Internal error: RuntimeError"
         )
         assert wire.text("memory_list") == "No memory files yet."
-        to_server.close()
-        running.join(PATIENCE)
     assert "RuntimeError: first" in capsys.readouterr().err
 
 
@@ -633,10 +649,9 @@ async def test_a_server_for_reading_lists_and_does_nothing_else(opened: Opened, 
     assert sorted(file.name for file in place.root.glob("*.md")) == ["MEMORY.md", path]
 
 
-@pytest.mark.parametrize("words", [("--scope", "agent/writer"), ("--agent", "writer")])
-async def test_the_scope_is_fixed_when_it_starts(opened: Opened, place: Place, words: tuple[str, ...]) -> None:
+async def test_the_scope_is_fixed_when_it_starts(opened: Opened, place: Place) -> None:
     path = place.save("Prefers tabs")
-    async with opened(*words) as client:
+    async with opened("--scope", "agent/writer") as client:
         assert "not found" in said(await client.call_tool("memory_read", {"filename": path}), failed=True)
         for extra in ("scope", "agent"):
             told = said(await client.call_tool("memory_list", {extra: "user"}), failed=True)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memsheaf.errors import Refused, hinted
-from memsheaf.mcp.settings_formats import as_json, as_json_line, as_line, as_toml, as_yaml
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
 PASTED = "TOKEN"  # where a client reads no variable, and the token itself has to stand
-_WRITERS: dict[str, Callable[[Any], str]] = {"json": as_json, "toml": as_toml, "yaml": as_yaml}
+_CMD_SPECIAL = frozenset("%^&|<>!")
 
 with open(os.path.join(os.path.dirname(__file__), "clients.json"), encoding="utf-8") as _file:
     CLIENTS: Mapping[str, Mapping[str, Any]] = json.load(_file)
@@ -62,7 +63,7 @@ def describe_client(
         "file": known["files"][SYSTEMS.index(system)],
         "files": dict(zip(SYSTEMS, known["files"], strict=True)),
         "format": known["format"],
-        "config": _WRITERS[known["format"]](_fill(known[kind], values)),
+        "config": _RENDER[known["format"]](_fill(known[kind], values)),
         "command": as_line(line, windows=system == "Windows"),
         "note": _note(known, token) if url else "",
     }
@@ -112,6 +113,106 @@ def _note(client: Mapping[str, Any], token: str) -> str:
 
 def _system() -> str:
     return "Windows" if os.name == "nt" else "macOS" if sys.platform == "darwin" else "Linux"
+
+
+# settings as JSON, TOML or YAML, and words as a shell command: letters stay as they are, whatever their script, and
+# what cannot be seen becomes an escape, so that a file name neither breaks the text nor fools the reader
+
+
+def as_json(value: object, indent: str = "") -> str:
+    """JSON with a line for each key, and lists in one line.
+
+    >>> print(as_json({"args": ["mcp", "C:\\\\a b"]}))
+    {
+      "args": ["mcp", "C:\\\\a b"]
+    }
+    """
+    if isinstance(value, dict) and value:
+        inner = f"{indent}  "
+        items = (f"{inner}{as_json(key)}: {as_json(item, inner)}" for key, item in value.items())
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(as_json(item, indent) for item in value)}]"
+    return as_json_line(value)
+
+
+def as_json_line(value: object) -> str:
+    """JSON in one line.
+
+    >>> as_json_line({"args": ["\\u674e", "\\u202e"]})
+    '{"args": ["\u674e", "\\\\u202e"]}'
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def as_toml(value: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables, by their names, of texts and lists of texts.
+
+    >>> print(as_toml({"servers.a": {"args": ["x"]}}))
+    [servers.a]
+    args = ["x"]
+    """
+    return "\n".join(line for name, table in value.items() for line in (f"[{name}]", *_toml_lines(table)))
+
+
+def _toml_lines(table: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        yield (
+            f"{key} = [{', '.join(map(_quoted, value))}]" if isinstance(value, list) else f"{key} = {_quoted(value)}"
+        )
+
+
+def as_yaml(value: object) -> str:
+    """YAML in blocks, with every text in quotes, so that none is taken for anything else.
+
+    >>> print(as_yaml({"servers": [{"name": "yes", "on": True, "env": {}}]}))
+    servers:
+      - name: "yes"
+        on: true
+        env: {}
+    """
+    return "\n".join(_yaml_lines(value))
+
+
+def _yaml_lines(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            held = list(_yaml_lines(item))
+            alone = not isinstance(item, dict | list) or not item
+            yield from [f"{key}: {held[0]}"] if alone else [f"{key}:", *(f"  {line}" for line in held)]
+    elif isinstance(value, list) and value:
+        for item in value:
+            first, *rest = _yaml_lines(item)
+            yield from (f"- {first}", *(f"  {line}" for line in rest))
+    elif isinstance(value, str):
+        yield _quoted(value)
+    else:
+        yield {"[]": "[]", "{}": "{}"}.get(str(value), str(value).lower())
+
+
+def _quoted(text: str) -> str:
+    """A text between double quotes, as TOML and YAML both read it."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"
+
+
+def as_line(words: list[str], *, windows: bool) -> str:
+    """Words as a line for the user's shell; "" when they cannot be seen, or Windows' shell would read more into them.
+
+    >>> as_line(["code", "a b"], windows=False), as_line(["code", "a b"], windows=True)
+    ("code 'a b'", 'code "a b"')
+    """
+    line = subprocess.list2cmdline(words) if windows else shlex.join(words)
+    return "" if not line.isprintable() or (windows and _CMD_SPECIAL & set(line)) else line
+
+
+_RENDER = {"json": as_json, "toml": as_toml, "yaml": as_yaml}
 
 
 # docs/mcp-clients.md

@@ -22,9 +22,11 @@ from memsheaf.mcp.protocol import MESSAGE_BYTES
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from memsheaf.mcp.http_fast_path import FastPath
+    FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes | None]]
 
 PATH, HEALTH = "/mcp", "/health"
 BODY_SECONDS = 30.0
@@ -53,7 +55,7 @@ class AccessCheck:
         self._token = token.encode()
         self._health = json.dumps({"status": "ok", "version": version})
         self._know = know
-        self._quick = quick.answer
+        self._quick = quick
         self._ending = anyio.Event()
 
     def close(self) -> None:
