@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,9 +123,10 @@ def waiting(settings: Settings) -> list[Any]:
 # a conversation
 
 
-def test_what_one_process_was_told_and_wrote_another_one_knows(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
+def test_what_one_conversation_was_told_and_wrote_another_one_knows(tmp_path: Path) -> None:
+    fact = {"name": "Style guide", "description": "Where it is", "type": "reference", "content": "In the wiki."}
+    with MemoryProvider("user", settings=settings_in(tmp_path)) as memory:
+        run(Client("Noted.", call("memory_write", **fact), "Noted."), memory, FRIDAYS, "The style guide has moved.")
 
     client = Client("On Fridays.")
     with MemoryProvider("user", settings=settings_in(tmp_path)) as memory:
@@ -350,20 +349,3 @@ def test_runs_side_by_side_do_not_mix(settings: Settings, memory: MemoryProvider
     with Sheaf.open("user", settings=settings) as sheaf:
         doors = {row.name for row in sheaf.list() if row.kind == "user"}
     assert doors == {f"Door {colour}" for colour in colours[1:]}
-
-
-def test_without_the_framework_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['agent_framework'] = None; import memsheaf.adapters.agent_framework"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'memsheaf[agent-framework]'" in result.stderr
-
-
-def tell(folder: str) -> None:
-    """What the other process does: it is told one fact, and its model writes another."""
-    fact = {"name": "Style guide", "description": "Where it is", "type": "reference", "content": "In the wiki."}
-    with MemoryProvider("user", settings=settings_in(folder)) as memory:
-        run(Client("Noted.", call("memory_write", **fact), "Noted."), memory, FRIDAYS, "The style guide has moved.")
-
-
-if __name__ == "__main__":
-    tell(sys.argv[1])

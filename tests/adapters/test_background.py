@@ -99,3 +99,28 @@ def test_a_process_that_was_forked_meanwhile_learns_too(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "0\n"
+
+
+MISSING = {
+    "agent_framework": ("agent_framework", "agent-framework"),
+    "anthropic_memory": ("anthropic", "anthropic"),
+    "google_adk": ("google.adk", "google-adk"),
+    "langchain": ("langchain_core", "langchain"),
+    "langgraph": ("langgraph", "langgraph"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "pydantic_ai_harness": ("pydantic_ai_harness", "pydantic-ai-harness"),
+}
+
+
+def test_without_its_package_an_adapter_says_what_to_install() -> None:
+    code = f"""
+import importlib, sys
+for adapter, (package, extra) in {MISSING!r}.items():
+    sys.modules["pydantic_ai" if "harness" in package else package] = None
+    try:
+        importlib.import_module(f"memsheaf.adapters.{{adapter}}")
+    except ImportError as error:
+        print(str(error).endswith(f"is not installed: pip install 'memsheaf[{{extra}}]'") or error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == ["True"] * len(MISSING)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -122,9 +120,8 @@ async def converse(folder: str, message: str, answers: Sequence[types.Part]) -> 
 # a conversation
 
 
-def test_what_one_process_was_told_another_one_recalls(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
+def test_what_one_conversation_was_told_another_one_recalls(tmp_path: Path) -> None:
+    asyncio.run(converse(str(tmp_path), FRIDAYS, [types.Part(text="Noted.")]))
 
     look = types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": "releases"}))
     model, ended = asyncio.run(
@@ -331,13 +328,3 @@ def test_a_memory_is_deleted_by_its_id_and_by_nobody_else(service: MemoryService
     assert found(service, "office")
     asyncio.run(service.delete_memory(app_name="shop", user_id="ana", memory_id=path))
     assert found(service, "office") == []
-
-
-def test_without_adk_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['google.adk'] = None; import memsheaf.adapters.google_adk"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'memsheaf[google-adk]'" in result.stderr
-
-
-if __name__ == "__main__":  # the process that is told
-    asyncio.run(converse(sys.argv[1], FRIDAYS, [types.Part(text="Noted.")]))

@@ -23,6 +23,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
+from cases import sample
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.items import StoredItem, place, read, write
 from memsheaf.adapters.langgraph import MemsheafStore
@@ -218,6 +219,7 @@ KEYS = NAMES | st.sampled_from(["", ".", "..", "../x", "a.md", "\0", "x_conflict
 PLACES = st.tuples(st.lists(NAMES, max_size=6).map(tuple), KEYS)
 
 
+@hypothesis_settings(max_examples=40)
 @given(PLACES, VALUES)
 def test_an_item_comes_back_from_its_file_as_it_was(
     where: tuple[tuple[str, ...], str], value: dict[str, Any]
@@ -230,6 +232,7 @@ def test_an_item_comes_back_from_its_file_as_it_was(
     assert json.dumps(found.value, sort_keys=True) == json.dumps(value, sort_keys=True), "true is not 1, nor 1.0 1"
 
 
+@hypothesis_settings(max_examples=40)
 @given(PLACES, VALUES, VALUES)
 def test_an_item_comes_back_from_the_file_of_another(
     where: tuple[tuple[str, ...], str], old: dict[str, Any], new: dict[str, Any]
@@ -240,6 +243,7 @@ def test_an_item_comes_back_from_the_file_of_another(
     assert read(write(item, was, source="agent")) == item
 
 
+@hypothesis_settings(max_examples=40)
 @given(st.lists(PLACES, min_size=2, max_size=8, unique=True))
 def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, ...], str]]) -> None:
     paths = [place(*where) for where in places]
@@ -248,7 +252,7 @@ def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, .
     assert len({fold(path) for path in paths}) == len(paths)
 
 
-@hypothesis_settings(max_examples=15)
+@hypothesis_settings(max_examples=6)
 @given(st.dictionaries(PLACES.filter(lambda where: where[0]), VALUES, min_size=1, max_size=6))
 def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, items: dict[Any, Any]) -> None:
     with Sheaf.open("user", settings=chosen(tmp_path_factory.mktemp("any"))) as sheaf:
@@ -287,7 +291,7 @@ def test_every_path_of_the_corpus_is_a_key_like_any_other(sheaf: Sheaf, store: M
     cases = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
     inputs = [case["input"] for case in cases if isinstance(case.get("input"), str)]
 
-    for given_key in inputs:
+    for given_key in sample(inputs):
         label = given_key.replace(".", "_").replace("\0", "_") or "_"
         store.put(("keys",), given_key, {"key": given_key})
         store.put((label,), "k", {"label": label})
@@ -303,7 +307,7 @@ def test_every_text_of_the_corpora_comes_back(store: MemsheafStore) -> None:
     malformed = json.loads((CORPORA / "malformed_frontmatter.json").read_text("utf-8"))["cases"]
     texts += [case["content"] for case in malformed if "content" in case]
 
-    for text in texts:
+    for text in sample(texts):
         for value in ({"text": text}, TABS | {"content": text}, TABS | {"name": text, "description": text}):
             store.put(USER, "k", value)
             assert value_of(store, USER, "k") == value
@@ -325,7 +329,7 @@ def test_a_secret_stops_the_whole_batch(sheaf: Sheaf, store: MemsheafStore) -> N
     store.put(USER, "kept", {"n": 1})
     cases = json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
 
-    for case in (case for case in cases if case["expect"] == "flag"):
+    for case in sample([case for case in cases if case["expect"] == "flag"], 20):
         text = "".join(case["parts"])
         for value in (
             {"text": text},
@@ -536,7 +540,7 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def test_files_are_read_once_however_often_one_searches(sheaf: Sheaf, store: MemsheafStore) -> None:
-    store.batch([PutOp(("many", str(number % 5)), f"k{number}", {"n": number}) for number in range(300)])
+    store.batch([PutOp(("many", str(number % 5)), f"k{number}", {"n": number}) for number in range(150)])
     store.search((), filter={"n": 1})
     sheaf.index.look()
     sys.addaudithook(watch)  # for good: it cannot be taken off
@@ -547,7 +551,7 @@ def test_files_are_read_once_however_often_one_searches(sheaf: Sheaf, store: Mem
     finally:
         WATCHING.clear()
 
-    assert len(OPENED) < 300, "the index looks again at what was changed a moment ago, 100 at a time"
+    assert len(OPENED) < 150 + 100, "the index looks again at what was changed a moment ago, 100 at a time"
 
 
 def test_namespaces_are_listed_by_their_beginning_end_and_depth(store: MemsheafStore) -> None:
@@ -692,7 +696,7 @@ with Sheaf.open("user", settings=Settings(folder + "/home", folder + "/cache", s
     store = MemsheafStore(sheaf)
     print("ready", flush=True)
     sys.stdin.readline()
-    for number in range(25):
+    for number in range(12):
         both = PutOp(("both",), "k", {"by": name, "n": number})
         store.batch([PutOp(("own", name), f"k{number}", {"n": number}), both])
 """
@@ -773,11 +777,11 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
             assert [worker.wait(120) for worker in workers] == [0, 0]
 
         for name in ("one", "two"):
-            assert sorted(item.value["n"] for item in store.search(("own", name), limit=100)) == list(range(25))
+            assert sorted(item.value["n"] for item in store.search(("own", name), limit=100)) == list(range(12))
         item = store.get(("both",), "k")
         assert item
-        assert item.value["n"] == 24
-        assert len(list(sheaf.log("langgraph/both/k.md"))) == 50
+        assert item.value["n"] == 11
+        assert len(list(sheaf.log("langgraph/both/k.md"))) == 24
 
 
 # in a graph
@@ -817,20 +821,12 @@ with Sheaf.open("user", settings=Settings(folder + "/home", folder + "/cache", s
 
 
 def test_a_graph_saves_in_one_process_and_finds_in_another(tmp_path: Path) -> None:
-    def run(said: str) -> str:
-        command = [sys.executable, "-c", GRAPH, str(tmp_path), said]
-        return subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+    command = [sys.executable, "-c", GRAPH, str(tmp_path), "Drinks green tea."]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+    assert found == "['Drinks green tea.']\n"
 
-    run("Drinks green tea.")
-
-    assert run("") == "['Drinks green tea.']\n"
-
-
-def test_without_the_package_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['langgraph'] = None; import memsheaf.adapters.langgraph"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert "pip install 'memsheaf[langgraph]'" in ran.stderr
+    with Sheaf.open("user", settings=chosen(tmp_path)) as sheaf:
+        assert keys(MemsheafStore(sheaf).search(("users",), query="tea")) == ["said"]
 
 
 # LangGraph's own tests of its SQLite store

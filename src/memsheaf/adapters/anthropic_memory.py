@@ -31,12 +31,20 @@ except ImportError as error:
 class _OverSheaf:
     """What both tools share: the files, and the sheaf behind them."""
 
-    _files: MemoryFiles
+    def __init__(
+        self,
+        sheaf: Sheaf,
+        *,
+        session: Session | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # of the SDK's class
+        self._files = MemoryFiles(sheaf, session=session)
 
     @classmethod
     def open(cls, scope: str = "project", *, settings: Settings | None = None, by: str = "agent") -> Self:
         """The tool over a scope such as "project" or "agent/NAME". Close it, or use it in a `with`."""
-        return cls(Sheaf.open(scope, settings=settings, by=by))  # type: ignore[call-arg]  # each tool takes a sheaf
+        return cls(Sheaf.open(scope, settings=settings, by=by))
 
     @property
     def sheaf(self) -> Sheaf:
@@ -57,16 +65,6 @@ class _OverSheaf:
 class MemoryTool(_OverSheaf, BetaAbstractMemoryTool):
     """The memory tool for `Anthropic().beta.messages.tool_runner`. Failures are ToolErrors."""
 
-    def __init__(
-        self,
-        sheaf: Sheaf,
-        *,
-        session: Session | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(sheaf, session=session)
-
     def call(self, input: object) -> str:
         """Run a command of the model. Raises ToolError."""
         return _call(self._files.call, input)
@@ -84,16 +82,6 @@ class MemoryTool(_OverSheaf, BetaAbstractMemoryTool):
 
 class AsyncMemoryTool(_OverSheaf, BetaAsyncAbstractMemoryTool):
     """The memory tool for `AsyncAnthropic().beta.messages.tool_runner`: no event loop waits for a disk."""
-
-    def __init__(
-        self,
-        sheaf: Sheaf,
-        *,
-        session: Session | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(sheaf, session=session)
 
     async def call(self, input: object) -> str:
         """Run a command of the model, in a thread. Raises ToolError."""

@@ -1,4 +1,4 @@
-"""Key-value items as Markdown files: path, text and back.
+"""Key-value items as Markdown files: path, text and back; and the filters of a search over their values.
 
 A value that is a memory becomes one, so that everything else here finds and recalls it. What a memory has no field
 for stands as JSON in a fenced block at the end, and so does the whole of any other value. The header says namespace
@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import Any
 
 from memsheaf.errors import BadHeader, PathRefused, SecretFound, TextRefused
@@ -49,6 +50,7 @@ _OWN = (
 )
 _OF_THE_OLD = ("citations", "conversation", "expires", "reason", "supersedes")  # evidence for what is replaced
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_ORDERED: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 
 Fields = dict[str, str | Sequence[str]]
 
@@ -259,3 +261,53 @@ def _time(text: str) -> datetime | None:
         return None
     at = datetime.fromisoformat(text)
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+# filters: equality, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`
+
+
+def passes(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a value has all that a filter asks for; `a.b` is b in a, unless a key is called so.
+
+    >>> passes({"color": "red", "score": 4.5}, {"color": "red", "score": {"$gt": 4}})
+    True
+
+    Raises:
+        ValueError: the filter has an operator that nobody knows.
+    """
+    return all(_is_as(_at(value, key), asked) for key, asked in wanted.items())
+
+
+def _at(value: Any, key: str) -> Any:
+    """What stands at `a.b`, None when nothing does."""
+    if not isinstance(value, Mapping):
+        return None
+    if key in value:
+        return value[key]
+    first, dot, rest = key.partition(".")
+    return _at(value.get(first), rest) if dot else None
+
+
+def _is_as(found: Any, asked: Any) -> bool:
+    if isinstance(asked, Mapping):
+        if any(str(key).startswith("$") for key in asked):
+            return all(_holds(found, operator, other) for operator, other in asked.items())
+        return isinstance(found, Mapping) and all(_is_as(found.get(key), one) for key, one in asked.items())
+    if isinstance(asked, list | tuple):
+        return isinstance(found, list) and len(found) == len(asked) and all(map(_is_as, found, asked))
+    return _equal(found, asked)
+
+
+def _equal(found: Any, asked: Any) -> bool:
+    """Whether two values are the same in JSON, where true is not 1."""
+    return bool(found == asked) and isinstance(found, bool) == isinstance(asked, bool)
+
+
+def _holds(found: Any, operator: str, other: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        return _is_as(found, other) == (operator == "$eq")
+    if operator not in _ORDERED:
+        raise ValueError(f"a filter has $eq, $ne, {', '.join(_ORDERED)}, and not {operator!r}")
+    numbers = isinstance(found, int | float) and isinstance(other, int | float)
+    texts = isinstance(found, str) and isinstance(other, str)
+    return (numbers or texts) and _ORDERED[operator](found, other)  # others have no order

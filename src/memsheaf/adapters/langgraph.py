@@ -15,17 +15,16 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.filters import passes
-from memsheaf.adapters.items import FOLDER, StoredItem, folder_of, place, read, refuse_hidden, until, write
-from memsheaf.errors import BadHeader, Changed, MemsheafError, NotFound
+from memsheaf.adapters.items import FOLDER, StoredItem, folder_of, passes, place, read, refuse_hidden, until, write
+from memsheaf.errors import BadHeader, MemsheafError, NotFound
 from memsheaf.index.database import Match, Row
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
+from memsheaf.timeouts import retry
 
 try:
     from langgraph.store.base import (
@@ -45,7 +44,6 @@ try:
 except ImportError as error:
     raise missing("langgraph", error) from None
 
-ATTEMPTS = 100  # at a change, while others change the same files: whenever one fails, another has succeeded
 REFRESH = 0.05  # a read moves an item's end when so much of its time is over: not every read is a write
 LOOKS = 20  # a look for what people did to the files takes one part in so many of the time
 MATCHES = 50  # asked for at first when searching by words
@@ -244,15 +242,13 @@ class MemsheafStore(BaseStore):
 
     def _insist(self, plan: Callable[[], list[Change]], why: str) -> int:
         """Make planned changes as one commit, planned anew when somebody was faster; gives how many they were."""
-        for attempt in count(1):
-            if not (changes := plan()):
-                return 0
-            try:
+
+        def attempt() -> list[Change]:
+            if changes := plan():
                 self._sheaf.change_many(changes, f"langgraph: {why}", by=self._sheaf.by, allow=Allow(anyway=True))
-                break
-            except Changed:
-                if attempt == ATTEMPTS:
-                    raise
+            return changes
+
+        changes = retry(attempt, busy="the items change faster than they can be stored")
         for change in changes:
             self._known.pop(change.path, None)
         return len(changes)
