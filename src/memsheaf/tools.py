@@ -29,7 +29,7 @@ from memsheaf.errors import (
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
-from memsheaf.llm.talker import Touched
+from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf

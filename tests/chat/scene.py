@@ -15,8 +15,8 @@ from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
 from memsheaf.config import Settings
 from memsheaf.llm import Model
+from memsheaf.llm.model import Said, Talker, ToolCall
 from memsheaf.llm.scripted import ScriptedTalker
-from memsheaf.llm.talker import Said, Talker, ToolCall
 from memsheaf.sheaf import Sheaf
 
 Script = Iterable[Any]

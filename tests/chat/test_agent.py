@@ -15,8 +15,8 @@ from memsheaf.chat.events import Called, Calling, Failed, Notice, Recalled, Text
 from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.scripted import Scripted, ScriptedTalker
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}

@@ -15,7 +15,7 @@ from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversa
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
 from memsheaf.learn.conversation_file import LONGEST, forget
-from memsheaf.llm.talker import Said, ToolCall
+from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
 
@@ -285,7 +285,7 @@ def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
     kept: Conversations, state: State
 ) -> None:
     program = (
-        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talker import Said\n"
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.model import Said\n"
         "from memsheaf.store.state import State; from memsheaf.errors import Refused\n"
         "kept = Conversations(State(sys.argv[1]))\n"
         "print(kept.open('last', reading=True).messages()[0].text)\n"
@@ -383,7 +383,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     before = files(state)
     program = (
         "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, InputHistory\n"
-        "from memsheaf.llm.talker import Said; from memsheaf.store.state import State\n"
+        "from memsheaf.llm.model import Said; from memsheaf.store.state import State\n"
         "from memsheaf.errors import StoreFailed\n"
         "with Conversations(State(sys.argv[1])).open() as conversation:\n"
         "    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
@@ -744,7 +744,7 @@ def test_arguments_that_are_no_json_are_cleaned_as_text(kept: Conversations, sta
 
 def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversations, state: State) -> None:
     program = (
-        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.talker import Said\n"
+        "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.model import Said\n"
         "from memsheaf.store.state import State\n"
         "with Conversations(State(sys.argv[1])).begin() as conversation:\n"
         "    for number in range(60):\n"

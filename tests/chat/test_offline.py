@@ -17,7 +17,7 @@ from memsheaf.chat.offline.memories import ShownMemory, read_recalled
 from memsheaf.chat.offline.requests import lexicon
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.phrases import LANGUAGES
 from memsheaf.tools import Tools

@@ -22,7 +22,7 @@ from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, render_greeting,
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.talker import Request, Said, Step
+from memsheaf.llm.model import Request, Said, Step
 
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)

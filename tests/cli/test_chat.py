@@ -14,7 +14,7 @@ import pytest
 
 from memsheaf import config
 from memsheaf.chat.conversations import Conversations
-from memsheaf.llm.talker import Said, ToolCall
+from memsheaf.llm.model import Said, ToolCall
 from memsheaf.scope import Scope, resolve
 from memsheaf.store.state import State
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from memsheaf.llm.messages import Written
-from memsheaf.llm.talker import ToolCall
+from memsheaf.llm.model import ToolCall
 
 TOOLS = {"read", "write"}
 CALL = '{"name": "read", "arguments": {"path": "a {\\"b\\"} 用戶"}}'

@@ -14,8 +14,8 @@ import pytest
 
 from cases import crossed, each_case
 from memsheaf.errors import BadSettings, ModelFailed
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.served_talker import ServedTalker, load_talker
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 
 sys.path.append(str(Path(__file__).parents[1]))
 from llm.talkers import (
@@ -465,7 +465,7 @@ def test_what_a_step_needs_can_be_loaded_before_and_a_stop_is_heard_while_nothin
 import sys, threading
 sys.path.append({str(Path(__file__).parents[1])!r})
 from llm.talkers import hangs, openai_server
-from memsheaf.llm.talker import Request, Said
+from memsheaf.llm.model import Request, Said
 from memsheaf.llm.served_talker import ServedTalker
 
 with openai_server([hangs("one")]) as server:

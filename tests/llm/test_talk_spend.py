@@ -12,9 +12,9 @@ import pytest
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import CapReached, ModelFailed
 from memsheaf.llm import Answer, Question
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.scripted import Scripted, ScriptedTalker, TalkerLine
 from memsheaf.llm.spend import Ledger, Metered, MeteredTalker, Spent, Talked
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.store.state import State
 
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))

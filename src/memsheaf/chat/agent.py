@@ -21,7 +21,7 @@ from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.steps import DELEGATE, Cost, RequestLoop, delegate
 from memsheaf.chat.tools import FolderTools
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
-from memsheaf.llm.talker import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
+from memsheaf.llm.model import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall

@@ -18,10 +18,10 @@ from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.errors import Refused
 from memsheaf.llm import Model, load_model
+from memsheaf.llm.model import Talker
 from memsheaf.llm.served_talker import load_talker
 from memsheaf.llm.spend import Ledger, MeteredTalker
 from memsheaf.llm.subprocess_model import TOOLS
-from memsheaf.llm.talker import Talker
 
 OFFLINE = ("", "none", "offline")
 """How one says that there is to be no model."""

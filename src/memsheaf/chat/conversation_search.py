@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import takewhile
 
-from memsheaf.llm.talker import Said
+from memsheaf.llm.model import Said
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
 from memsheaf.values import NamedTuple

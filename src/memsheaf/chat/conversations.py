@@ -17,7 +17,7 @@ from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
 from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, ConversationLine
-from memsheaf.llm.talker import Said
+from memsheaf.llm.model import Said
 from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line

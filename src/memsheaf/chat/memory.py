@@ -16,7 +16,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.learn.conversation_file import UNRECORDED
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
-from memsheaf.llm.talker import Said
+from memsheaf.llm.model import Said
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall

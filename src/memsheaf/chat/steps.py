@@ -11,7 +11,7 @@ from memsheaf.chat.events import Called, Calling, Event, Notice, Text
 from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.llm.talker import Request, Said, Spoken, Step, Talker, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
 from memsheaf.values import NamedTuple, Protocol

@@ -25,7 +25,7 @@ from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
 from memsheaf.learn.forgetting import make_erasure_filter
-from memsheaf.llm.talker import Said, ToolCall, Touched
+from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State

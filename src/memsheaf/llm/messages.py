@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from memsheaf.llm.talker import Said, ToolCall
+from memsheaf.llm.model import Said, ToolCall
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False

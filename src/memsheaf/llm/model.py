@@ -1,11 +1,12 @@
-"""The protocol of a language model: a question, an answer that follows a JSON schema, a deadline.
+"""The protocols of language models: `Model` answers a question in a shape, `Talker` goes on with a conversation.
 
-A model is optional everywhere. Whatever asks one has an answer of its own for when there is none, or it fails.
+A model is optional everywhere. Whatever asks one has an answer of its own for when there is none, or it fails. A
+talker is a provider's model, the one that needs no model (`chat/offline`), or a script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.values import NamedTuple, Protocol
@@ -67,3 +68,99 @@ def failed(message: str, hint: str = "") -> ModelFailed:
     error = ModelFailed(message)
     error.hint = hint or error.hint
     return error
+
+
+# conversations: messages, calls, steps
+
+MOST_TOKENS = 8_192
+"""How much a model may say in one step, unless somebody says otherwise."""
+
+
+class ToolCall(NamedTuple):
+    """A tool that a model wants to be run: `arguments` is the JSON it wrote, which may be anything."""
+
+    id: str
+    tool: str
+    arguments: str
+
+
+class Touched(NamedTuple):
+    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`.
+
+    `path` is the name under which the file is shown.
+    """
+
+    action: str
+    scope: str
+    path: str
+
+
+class Said(NamedTuple):
+    """One message of a conversation. The `role` is "user", "assistant" or "tool".
+
+    An assistant's message may have `calls`; each is answered by one message of a tool, with the call's id in
+    `answers`, the tool's name in `tool`, and what it did to memories in `touched`. `beside` is what memory puts
+    beside a message of a user or a tool: it is sent behind its text, and is no part of what was said.
+    """
+
+    role: str
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+    tool: str = ""
+    beside: str = ""
+    touched: tuple[Touched, ...] = ()
+
+
+class Request(NamedTuple):
+    """What is sent for one step. `system` and `tools` stay the same from step to step, so that caches hold.
+
+    `tools` are as `Tools.schemas()` gives them: `name`, `description` and `input_schema`.
+    """
+
+    system: str
+    conversation: Sequence[Said]
+    tools: Sequence[Mapping[str, object]] = ()
+    max_tokens: int = MOST_TOKENS
+
+
+class Spoken(NamedTuple):
+    """A piece of the answer, as it comes; with `aside`, of what the model thinks before it."""
+
+    text: str
+    aside: bool = False
+
+
+class Step(NamedTuple):
+    """The end of a step: all that was said in it, the calls included, and what it cost.
+
+    `cached` of the `input` tokens came from the provider's cache. `dollars` is None when nobody knows the price.
+    `cut` says that the answer was longer than `max_tokens`.
+    """
+
+    said: Said
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    dollars: float | None = None
+    cut: bool = False
+
+
+class Talker(Protocol):
+    """Somebody who goes on with a conversation. `name` is how it is called in messages."""
+
+    @property
+    def name(self) -> str:
+        """Who this is."""
+        ...
+
+    def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
+        """Say what comes next: pieces as they come, and at the end one `Step`.
+
+        Whoever has heard enough closes the iterator: then nothing goes on behind it.
+
+        Raises:
+            ModelFailed: there is no whole answer. What was said until then is not lost: the pieces were given.
+            CapReached: it would cost more than may be spent. Nothing was asked.
+        """
+        ...

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.model import Answer, Question
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
+from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall
 
 Line = object | Exception | Callable[[Question], object]
 Piece = str | Spoken | ToolCall | Step | Exception

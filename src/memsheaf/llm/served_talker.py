@@ -17,11 +17,10 @@ from threading import Event, Thread
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
 from memsheaf.llm.messages import Written, messages, sendable
-from memsheaf.llm.model import failed
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, failed
 from memsheaf.llm.providers import DOCS, PROVIDERS, choose, key_of
 from memsheaf.llm.served import NO_KEY, Wire, is_unreachable, opened, told
 from memsheaf.llm.subprocess_model import TOOLS
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
 from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name: a start does not import `typing`.

@@ -18,8 +18,7 @@ from threading import Lock
 
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
-from memsheaf.llm.model import Answer, Model, Question
-from memsheaf.llm.talker import Request, Said, Spoken, Step, Talker
+from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
 from memsheaf.store.state import State
 from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple

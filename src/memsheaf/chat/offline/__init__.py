@@ -37,7 +37,7 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets, without_secrets
-from memsheaf.llm.talker import Request, Said, Spoken, Step, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
