@@ -33,9 +33,16 @@ from memsheaf.work.compaction import (
     notes_due,
     run,
 )
-from memsheaf.work.compaction.decisions import QUOTED
 from memsheaf.work.compaction.levels import FIRST, HEAD, ITEM, LAST, LEVELS, LINE, LONG, TAIL, Compacted, Standing
-from memsheaf.work.compaction.messages import TAIL_LEAST, TAIL_MOST, TAIL_TEXTS, MeasuredConversation, is_text, tokens
+from memsheaf.work.compaction.messages import (
+    QUOTED,
+    TAIL_LEAST,
+    TAIL_MOST,
+    TAIL_TEXTS,
+    MeasuredConversation,
+    is_text,
+    tokens,
+)
 from memsheaf.work.compaction.summary import BULLET, BULLETS, LEAST, NOTES_MOST, RICH_TEXTS, RICH_TOKENS, SHOWN, WAIT
 
 CORPORA = Path(__file__).parent.parent / "corpora"
@@ -94,7 +101,7 @@ def test_each_level_is_gone_to_only_when_the_one_before_does_not_do() -> None:
             (50_000, {"one line"}),
             (2_000, {"dropped"}),
             (500, {"spilled", "one line"}),
-            (230, {"spilled"}),
+            (200, {"spilled"}),
         ]
     ):
         done = compact(talk(), budget, where="/spilled")
@@ -162,7 +169,7 @@ def test_what_is_short_already_is_not_made_longer() -> None:
 
 
 def test_the_same_conversation_gives_the_same_bytes() -> None:
-    for budget in (50_000, 230):
+    for budget in (50_000, 200):
         once, twice = (compact(talk(), budget, standing=STANDING, notes=NOTES, where="/spilled") for _ in range(2))
         assert once == twice
     code = (

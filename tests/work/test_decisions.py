@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsheaf.recall.turns import TranscriptEntry as Entry
-from memsheaf.work.compaction.decisions import find_rulings
+from memsheaf.work.compaction.messages import find_rulings
 
 DECIDED = [
     "We decided to use PostgreSQL 16 for the ledger.", "We've agreed on the API shape.", "The plan is approved.",

@@ -40,7 +40,7 @@ def said(*texts: str) -> Comparison:
 
 
 def groups(*texts: str) -> list[list[str]]:
-    return [[group.keeper, *group.others] for group in said(*texts).groups]
+    return [[keeper, *others] for _, keeper, others in said(*texts).groups]
 
 
 def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_stays() -> None:
@@ -48,19 +48,17 @@ def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_sta
 
     result = said(*SIX, *others)
 
-    (group,) = result.groups
-    assert group.about == "cd evals && npm test"
-    assert group.keeper == "a3.md"
-    assert group.others == ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md")
-    assert result.opposed == ()
-    assert result.crowds == ()  # the group tells of all of them
+    others = ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md")
+    assert result.groups == [("cd evals && npm test", "a3.md", others)]
+    assert result.opposed == []
+    assert result.crowds == []  # the group tells of all of them
 
 
 def test_what_a_memory_is_called_does_not_keep_it_from_those_that_say_the_same() -> None:
     for subject in ("npm tests", "npm commands", "npm test suite", "Tests here", "pytest or npm test"):
         sixth = memory(subject, "Tests are run with cd evals && npm test in this repository.")
-        (group,) = found(*(memory(f"a{n}", text) for n, text in enumerate(SIX[:5])), sixth).groups
-        assert (group.keeper, len(group.others)) == ("a3.md", 5), subject
+        ((_, keeper, others),) = found(*(memory(f"a{n}", text) for n, text in enumerate(SIX[:5])), sixth).groups
+        assert (keeper, len(others)) == ("a3.md", 5), subject
 
 
 def test_a_crowd_that_is_more_than_one_group_is_told() -> None:
@@ -68,7 +66,7 @@ def test_a_crowd_that_is_more_than_one_group_is_told() -> None:
 
     result = said(*SIX, *more)
 
-    assert [(crowd.about, len(crowd.paths)) for crowd in result.crowds] == [("cd evals && npm test", 7)]
+    assert [(about, len(paths)) for about, paths in result.crowds] == [("cd evals && npm test", 7)]
 
 
 def test_the_order_in_which_memories_come_makes_no_difference() -> None:
@@ -83,13 +81,13 @@ def test_the_order_in_which_memories_come_makes_no_difference() -> None:
 def test_of_two_that_say_as_much_the_recent_one_stays() -> None:
     older, newer = memory("b", SIX[1], day="2026-01-01"), memory("a", SIX[1], day="2026-02-01")
 
-    assert found(older, newer).groups[0].keeper == "a.md"
+    assert found(older, newer).groups[0][1] == "a.md"
 
 
 def test_what_is_confirmed_stays_before_what_is_not() -> None:
     older, newer = memory("b", SIX[1]), memory("a", SIX[1], day="2026-11-14", trust="unconfirmed")
 
-    assert found(older, newer).groups[0].keeper == "b.md"
+    assert found(older, newer).groups[0][1] == "b.md"
 
 
 def test_the_same_in_slightly_other_words_is_a_group() -> None:
@@ -139,7 +137,7 @@ def test_what_says_something_else_is_none() -> None:
         ("Alice reviews the parser.", "Releases go out on Fridays."),
     ):
         assert groups(one, two) == [], two
-        assert said(one, two).opposed == (), two
+        assert said(one, two).opposed == [], two
 
 
 def test_who_is_like_a_member_and_not_like_the_keeper_is_not_in_the_group() -> None:
@@ -158,19 +156,19 @@ def test_another_number_or_a_denial_is_a_contradiction_and_no_duplicate() -> Non
         ("Use tabs for indentation.", "Do not use tabs for indentation.", "one denies what the other says"),
     ):
         result = said(one, two)
-        assert result.groups == ()
-        assert result.opposed == (("a0.md", "a1.md", why),)
+        assert result.groups == []
+        assert result.opposed == [("a0.md", "a1.md", why)]
 
 
 def test_a_group_is_contradicted_once() -> None:
     result = said(*SIX, f"Never run {TEST} locally.")
 
     assert len(result.groups) == 1
-    assert [(pair.path, pair.other) for pair in result.opposed] == [("a3.md", "a6.md")]
+    assert [pair[:2] for pair in result.opposed] == [("a3.md", "a6.md")]
 
 
 def test_two_releases_with_their_dates_do_not_contradict_each_other() -> None:
-    assert said("Release 12 shipped on 2026-03-01.", "Release 13 shipped on 2026-04-01.").opposed == ()
+    assert said("Release 12 shipped on 2026-03-01.", "Release 13 shipped on 2026-04-01.").opposed == []
 
 
 def test_five_entries_of_one_name_are_a_crowd() -> None:
@@ -178,5 +176,5 @@ def test_five_entries_of_one_name_are_a_crowd() -> None:
     texts = ["Rome is warm.", "A queue drops jobs.", "Use helix.", "Kim owns billing.", "Logs rotate."]
     same = [placed(memory("Deploy notes", text), f"{next(numbers)}.md") for text in texts]
 
-    assert [(crowd.about, len(crowd.paths)) for crowd in found(*same).crowds] == [("deploy notes", 5)]
-    assert found(*same[:4]).crowds == ()
+    assert [(about, len(paths)) for about, paths in found(*same).crowds] == [("deploy notes", 5)]
+    assert found(*same[:4]).crowds == []

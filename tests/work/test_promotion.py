@@ -15,8 +15,16 @@ from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
 from memsheaf.memory import Allow, Memory
 from memsheaf.work import sessions, tasks
-from memsheaf.work.checklist import UNDECIDED, Examination, PromotionChoice, PromotionItem, examine
-from memsheaf.work.classify import is_procedure, kind_of, of_one_task, without_places
+from memsheaf.work.checklist import (
+    UNDECIDED,
+    Examination,
+    PromotionChoice,
+    PromotionItem,
+    examine,
+    is_procedure,
+    kind_of,
+    of_one_task,
+)
 from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items, promote, sources, task_names, usual_target
 from memsheaf.worktree import WorkingTree
@@ -387,50 +395,13 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
     memory = promote(item, layers.sheaf("session/s1"), layers.project, tree=tree)
 
     assert (memory.path, memory.name) == ("facts/reference_test-command.md", "Test command")
-    assert memory.body == "`make check` runs before each push\n"
+    assert memory.body == "`make check` runs before each push, see Makefile:2\n"
     assert memory.citations[0].startswith("Makefile:2@")
     assert memory.reason == "CI runs the same"
     first = "- Test command: `make check` runs before each push, see Makefile:2"
     after = before.replace(first, f"{first} (promoted: facts/reference_test-command.md)")
     assert sessions.of(layers, "s1").text == after
     assert items(layers.sheaf("session/s1")) == []
-
-
-def test_a_place_that_became_a_citation_is_taken_out_of_the_sentence() -> None:
-    for text, expected in (
-        ("It is so, see src/app.py:1", "It is so"),
-        ("It is so, see src/app.py:1.", "It is so."),
-        ("It is so (src/app.py:1)", "It is so"),
-        ("It is so (see `src/app.py:1`).", "It is so."),
-        ("It is so. See src/app.py:1.", "It is so."),
-        ("It is so. See src/app.py:1", "It is so."),
-        ("It is so - see src/app.py:1 and `my dir/b.py#run`", "It is so"),
-        ("It is so (3, see src/app.py:1), always", "It is so (3), always"),
-        ("It is so, see src/app.py#L1", "It is so"),
-        ("Es ist so, siehe src/app.py:1.", "Es ist so."),
-        ("C'est ainsi, voir src/app.py:1", "C'est ainsi"),
-        ("Es así, véase src/app.py:1", "Es así"),
-        ("是这样，见 src/app.py:1。", "是这样。"),
-        ("そうである（src/app.py:1 参照）。", "そうである。"),
-        # what holds the sentence together stays
-        ("In src/app.py:1 it is so", "In src/app.py:1 it is so"),
-        ("You see src/app.py:1 at work", "You see src/app.py:1 at work"),
-        ("It is what you see in src/app.py:1, and so you can see src/app.py:1.",) * 2,
-        ("It is so, see src/app.py:1 and src/other.py", "It is so, see src/app.py:1 and src/other.py"),
-        ("It is so, see src/other.py:1", "It is so, see src/other.py:1"),
-        ("It is so, see src/app.py:1 and src/other.py:2", "It is so, see src/app.py:1 and src/other.py:2"),
-        ("It is so, see src/app.py:12", "It is so, see src/app.py:12"),
-        ("See src/app.py:1", "See src/app.py:1"),
-        ("see " * 4_900, "see " * 4_900),
-        ("(" * 19_000, "(" * 19_000),
-        (" " * 19_000, " " * 19_000),
-        ("(see a, " * 2_000, "(see a, " * 2_000),
-    ):
-        assert without_places(text, ("src/app.py:1@5f0c2a91", "my dir/b.py#run")) == expected
-
-
-def test_a_place_stays_in_what_is_no_fact(layers: Layers) -> None:
-    assert up(layers, noted(layers, PUSH), "task/feature-x").body.endswith("each push, see Makefile:2\n")
 
 
 def test_it_climbs_from_session_to_task_to_project(layers: Layers) -> None:

@@ -7,12 +7,17 @@ duplicate       what is there already is skipped, or superseded when a person sa
 five fields     a fact needs subject, fact, citation, reason and category
 skill           three steps in order are rather a skill
 team            only a person gives something to a team
+
+Words alone decide, in six languages, apart from code, addresses and quotations; so each verdict is a careful guess
+that a person can overrule, and says which words it goes by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from shlex import quote
 from typing import Literal
 
@@ -22,14 +27,15 @@ from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.guard.worth import derivable, ephemeral
 from memsheaf.history import diff
-from memsheaf.memory import KINDS, NAME_LIMIT, Memory
+from memsheaf.memory import KINDS, NAME_LIMIT, Kind, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.similarity import LIKE, TELLING, denials, fact, likeness, telling, words
+from memsheaf.text.sections import fold_title
+from memsheaf.text.similarity import LIKE, TELLING, denials, fact, likeness, telling, things, words
+from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple
-from memsheaf.work import classify
-from memsheaf.work.facts import Fact, Facts, compared_subject, missing
+from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")
 TEAM_LIMIT = 250_000
@@ -38,8 +44,10 @@ TEAM_LIMIT = 250_000
 INSIST = "--anyway RATIONALE"
 """How one insists on the command line, where a step is only a guess."""
 
+LONGEST = 20_000
+"""How many characters of a text are read."""
+
 _TITLE = 60  # characters
-_SOUND = Fact("Subject", "It is so.", ("README.md:1",), "asked", "project")
 _OPTIONS = {
     "subject": "--subject TEXT",
     "fact": "--fact TEXT",
@@ -47,6 +55,39 @@ _OPTIONS = {
     "reason": "--reason TEXT",
     "category": "--category TYPE",
 }
+
+_PLACES = r"\b(?:dashboards?|runbooks?|wiki|grafana|kibana|confluence|sentry)\b|仪表盘|看板|ダッシュボード"
+_PREFERENCES = (
+    r"\bi(?: really| strongly)? (?:prefer|like|love|hate|dislike|would rather)\b|\bi'd rather\b|\bmy (?:preference|"
+    r"favou?rite)\b|\b(?:the )?user(?: really| strongly)? (?:prefers|dislikes|would rather)\b|\buser's preference\b"
+    r"|\bich (?:bevorzuge|mag|hasse|möchte lieber)\b|\b(?:be)?nutzer(?:in)? (?:bevorzugt|mag)\b"
+    r"|\bje préfère\b|\bj'aime mieux\b|\butilisat(?:eur|rice) préfère\b|\bprefiero\b|\busuari[oa] prefiere\b"
+    r"|(?:我|用户|用戶)(?:更|比较|比較|不)?(?:喜欢|喜歡|偏好)|(?:私|僕|俺|ユーザー)は[^。\n]{0,30}(?:好む|好き|好み)"
+)
+_ON_A_BRANCH = (
+    r"\b(?:on|in) (?:the |my )?branch `?(?!(?:main|master|develop|dev|trunk|stable|releases?|names?|protection|policy"
+    r"|policies)\b)[\w./-]+"
+)
+_OF_ONE_TASK = (
+    r"\b(?:this|the current|our current) (?:task|phase|iteration|branch|pr|pull request|merge request|ticket|story"
+    r"|sprint|feature branch|plan)\b|\b(?:phase|iteration|sprint)[ -]?#?\d+\b"
+    r"|\b(?:last|next|previous|first|second|third) iteration\b|\b(?:pr|mr|pull request|merge request) ?[#!]?\d+\b"
+    r"|\b(?:is|was) regressed\b|\bwas verified, and is\b"
+    r"|\b(?:diese[rsmn]?|aktuelle[rsnm]?) (?:aufgabe|task|phase|iteration|branch|zweig|sprints?|ticket)\b"
+    r"|\b(?:cette|la présente) (?:tâche|phase|itération|branche)\b|\b(?:phase|itération) (?:n° ?)?\d+\b"
+    r"|\besta (?:tarea|fase|iteración|rama)\b|\b(?:fase|iteración) \d+\b"
+    r"|(?:[这這]个?|本|[当當]前)(?:次)?(?:任务|任務|分支|阶段|階段|迭代)|第[一二三四五六七八九十\d]+(?:个|次|轮)?(?:阶段|階段|迭代)"
+    r"|(?:この|今回の|現在の)(?:タスク|ブランチ|フェーズ|イテレーション)|(?:フェーズ|イテレーション) ?\d+"
+)
+_STEPS = (
+    [rf"(?:^|\s)(?:step )?{number}[.):]\s" for number in (1, 2, 3)],
+    (r"\bfirst(?:ly)?\b", r"\bthen\b", r"\b(?:then|finally|lastly|after that|at last)\b"),
+    (r"\b(?:zuerst|zunächst|erst)\b", r"\bdann\b", r"\b(?:dann|danach|schließlich|zuletzt)\b"),
+    (r"\bd'abord\b", r"\b(?:puis|ensuite)\b", r"\b(?:puis|ensuite|enfin)\b"),
+    (r"\bprimero\b", r"\b(?:luego|después|entonces)\b", r"\b(?:luego|después|finalmente|por último)\b"),
+    (r"首先|先", r"然后|然後|再|接着", r"最后|最後|然后|再"),
+    (r"まず|最初に", r"次に|それから", r"最後に|その後|次に"),
+)
 
 StepVerdict = Literal["pass", "stop", "ask"]
 Recommended = Literal["yes", "no", "defer"]
@@ -153,27 +194,24 @@ def examine(
     if target.scope.layer == "user" and not item.kind:
         kind, why = "user", "it goes to the user"
     item = item._replace(kind=kind)
-    lacking: tuple[str, ...] = ()
-    if target.scope.layer == "project":
-        item = item._replace(text=classify.without_places(item.text, item.citations))
-        lacking = _lacking(fact_of(item), tree)
+    wrong = problems_of(fact_of(item), tree) if target.scope.layer == "project" else []
     near = _nearest(item, target)
     steps = [
         _typed(item, target, why),
         _excluded(item, choice),
         _specific(item, target, names, choice),
         _compared(item, target, near, choice),
-        _complete(item, target, lacking, tree),
-        _advised(item),
+        _complete(target, wrong),
+        ChecklistStep("skill", "pass", _advice(item.text)),
     ]
     if target.scope.layer == "team":
         steps.append(_shared(item, target, choice))
     told = tuple(step._replace(said=without_secrets(step.said)) for step in steps)
-    found = Examination(item, str(target.scope), told, lacking=lacking)
+    found = Examination(item, str(target.scope), told, lacking=tuple(dict.fromkeys(field for field, _ in wrong)))
     if near is None:
         return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
-    is_there = words(near.body) == words(item.text) and compared_subject(near.name) == compared_subject(item.title)
+    is_there = words(near.body) == words(item.text) and _is_twin(near, item)
     return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
 
 
@@ -185,9 +223,12 @@ def require_target(scope: Scope) -> None:
 
 def classified(item: PromotionItem) -> tuple[str, str]:
     """The type of an item, and why it is that: given, the memory's own, or by where it stands and what it says."""
-    if item.kind:
-        return item.kind, "given"
-    return classify.kind_of(f"{item.subject}\n{item.text}", item.section)
+    return (item.kind, "given") if item.kind else kind_of(f"{item.subject}\n{item.text}", item.section)
+
+
+def fact_of(item: PromotionItem) -> Fact:
+    """The fact that an item would be in the project."""
+    return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
 
 
 def _typed(item: PromotionItem, target: Sheaf, why: str) -> ChecklistStep:
@@ -213,7 +254,7 @@ def _excluded(item: PromotionItem, choice: PromotionChoice) -> ChecklistStep:
 def _specific(item: PromotionItem, target: Sheaf, names: Sequence[str], choice: PromotionChoice) -> ChecklistStep:
     if target.scope.layer == "task":
         return ChecklistStep("task-specific", "pass", "it goes to a task")
-    if found := classify.of_one_task(f"{item.subject}\n{item.text}", names):
+    if found := of_one_task(f"{item.subject}\n{item.text}", names):
         elsewhere = "--to task/SLUG" if item.scope.startswith("session/") else INSIST
         return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice, elsewhere)
     return ChecklistStep("task-specific", "pass", "nothing in it is tied to one task")
@@ -222,18 +263,18 @@ def _specific(item: PromotionItem, target: Sheaf, names: Sequence[str], choice: 
 def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice) -> ChecklistStep:
     """Ask what becomes of a memory that says nearly the same; which of the two is right, nobody decides by rules."""
     if choice.supersedes:
-        return _superseding(target, choice)
+        read = Facts(target).find if target.scope.layer == "project" else target.read
+        try:
+            return ChecklistStep("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
+        except MemsheafError as error:
+            return ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
     if near is None:
         return ChecklistStep("duplicate", "pass", "nothing there says the same")
-    is_twin = compared_subject(near.name) == compared_subject(item.title)
+    is_twin = _is_twin(near, item)
     beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
     if is_twin and choice.anyway:
         said = f"{near.path} has the same subject: give another, or supersede it"
         return ChecklistStep("duplicate", "ask", said, "--subject TEXT")
-    if is_twin and words(near.body) == words(item.text):
-        return _insisted(
-            "duplicate", f"{near.path} says the same, word for word: to promote it only marks it", choice, beside
-        )
     if _is_said(item, near):
         return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice, beside)
     if choice.anyway:
@@ -245,44 +286,19 @@ def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: P
     return ChecklistStep("duplicate", "ask", said, f"--supersede {quote(near.path)}")
 
 
-def _superseding(target: Sheaf, choice: PromotionChoice) -> ChecklistStep:
-    read = Facts(target).find if target.scope.layer == "project" else target.read
-    try:
-        return ChecklistStep("duplicate", "pass", f"supersedes {read(choice.supersedes).path}")
-    except MemsheafError as error:
-        return ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
+def _complete(target: Sheaf, wrong: Sequence[tuple[str, str]]) -> ChecklistStep:
+    if wrong:
+        options = dict.fromkeys(_OPTIONS[field] for field, _ in wrong)
+        return ChecklistStep("five fields", "ask", "; ".join(why for _, why in wrong), " ".join(options))
+    if target.scope.layer == "project":
+        return ChecklistStep("five fields", "pass", "subject, fact, citation, reason and category are there")
+    return ChecklistStep("five fields", "pass", "an ordinary memory: a name and a text are enough")
 
 
-def _complete(item: PromotionItem, target: Sheaf, lacking: Sequence[str], tree: Tree | None) -> ChecklistStep:
-    if target.scope.layer != "project":
-        return ChecklistStep("five fields", "pass", "an ordinary memory: a name and a text are enough")
-    if problems := missing(fact_of(item), tree):
-        return ChecklistStep(
-            "five fields", "ask", "; ".join(problems), " ".join(_OPTIONS[field] for field in lacking)
-        )
-    return ChecklistStep("five fields", "pass", "subject, fact, citation, reason and category are there")
-
-
-def _lacking(fact: Fact, tree: Tree | None) -> tuple[str, ...]:
-    """The fields that would be wrong in a fact that is sound otherwise."""
-    return tuple(
-        field
-        for field in Fact._fields
-        if missing(_SOUND._replace(**{field: getattr(fact, field)}), tree if field == "citations" else None)
-    )
-
-
-def fact_of(item: PromotionItem) -> Fact:
-    """The fact that an item would be in the project."""
-    return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
-
-
-def _advised(item: PromotionItem) -> ChecklistStep:
-    if classify.is_procedure(item.text):
-        return ChecklistStep(
-            "skill", "pass", "advice: steps in order are rather a skill; write one once it was needed twice"
-        )
-    return ChecklistStep("skill", "pass", "a fact, not a procedure")
+def _advice(text: str) -> str:
+    if is_procedure(text):
+        return "advice: steps in order are rather a skill; write one once it was needed twice"
+    return "a fact, not a procedure"
 
 
 def _shared(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> ChecklistStep:
@@ -327,6 +343,10 @@ def _nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
     return best[1] if best else None
 
 
+def _is_twin(memory: Memory, item: PromotionItem) -> bool:
+    return compared_subject(memory.name) == compared_subject(item.title)
+
+
 def _is_said(item: PromotionItem, memory: Memory) -> bool:
     """Whether a memory says all that an item says: its words, in its order, and nothing denied that it does not."""
     mine, theirs = words(item.text), words(memory.body)
@@ -336,3 +356,67 @@ def _is_said(item: PromotionItem, memory: Memory) -> bool:
     common = frozenset(mine) & frozenset(theirs)
     first, second = (list(dict.fromkeys(word for word in one if word in common)) for one in (mine, theirs))
     return first == second
+
+
+# what the words of a note tell
+
+
+def kind_of(text: str, section: str = "") -> tuple[Kind, str]:
+    """The type that a note seems to have, and the sign by which it is known.
+
+    >>> kind_of("Before a push, run `make check`.")
+    ('reference', "it names 'make check'")
+    """
+    if fold_title(section) == "errors and corrections":
+        return "feedback", f"it stands under {section}"
+    lowered = text[:LONGEST].lower().replace("’", "'")
+    place = _compiled(_PLACES).search(lowered)
+    if named := sorted(things(text)) or (place and [place[0]]):
+        return "reference", f"it names {named[0]!r}"
+    if found := _compiled(_PREFERENCES).search(spoken(lowered)):
+        return "user", f"{found[0]!r} tells what the person prefers"
+    return "project", "nothing in it says otherwise"
+
+
+def of_one_task(text: str, names: Iterable[str] = ()) -> str:
+    """The words that tie a text to one task, branch or phase; "" when none do. `names` are what tasks are called.
+
+    >>> of_one_task("In phase 2 the parser moved."), of_one_task("Parsers live in src/parse.")
+    ('phase 2', '')
+    """
+    text = text[:LONGEST].replace("’", "'")
+    lowered = text.lower()
+    if found := _compiled(_OF_ONE_TASK).search(spoken(lowered)) or _compiled(_ON_A_BRANCH).search(lowered):
+        return found[0]
+    for name in names:
+        # one common word such as `auth` stands in many a text
+        is_telling = len(re.findall(r"\w+", name)) > 1 or (not name.isascii() and len(name) > 3)
+        pattern = r"\s+".join(map(re.escape, name.split()))
+        if is_telling and re.search(rf"(?<![\w-]){pattern}(?![\w-])" if name.isascii() else pattern, text):
+            return name
+    return ""
+
+
+def is_procedure(text: str) -> bool:
+    """Whether a text tells three or more steps in order: then it is rather a skill than a fact.
+
+    >>> is_procedure("First stop the workers, then migrate, then start them."), is_procedure("Migrate first.")
+    (True, False)
+    """
+    lowered = text[:LONGEST].lower()
+    return any(_stand_in_order(lowered, patterns) for patterns in _STEPS)
+
+
+def _stand_in_order(text: str, patterns: Iterable[str]) -> bool:
+    at = 0
+    for pattern in patterns:
+        found = _compiled(pattern).search(text, at)
+        if not found:
+            return False
+        at = found.end()
+    return True
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

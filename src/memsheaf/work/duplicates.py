@@ -74,53 +74,30 @@ class ComparedMemory(NamedTuple):
     paths: frozenset[str]
 
 
-class DuplicateGroup(NamedTuple):
-    """Memories that say the same about a thing; the keeper is the most specific and recent."""
-
-    about: str
-    keeper: str
-    others: tuple[str, ...]
-
-
-class Contradiction(NamedTuple):
-    """Two memories that contradict each other, and in what."""
-
-    path: str
-    other: str
-    why: str
-
-
-class CrowdedSubject(NamedTuple):
-    """A subject that many memories are about."""
-
-    about: str
-    paths: tuple[str, ...]
-
-
 class Comparison(NamedTuple):
-    """What was found, in the order of the paths."""
+    """What was found, each in order.
 
-    groups: tuple[DuplicateGroup, ...]
-    opposed: tuple[Contradiction, ...]
-    crowds: tuple[CrowdedSubject, ...]
+    `groups` are memories that say the same: about what, the keeper, the others. `opposed` are two that contradict
+    each other, and in what. `crowds` are subjects that many memories are about, and these.
+    """
+
+    groups: list[tuple[str, str, tuple[str, ...]]]
+    opposed: list[tuple[str, str, str]]
+    crowds: list[tuple[str, tuple[str, ...]]]
 
 
 def prepare(memory: Memory, named: Named) -> ComparedMemory:
     """A memory as it is compared; `named` are the files that its text names."""
-    whole, body = f"{memory.name}\n{memory.body}", words(memory.body)
-    told = telling(memory.body)
+    body, told = words(memory.body), telling(memory.body)
     about = things(memory.body) or things(memory.name) or things(memory.description)
+    plain = told if len(told) >= ENOUGH else telling(f"{memory.name}\n{memory.body}")
+    specific = len(told) + len(memory.citations)
     return ComparedMemory(
         path=memory.path,
-        rank=(
-            memory.trust == "confirmed",
-            len(told) + len(memory.citations),
-            memory.updated or memory.created,
-            memory.path,
-        ),
+        rank=(memory.trust == "confirmed", specific, memory.updated or memory.created, memory.path),
         subject=fold_title(memory.name),
         fact=_shared(fact(memory)),
-        stems=_shared(map(stem, filter(_is_plain, told if len(told) >= ENOUGH else telling(whole)))),
+        stems=_shared(stem(word) for word in plain if word.isalpha() and not denials([word])),
         numbers=numbers(body),
         denials=denials(body),
         spoken=_shared(map(stem, words(spoken(memory.body)))) if about else (),
@@ -133,7 +110,7 @@ def compare(entries: Iterable[ComparedMemory]) -> Comparison:
     """Find the memories that say the same, those that contradict each other, and the subjects with many entries."""
     ranked = sorted(entries, key=lambda one: one.rank, reverse=True)
     holders = _holders(ranked)
-    about: dict[int, str] = {}
+    groups: dict[int, tuple[str, list[str]]] = {}
     keepers: dict[int, int] = {}
     opposed: dict[tuple[int, int], str] = {}
     for number, other, key in _pairs(ranked, holders):
@@ -141,38 +118,26 @@ def compare(entries: Iterable[ComparedMemory]) -> Comparison:
         if _is_apart(one, two) or keepers.get(other) == number:
             continue
         if number not in keepers and other not in keepers and _says(one, two, key):
-            about.setdefault(number, key[1] if key[0] != WORDS else one.subject)
+            about = key[1] if key[0] != WORDS else one.subject
+            groups.setdefault(number, (about, []))[1].append(two.path)
             keepers[other] = number
         elif (number, other) not in opposed and (why := _opposed(one, two, key)):
             opposed[number, other] = why
+    pairs: dict[tuple[str, str], str] = {}
+    for (number, other), why in opposed.items():  # what contradicts one of a group contradicts the keeper
+        path, second = sorted(ranked[keepers.get(at, at)].path for at in (number, other))
+        if path != second:
+            pairs.setdefault((path, second), why)
+    crowds = {
+        tuple(sorted(ranked[number].path for number in held)): key[1]
+        for key, held in sorted(holders.items(), reverse=True)
+        if key[0] != WORDS and len(held) >= CROWD and len({keepers.get(number, number) for number in held}) > 1
+    }
     return Comparison(
-        tuple(sorted(_groups(ranked, about, keepers))),
-        tuple(sorted(_contradictions(ranked, opposed, keepers))),
-        tuple(sorted(_crowds(ranked, holders, keepers))),
+        sorted((about, ranked[keeper].path, tuple(sorted(others))) for keeper, (about, others) in groups.items()),
+        sorted((*pair, why) for pair, why in pairs.items()),
+        sorted((about, paths) for paths, about in crowds.items()),
     )
-
-
-def _groups(
-    ranked: Sequence[ComparedMemory], about: Mapping[int, str], keepers: Mapping[int, int]
-) -> Iterator[DuplicateGroup]:
-    others: dict[int, list[str]] = {keeper: [] for keeper in about}
-    for other, keeper in keepers.items():
-        others[keeper].append(ranked[other].path)
-    for keeper, paths in others.items():
-        yield DuplicateGroup(about[keeper], ranked[keeper].path, tuple(sorted(paths)))
-
-
-def _contradictions(
-    ranked: Sequence[ComparedMemory], opposed: Mapping[tuple[int, int], str], keepers: Mapping[int, int]
-) -> Iterator[Contradiction]:
-    """Who contradicts whom, once for each group: what contradicts one of its memories contradicts the keeper."""
-    seen = set()
-    for (one, two), why in opposed.items():
-        pair = frozenset((keepers.get(one, one), keepers.get(two, two)))
-        if len(pair) == 2 and pair not in seen:
-            seen.add(pair)
-            path, other = sorted(ranked[number].path for number in pair)
-            yield Contradiction(path, other, why)
 
 
 def _holders(ranked: Sequence[ComparedMemory]) -> dict[SharedKey, list[int]]:
@@ -225,19 +190,16 @@ def _says(keeper: ComparedMemory, other: ComparedMemory, key: SharedKey) -> bool
         return False
     if sort == WORDS:
         return alike(keeper.fact, other.fact) >= LIKE
-    if not (other.things <= keeper.things and _describes(keeper, thing) and _describes(other, thing)):
+    itself = frozenset(map(stem, words(thing)))
+    describing = _stems(_DESCRIBING) | itself  # what a thing is for, or how to use it; not who made it, or when
+    if not other.things <= keeper.things or any(describing.isdisjoint(one.spoken) for one in (keeper, other)):
         return False
-    about = _stems(_DESCRIBING + _USUAL) | frozenset(map(stem, words(thing)))
+    about = _stems(_DESCRIBING + _USUAL) | itself
     mine, theirs = frozenset(keeper.stems) - about, frozenset(other.stems) - about
     more, left = mine - theirs, theirs - mine
     if (more | left) & _stems(_OTHERWISE) or left & _stems(_BESIDES) or ("://" in thing and not mine & theirs):
         return False
     return _weight(left) <= LEFT and _weight(more) <= MORE
-
-
-def _describes(one: ComparedMemory, thing: str) -> bool:
-    """Whether a memory says what a thing is for, or how to use it, rather than who made it, or when."""
-    return not (_stems(_DESCRIBING) | frozenset(map(stem, words(thing)))).isdisjoint(one.spoken)
 
 
 def _opposed(one: ComparedMemory, two: ComparedMemory, key: SharedKey) -> str:
@@ -249,25 +211,6 @@ def _opposed(one: ComparedMemory, two: ComparedMemory, key: SharedKey) -> str:
     if likeness(one.stems, two.stems) < (LIKE if key[0] == WORDS else OPPOSED):
         return ""
     return " against ".join(sorted((*mine, *theirs))) if other_number else "one denies what the other says"
-
-
-def _crowds(
-    ranked: Sequence[ComparedMemory], holders: Mapping[SharedKey, Sequence[int]], keepers: Mapping[int, int]
-) -> Iterator[CrowdedSubject]:
-    """The subjects with many entries, but for those of which one group tells all."""
-    seen = set()
-    for key, held in sorted(holders.items()):
-        is_told = len({keepers.get(number, number) for number in held}) == 1
-        if key[0] in (THING, SUBJECT) and len(held) >= CROWD and not is_told:
-            paths = tuple(sorted(ranked[number].path for number in held))
-            if paths not in seen:
-                seen.add(paths)
-                yield CrowdedSubject(key[1], paths)
-
-
-def _is_plain(word: str) -> bool:
-    """Whether a word is neither a number nor a denial."""
-    return word.isalpha() and not denials([word])
 
 
 def _weight(found: Iterable[str]) -> float:

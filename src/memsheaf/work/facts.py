@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from memsheaf.editing import dated, placed
-from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused
+from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
@@ -68,19 +68,23 @@ class Fact(NamedTuple):
     category: str
 
 
+def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
+    """The fields that are missing or wrong, each with what is wrong; with a tree, cited places have to be there."""
+    found = [] if fact.subject.strip() else [("subject", "there is no subject")]
+    found += [("fact", why) for why in _wrong_with(fact.fact)]
+    found += [("citations", why) for why in _wrong_with_places(fact.citations, tree)]
+    found += [] if fact.reason.strip() else [("reason", "there is no reason")]
+    found += [] if fact.category in KINDS else [("category", f"the category is not one of {', '.join(KINDS)}")]
+    return found
+
+
 def missing(fact: Fact, tree: Tree | None = None) -> list[str]:
     """What a fact lacks, in words; [] when it is complete. With a tree, the cited places have to be there.
 
     >>> missing(Fact("Test command", "Maybe it is make test.", ("Makefile:3",), "asked often", "project"))
     ["it cannot be false ('maybe' is a guess or a wish)"]
     """
-    lacking = [] if fact.subject.strip() else ["there is no subject"]
-    lacking += _wrong_with(fact.fact)
-    lacking += _wrong_with_places(fact.citations, tree)
-    lacking += [] if fact.reason.strip() else ["there is no reason"]
-    if fact.category not in KINDS:
-        lacking.append(f"the category is not one of {', '.join(KINDS)}")
-    return lacking
+    return [why for _, why in problems_of(fact, tree)]
 
 
 class Facts:
@@ -110,19 +114,40 @@ class Facts:
             told = without_secrets("; ".join(lacking))
             raise _refused(f"this fact is not complete: {told}", _WANTED)
         fact = _cited(fact, tree)
-        for last in (False, True):
-            old = self.find(supersedes) if supersedes else None
-            if old and self.of(old) == fact:
-                raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
-            # the name first: whoever comes with a twin after the look below finds this name taken
-            path = FACTS + file_name(fact.category, fact.subject, self._is_taken)
-            self._refuse_twin(fact.subject, old)
-            try:
-                return self._store(path, fact, old, allow=allow)
-            except (Changed, Exists):  # somebody was faster, and the second look knows it
-                if last:
-                    raise
-        raise AssertionError("the second attempt returns or raises")
+        try:
+            return self._add(fact, supersedes, allow)
+        except (Changed, Exists):  # somebody may have been faster, and the second look knows it
+            return self._add(fact, supersedes, allow)
+
+    def _add(self, fact: Fact, supersedes: str, allow: Allow) -> Memory:
+        old = self.find(supersedes) if supersedes else None
+        if old and self.of(old) == fact:
+            raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
+        # the name first: whoever comes with a twin after the look below finds this name taken
+        path = FACTS + file_name(fact.category, fact.subject, lambda name: self._sheaf.reader.is_taken(FACTS + name))
+        for twin in self._on(fact.subject):
+            if old is None or twin != old.path:
+                error = Exists(twin, "it is a fact on the same subject")
+                raise hinted(error, f"`memsheaf fact supersede {twin} FACT --reason TEXT` says what is true now.")
+        sheaf = self._sheaf
+        text = dated(" ".join(fact.fact.split()), sheaf.today)
+        made = compose(
+            name=fact.subject,
+            description=cut_bytes(text, DESCRIPTION_LIMIT),
+            kind=fact.category,
+            body=text,
+            created=sheaf.today,
+            updated=sheaf.today,
+            source=sheaf.by,
+            citations=fact.citations,
+            supersedes=(old.path,) if old else (),
+            reason=fact.reason,
+        )
+        changes = [Change(path, made.data, ABSENT)]
+        changes += [Change(old.path, None, old.version)] if old else []
+        why = f"supersede {old.name}" if old else f"fact {made.name}"
+        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow=allow).id
+        return placed(made, path)
 
     def supersede(
         self,
@@ -162,7 +187,14 @@ class Facts:
         try:
             found = self._sheaf.read(name if is_fact(name) else FACTS + name)
         except (NotFound, PathRefused):
-            found = self._sheaf.read(self._path_on(name))
+            paths = self._on(name)
+            if len(paths) > 1:
+                raise Refused(f"several facts are on it: {', '.join(paths)}; name one by its file") from None
+            if not paths:
+                error = NotFound(name)
+                error.args = (f"there is no fact {one_line(name, 80)!r}",)
+                raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.") from None
+            found = self._sheaf.read(paths[0])
         if found.state != "ok":
             raise Refused(f"{found.path!r} is no fact: it has no header that can be read")
         return found
@@ -171,61 +203,17 @@ class Facts:
         """The five fields of a fact that is stored."""
         return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
 
-    def _store(self, path: str, fact: Fact, old: Memory | None, *, allow: Allow) -> Memory:
-        sheaf = self._sheaf
-        text = dated(" ".join(fact.fact.split()), sheaf.today)
-        made = compose(
-            name=fact.subject,
-            description=cut_bytes(text, DESCRIPTION_LIMIT),
-            kind=fact.category,
-            body=text,
-            created=sheaf.today,
-            updated=sheaf.today,
-            source=sheaf.by,
-            citations=fact.citations,
-            supersedes=(old.path,) if old else (),
-            reason=fact.reason,
-        )
-        changes = [Change(path, made.data, ABSENT)]
-        if old:
-            changes.append(Change(old.path, None, old.version))
-        why = f"supersede {old.name}" if old else f"fact {made.name}"
-        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow=allow).id
-        return placed(made, path)
-
-    def _is_taken(self, name: str) -> bool:
-        """Whether a fact has this name, or had it: its story is not mixed with that of another."""
-        return self._sheaf.reader.is_taken(FACTS + name)
-
-    def _refuse_twin(self, subject: str, old: Memory | None) -> None:
+    def _on(self, subject: str) -> list[str]:
+        """The files of the facts on a subject."""
         wanted = compared_subject(subject)
-        for row in self._rows():
-            if compared_subject(row.name) == wanted and (old is None or row.path != old.path):
-                error = Exists(row.path, "it is a fact on the same subject")
-                error.hint = f"`memsheaf fact supersede {row.path} FACT --reason TEXT` says what is true now."
-                raise error
-
-    def _path_on(self, subject: str) -> str:
-        """The file of the fact on a subject."""
-        wanted = compared_subject(subject)
-        found = [row.path for row in self._rows() if compared_subject(row.name) == wanted]
-        if len(found) > 1:
-            raise Refused(f"several facts are on this subject: {', '.join(found)}; name one by its file")
-        if not found:
-            error = NotFound(subject)
-            error.args = (f"there is no fact {one_line(subject, 80)!r}",)
-            error.hint = "`memsheaf fact` lists them, each with its file and its subject."
-            raise error
-        return found[0]
+        return [row.path for row in self._rows() if compared_subject(row.name) == wanted]
 
     def _rows(self) -> list[Row]:
         return [row for row in self._sheaf.list() if is_fact(row.path) and row.state == "ok"]
 
 
 def _refused(message: str, advice: str) -> TextRefused:
-    error = TextRefused(message)
-    error.hint = advice
-    return error
+    return hinted(TextRefused(message), advice)
 
 
 def _wrong_with(text: str) -> Iterator[str]:

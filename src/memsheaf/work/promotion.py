@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 from memsheaf.editing import refuse_secrets
-from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused
+from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.guard.secrets import without_secrets
@@ -28,6 +28,7 @@ from memsheaf.text.sections import Section, fold_title, sections
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work import commits, sessions, tasks
 from memsheaf.work.checklist import (
+    LONGEST,
     UNDECIDED,
     Examination,
     PromotionChoice,
@@ -36,7 +37,6 @@ from memsheaf.work.checklist import (
     examine,
     fact_of,
 )
-from memsheaf.work.classify import LONGEST, PLACE
 from memsheaf.work.facts import Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.task import DELIVERABLES, PHASES
@@ -49,7 +49,9 @@ _PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
 _DATE = re.compile(r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+")
 _LEAD = re.compile(r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)")
 _WHY = re.compile(r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$")
-_NAMED = re.compile(PLACE)
+# what may be a place in a working tree: a piece of code, or a word without the marks around it
+_MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
+_PLACE = re.compile(rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]")
 
 # what there is
 
@@ -62,23 +64,20 @@ def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
     """
     if not (session or task):
         session, task = layers.settings.session, layers.settings.task
-    if session or task:
-        named = [
-            str(Scope.parse(f"{layer}/{name}")) for layer, name in (("session", session), ("task", task)) if name
-        ]
-        for scope in named:
-            layer, _, name = scope.partition("/")
-            if name not in layers.names(layer):
-                raise NotFound(scope)
-        return named
-    still_open, active = sessions.open_sessions(layers), tasks.active_tasks(layers)
-    return [*(f"session/{name}" for name in still_open), *(f"task/{name}" for name in active)]
+    if not (session or task):
+        still_open, active = sessions.open_sessions(layers), tasks.active_tasks(layers)
+        return [*(f"session/{name}" for name in still_open), *(f"task/{name}" for name in active)]
+    named = [Scope.parse(f"{layer}/{name}") for layer, name in (("session", session), ("task", task)) if name]
+    for scope in named:
+        if scope.name not in layers.names(scope.layer):
+            raise NotFound(str(scope))
+    return list(map(str, named))
 
 
 def items(sheaf: Sheaf) -> list[PromotionItem]:
     """What was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
-    found: dict[str, PromotionItem] = {}
-    memories: dict[str, PromotionItem] = {}
+    notes: list[PromotionItem] = []
+    memories: list[PromotionItem] = []
     for row in sheaf.list():
         name = row.path.removeprefix(sessions.ARCHIVE)
         if row.state not in ("ok", "free") or name.startswith((PHASES, DELIVERABLES)):
@@ -86,16 +85,17 @@ def items(sheaf: Sheaf) -> list[PromotionItem]:
         with suppress(NotFound):  # somebody was faster
             memory = sheaf.read(row.path)
             if name in NOTED:
-                for entry in _entries(memory.text, NOTED[name]):
-                    if not _PROMOTED.search(entry.text.partition("\n")[0]):
-                        item = _from_entry(str(sheaf.scope), row.path, entry)
-                        if memory.trust == "shared":
-                            item = item._replace(doubt="it came with the repository, and nobody here wrote it")
-                        found.setdefault(item.id, item)
+                notes += _noted_in(str(sheaf.scope), memory, NOTED[name])
             elif memory.known and not memory.page.get("promoted"):
-                item = _from_memory(str(sheaf.scope), memory)
-                memories.setdefault(item.id, item)
-    return [*found.values(), *memories.values()]
+                memories.append(_from_memory(str(sheaf.scope), memory))
+    return list({item.id: item for item in [*notes, *memories]}.values())
+
+
+def _noted_in(scope: str, memory: Memory, titles: Container[str]) -> Iterator[PromotionItem]:
+    doubt = "it came with the repository, and nobody here wrote it" if memory.trust == "shared" else ""
+    for entry in _entries(memory.text, titles):
+        if not _PROMOTED.search(entry.text.partition("\n")[0]):
+            yield _from_entry(scope, memory.path, entry)._replace(doubt=doubt)
 
 
 def promising(layers: Layers, source: Sheaf) -> list[PromotionItem]:
@@ -185,23 +185,21 @@ def _from_memory(scope: str, memory: Memory) -> PromotionItem:
 
 def _places(text: str) -> tuple[str, ...]:
     """The places that a text names with a line or a symbol, each once; in backticks, a path may have spaces."""
-    found = []
-    for word in _NAMED.findall(text[:LONGEST]):
+    found: list[Citation | None] = []
+    for word in _PLACE.findall(text[:LONGEST]):
         code = word.strip("`")
-        whole = _exact(parse(code, typed=" " in code))
-        if whole and (" " not in code or has_suffix(whole.path)):
-            found.append(str(whole))
-        elif " " in code:
-            found += [str(place) for place in map(_exact, map(parse, _NAMED.findall(code))) if place]
-    return tuple(dict.fromkeys(found))
+        whole = parse(code, typed=" " in code)
+        if " " in code and not (whole and has_suffix(whole.path)):
+            found += map(parse, _PLACE.findall(code))
+        else:
+            found.append(whole)
+    return tuple(dict.fromkeys(str(place) for place in found if place and _is_exact(place)))
 
 
-def _exact(place: Citation | None) -> Citation | None:
-    """A place, if it has a line or a symbol; `db.internal:5432` is an address."""
-    if place is None or not (place.first or place.symbol):
-        return None
+def _is_exact(place: Citation) -> bool:
+    """Whether it has a line or a symbol, and is no address such as `db.internal:5432`."""
     is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
-    return place if is_code else None
+    return is_code and bool(place.first or place.symbol)
 
 
 def _id(content: str) -> str:
@@ -256,27 +254,19 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
     ways = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
     if target.scope.layer not in ways.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
-    if target.scope.layer == "task":
-        _require_task(target)
+    if target.scope.layer == "task" and target.reader.find(TASK) is None:
+        error = NotFound(str(target.scope))
+        error.args = (f"there is no task {target.scope.name!r}",)
+        raise hinted(error, "`memsheaf task list` shows which there are.")
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
-
-
-def _require_task(target: Sheaf) -> None:
-    try:
-        target.read(TASK)
-    except NotFound as error:
-        error.args = (f"there is no task {target.scope.name!r}",)
-        error.hint = "`memsheaf task list` shows which there are."
-        raise
 
 
 def _blocked(found: Examination) -> Blocked:
     open_steps = [f"{step.name}: {step.said}" for step in found.steps if step.verdict != "pass"]
     title = without_secrets(found.item.title)
     error = Blocked(f"{title!r} was not promoted to {found.target}; " + "; ".join(open_steps))
-    error.hint = "`memsheaf promote` shows each step and what to type next."
-    return error
+    return hinted(error, "`memsheaf promote` shows each step and what to type next.")
 
 
 def _written(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tree | None) -> Memory:

@@ -7,8 +7,9 @@ minds the circuit breaker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from memsheaf.errors import Refused, StoreFailed
+from memsheaf.errors import Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.llm import Model
@@ -17,7 +18,6 @@ from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
 from memsheaf.work.compaction.levels import Compacted, Ladder, Standing
-from memsheaf.work.compaction.messages import MeasuredConversation
 from memsheaf.work.compaction.summary import WAIT, summarize
 
 BUDGET = 50_000
@@ -50,8 +50,8 @@ def compact(
     """Make a conversation fit into so many tokens. Nothing is written.
 
     `notes` are the session notes. `where` is the folder of spilled files; without one, pointers name messages of the
-    conversation itself. The user's last message is kept in any case, and
-    with it at least the last message and what tools answered to it: where that is too much, `fits` is False.
+    conversation itself. The user's last message is kept in any case, and with it at least the last message and what
+    tools answered to it: where that is too much, `fits` is False.
 
     Raises:
         Refused: there is no such trigger, or no budget.
@@ -60,7 +60,7 @@ def compact(
         raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
     if budget < 1:
         raise Refused("the budget must be 1 token or more")
-    ladder = Ladder(MeasuredConversation.of(conversation, budget), budget, standing, trigger, where)
+    ladder = Ladder(conversation, budget, standing, trigger, where)
     least, is_over = TRIGGERS[trigger], ladder.before > budget
     levels = [level for level in (1, 2, 3, 4) if level == least or (level > least and is_over)]
     most = budget if is_over else ladder.before - 1  # what fits is touched only to make it smaller
@@ -70,7 +70,7 @@ def compact(
             continue
         if plan.level < 4:
             return ladder.done(plan)
-        gone = [ladder.conversation.entries[at] for at in plan.taken]
+        gone = [ladder.entries[at] for at in plan.taken]
         found = summarize(gone, most - after - 1, notes=notes, model=model, wait=wait)
         return ladder.done(plan, found)
     if not is_over:
@@ -91,13 +91,10 @@ def run(
     state: State,
     now: float,
     name: str = "",
-    standing: Standing = NOTHING,
-    trigger: str = "budget",
-    notes: str = "",
-    model: Model | None = None,
     days: float = spills.DAYS,
+    **options: Any,
 ) -> Compacted:
-    """Compact a conversation for real: write what is spilled, and count failures in a row.
+    """Compact a conversation for real, with the options of `compact`: write what is spilled, count failures in a row.
 
     It failed when it does not fit, when a model was asked and was of no use, or when the disk refused. `name` is what
     the conversation is called; without one it is known by its first message. Spilled files stay for `days`.
@@ -108,8 +105,7 @@ def run(
     """
     breaker = CircuitBreaker(state, name or known_as(conversation))
     breaker.require()
-    where = state.folder
-    done = compact(conversation, budget, standing=standing, trigger=trigger, notes=notes, model=model, where=where)
+    done = compact(conversation, budget, where=state.folder, **options)
     try:
         if done.spill:
             spills.write_spill(state, done.spill, now=now, days=days)
@@ -163,27 +159,23 @@ class CircuitBreaker:
         """How many there were since the last success, and why the last one was."""
         if self._name not in self._state.names():
             return 0, ""
-        found = self._state.load(self._name)
-        count = found.get("failures") if isinstance(found, dict) else None
-        why = found.get("why") if isinstance(found, dict) else None
-        if type(count) is not int or count < 1 or not isinstance(why, str):
-            return FAILURES - 1, "the count of failures cannot be read"
-        return count, why
+        match self._state.load(self._name):
+            case {"failures": int(count), "why": str(why)} if count > 0 and count is not True:
+                return count, why
+        return FAILURES - 1, "the count of failures cannot be read"
 
     def require(self) -> None:
         """Raise Refused when a person has to approve first."""
         count, why = self.failures()
         if count >= FAILURES:
             error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
-            error.hint = "Look at why; then `memsheaf compact FILE --approve` lets it go on."
-            raise error
+            raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
 
-    def fail(self, why: str) -> int:
-        """Count a failure. Gives how many there are now. Raises StoreFailed, Busy."""
+    def fail(self, why: str) -> None:
+        """Count a failure. Raises StoreFailed, Busy."""
         with self._state.lock("breaker", wait=_COUNT_WAIT):
             count = self.failures()[0] + 1
             self._state.save(self._name, {"failures": count, "why": one_line(without_secrets(why), 300)})
-        return count
 
     def reset(self) -> None:
         """Begin again: it succeeded, or a person approved. Raises StoreFailed, Busy."""

@@ -8,18 +8,19 @@ All of it is pure: the same conversation gives the same bytes.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.learn.spill import Spill
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.turns import TranscriptEntry
+from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.values import NamedTuple
-from memsheaf.work.compaction.decisions import Ruling, find_rulings
-from memsheaf.work.compaction.messages import TAIL_TEXTS, MeasuredConversation, is_text, size, tokens
+from memsheaf.work.compaction.messages import LINE, MeasuredConversation, Ruling, find_rulings, size, tokens
 from memsheaf.work.compaction.summary import NO_SUMMARY, Summary
 
 LEVELS = (
@@ -34,9 +35,6 @@ LEVELS = (
 
 LONG, HEAD, TAIL = 4_096, 2_048, 1_024
 """Tool output with more bytes than the first is long; so many are kept of its beginning, and of its end."""
-
-LINE = 400
-"""Tool output with at most so many bytes is no longer than the line that would stand for it."""
 
 FIRST, LAST = 8, 16
 """How many sentences of the user are quoted, of the first and of the last; in at most a quarter of the budget."""
@@ -93,10 +91,10 @@ class Compacted(NamedTuple):
 
 
 class LevelPlan(NamedTuple):
-    """One level: what becomes of each message; None where nothing is left of it."""
+    """One level: the text that each message has there, None where nothing is left of it; and its fate."""
 
     level: int
-    forms: list[TranscriptEntry | None]
+    texts: list[str | None]
     fates: list[str]
 
     @property
@@ -104,76 +102,74 @@ class LevelPlan(NamedTuple):
         """The messages that are not there whole."""
         return [at for at, fate in enumerate(self.fates) if fate != KEPT]
 
+    def left(self, entries: Sequence[TranscriptEntry]) -> tuple[TranscriptEntry, ...]:
+        """The messages that are there, as they are there."""
+        both = zip(entries, self.texts, strict=True)
+        return tuple(entry._replace(text=text) for entry, text in both if text is not None)
+
 
 class Ladder:
-    """One conversation on its way down."""
+    """One conversation on its way down; `where` is the folder of spilled files, "" without one."""
 
     def __init__(
-        self, conversation: MeasuredConversation, budget: int, standing: Standing, trigger: str, where: str
+        self,
+        conversation: Sequence[TranscriptEntry | Message],
+        budget: int,
+        standing: Standing,
+        trigger: str,
+        where: str,
     ) -> None:
-        self.conversation = conversation
-        self.before = sum(conversation.sizes)
+        self._measured = MeasuredConversation.of(conversation, budget)
+        self.entries = self._measured.entries
+        self.before = sum(self._measured.sizes)
         self._budget = budget
         self._standing = standing
         self._trigger = trigger
         self._where = where
-        self._answered = _answered(conversation.entries)
-        self._rulings: list[Ruling] | None = None
         self._lines: dict[int, str] = {}
 
     def unchanged(self) -> Compacted:
         """Level 0: nothing is done."""
-        fits, fates = self.before <= self._budget, (KEPT,) * len(self.conversation.entries)
-        return Compacted(
-            self._trigger, 0, fits, self._budget, self.before, self.before, "", self.conversation.entries, fates
-        )
+        fits, fates = self.before <= self._budget, (KEPT,) * len(self.entries)
+        return Compacted(self._trigger, 0, fits, self._budget, self.before, self.before, "", self.entries, fates)
 
     def at(self, level: int) -> LevelPlan:
         """Levels 1 to 3: tool output before the tail is cut, becomes a line, is dropped. 4: all before it is out.
 
         Where large output makes a tail of few messages, level 4 has some more before it, with output in one line.
         """
-        tail = self.conversation.tail
-        near = self._near() if level == 4 else 0
-        plan = self._without(near, level)
-        for at in self.conversation.older(tail):
-            if at >= near:
-                self._shorten(plan, at, level if level < 4 else 2)
-        return plan
+        tail, near = self._measured.tail, self._measured.near
+        return self._plan(level, (near, 4), (tail, 2)) if level == 4 else self._plan(level, (tail, level))
 
     def reset(self) -> LevelPlan:
         """Level 5: tool output in the tail is cut, then becomes a line; then the tail gets shorter.
 
         The last that is tried is the user's last message, with the last message and what tools answered to it.
         """
-        for plan in (self._bare(self.conversation.tail, rung) for rung in (1, 2)):
-            if self.after(plan) <= self._budget:
-                return plan
-        starts = [start for start in self.conversation.starts if start > self.conversation.tail] or [
-            self.conversation.last
-        ]
-        low, high = 0, len(starts) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.after(self._bare(starts[middle], 2)) <= self._budget:
-                high = middle
-            else:
-                low = middle + 1
-        return self._bare(starts[high], 2)
+        tail, end = self._measured.tail, len(self.entries)
+        plan = self._plan(5, (tail, 4), (end, 1))
+        if self.after(plan) <= self._budget:
+            return plan
+        starts = [start for start in self._measured.starts if start >= tail] or [0]
+
+        def fits(start: int) -> bool:
+            return self.after(self._plan(5, (start, 4), (end, 2))) <= self._budget
+
+        first = bisect_left(starts[:-1], True, key=fits)
+        return self._plan(5, (starts[first], 4), (end, 2))
 
     def after(self, plan: LevelPlan, summary: Summary = NO_SUMMARY) -> int:
         """How many tokens a plan leaves."""
         left = sum(
-            self.conversation.sizes[at] if plan.fates[at] == KEPT else tokens(form.text)
-            for at, form in enumerate(plan.forms)
-            if form is not None
+            self._measured.sizes[at] if fate == KEPT else tokens(plan.texts[at] or "")
+            for at, fate in enumerate(plan.fates)
         )
         return left + tokens(self._text(plan, self._bullets(plan, spills.BLANK), summary))
 
     def done(self, plan: LevelPlan, summary: Summary = NO_SUMMARY) -> Compacted:
         """What comes of a plan."""
         after = self.after(plan, summary)
-        spill = spills.make_spill(self.conversation.entries, plan.taken) if self._where else None
+        spill = spills.make_spill(self.entries, plan.taken) if self._where else None
         bullets = self._bullets(plan, spill.name if spill else "")
         return Compacted(
             trigger=self._trigger,
@@ -183,7 +179,7 @@ class Ladder:
             before=self.before,
             after=after,
             text=self._text(plan, bullets, summary),
-            messages=tuple(form for form in plan.forms if form is not None),
+            messages=plan.left(self.entries),
             fates=tuple(plan.fates),
             bullets=bullets,
             spill=spill,
@@ -191,65 +187,63 @@ class Ladder:
             problem=summary.problem,
         )
 
-    def _near(self) -> int:
-        """Where what is near the end begins: the tail, and messages before it until it has enough with text."""
-        conversation, near = self.conversation, self.conversation.tail
-        room = conversation.most - sum(conversation.sizes[near:])
-        texts = sum(map(is_text, conversation.entries[near:]))
-        for start in reversed([start for start in conversation.starts if start < near]):
-            if texts >= TAIL_TEXTS:
-                break
-            room -= sum(min(conversation.sizes[at], tokens(self._lined(at))) for at in range(start, near))
-            if room < 0:
-                break
-            texts += sum(map(is_text, conversation.entries[start:near]))
-            near = start
-        return near
-
-    def _without(self, tail: int, level: int) -> LevelPlan:
-        """Everything, but for what stands before a tail."""
-        plan = LevelPlan(level, [*self.conversation.entries], [KEPT] * len(self.conversation.entries))
-        for at in self.conversation.older(tail):
-            plan.forms[at], plan.fates[at] = None, SPILLED if self._where else DROPPED
+    def _plan(self, level: int, *zones: tuple[int, int]) -> LevelPlan:
+        """Each zone ends before a message, and says how short its messages get; what is behind the last is kept."""
+        plan = LevelPlan(level, [entry.text for entry in self.entries], [KEPT] * len(self.entries))
+        start = 0
+        for end, rung in zones:
+            for at in range(start, end):
+                if at != self._measured.asked:
+                    plan.texts[at], plan.fates[at] = self._shortened(at, rung)
+            start = end
         return plan
 
-    def _bare(self, tail: int, rung: int) -> LevelPlan:
-        plan = self._without(tail, 5)
-        for at in range(tail, len(plan.forms)):
-            self._shorten(plan, at, rung)
-        return plan
-
-    def _shorten(self, plan: LevelPlan, at: int, level: int) -> None:
-        """Make a tool's output as short as a level has it; what would get no shorter stays."""
-        entry = self.conversation.entries[at]
+    def _shortened(self, at: int, rung: int) -> tuple[str | None, str]:
+        """A message as short as a rung has it, and its fate; what would get no shorter stays."""
+        entry, length = self.entries[at], self._measured.sizes[at]
+        if rung == 4:
+            return None, SPILLED if self._where else DROPPED
         if entry.role != "tool":
-            return
-        if level == 3 and self._answered[at]:
-            plan.forms[at], plan.fates[at] = None, DROPPED
-            return
-        is_long = 4 * self.conversation.sizes[at] > (LONG if level == 1 else LINE)
-        text = (_cut(entry, self._place(at)) if level == 1 else self._lined(at)) if is_long else entry.text
-        if tokens(text) < self.conversation.sizes[at]:
-            plan.forms[at], plan.fates[at] = entry._replace(text=text), CUT if level == 1 else LINED
+            return entry.text, KEPT
+        if rung == 3 and self._answered[at]:
+            return None, DROPPED
+        if 4 * length > (LONG if rung == 1 else LINE):
+            text = _cut(entry, self._place(at)) if rung == 1 else self._line(at)
+            if tokens(text) < length:
+                return text, CUT if rung == 1 else LINED
+        return entry.text, KEPT
 
-    def _lined(self, at: int) -> str:
-        """A message in one line, if it is a tool's."""
-        entry = self.conversation.entries[at]
-        if entry.role == "tool" and at not in self._lines:
-            self._lines[at] = _line(entry, self._place(at))
-        return self._lines.get(at, entry.text)
+    @cached_property
+    def _answered(self) -> list[bool]:
+        """Whether the agent said something after each message, before the user did."""
+        found = [False] * len(self.entries)
+        is_answered = False
+        for at, entry in reversed(list(enumerate(self.entries))):
+            found[at] = is_answered
+            if entry.role != "tool" and entry.text.strip():
+                is_answered = entry.role == "assistant"
+        return found
+
+    def _line(self, at: int) -> str:
+        """A line that stands for a tool's output: which tool, how it begins, how large it was, and where it is."""
+        if at not in self._lines:
+            text, tool = self.entries[at].text, one_line(for_prompt(self.entries[at].tool), 60) or "a tool"
+            first = cut_bytes(text.lstrip(), ITEM).partition("\n")[0]
+            begins, place = one_line(for_prompt(without_secrets(first)), 120), self._place(at)
+            self._lines[at] = f"[output of {tool}, {size(text):,} bytes; the whole: {place}; it begins: {begins}]"
+        return self._lines[at]
 
     def _place(self, at: int) -> str:
         """Where the whole of a message is found."""
         if self._where:
             return f"message {at + 1} in the spilled file"
-        name = self.conversation.entries[at].id
+        name = self.entries[at].id
         return f"message {one_line(name, 80)}" if name else f"message {at + 1} of the conversation"
 
     def _text(self, plan: LevelPlan, bullets: Sequence[str], summary: Summary) -> str:
         """What stands before the messages that are left."""
         head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
-        head = head.replace("{total}", f"{len(self.conversation.entries):,}")
+        head = head.replace("{total}", f"{len(self.entries):,}")
         return "\n".join([head, *(f"- {bullet}" for bullet in bullets), "", summary.text]).rstrip() + "\n"
 
     def _bullets(self, plan: LevelPlan, file: str) -> tuple[str, ...]:
@@ -260,9 +254,9 @@ class Ladder:
         found += [("Decision", text) for text in stands.decisions]
         found += [("Constraint", text) for text in stands.constraints]
         found += [("Layer", text) for text in stands.pointers]
-        bullets = [f"{name}: {_item(text)}" for name, text in found]
+        bullets = [f"{name}: {for_prompt(one_line(without_secrets(text), ITEM))}" for name, text in found]
         bullets += self._quotes(plan)
-        counts = Counter(fate for fate in plan.fates if fate != KEPT)
+        counts = Counter(plan.fates)
         left_out = (f"{counts[fate]:,} {said}" for fate, said in _LEFT_OUT.items() if counts[fate])
         bullets.append(f"Messages that are not whole: {', '.join(left_out)}")
         if self._where:
@@ -271,12 +265,9 @@ class Ladder:
 
     def _quotes(self, plan: LevelPlan) -> list[str]:
         """What the user decided and asked for, in messages that are no longer there."""
-        if all(plan.fates[at] == KEPT for at, one in enumerate(self.conversation.entries) if one.role == "user"):
+        if not any(self.entries[at].role == "user" for at in plan.taken):
             return []
-        if self._rulings is None:
-            self._rulings = find_rulings(self.conversation.entries)
-        gone = [one for one in self._rulings if plan.fates[one.at] != KEPT]
-        quotes = [one.bullet for one in gone]
+        quotes = [one.bullet for one in self._rulings if plan.fates[one.at] != KEPT]
         kept: list[str] = []
         room = self._budget  # a quarter of the budget, in bytes
         for quote in reversed(quotes if len(quotes) <= FIRST + LAST else quotes[:FIRST] + quotes[-LAST:]):
@@ -287,41 +278,14 @@ class Ladder:
         others = f"Other decisions and requests of the user, not quoted here: {len(quotes) - len(kept):,}"
         return [*reversed(kept), *([others] if len(kept) < len(quotes) else [])]
 
-
-def _answered(entries: Sequence[TranscriptEntry]) -> list[bool]:
-    """Whether the agent said something after each message, before the user did."""
-    found = [False] * len(entries)
-    is_answered = False
-    for at in reversed(range(len(entries))):
-        found[at] = is_answered
-        if entries[at].role != "tool" and entries[at].text.strip():
-            is_answered = entries[at].role == "assistant"
-    return found
-
-
-def _item(text: str) -> str:
-    return for_prompt(one_line(without_secrets(text), ITEM))
+    @cached_property
+    def _rulings(self) -> list[Ruling]:
+        return find_rulings(self.entries)
 
 
 def _cut(entry: TranscriptEntry, place: str) -> str:
     """The beginning and the end of a tool's output."""
     head = cut_bytes(entry.text, HEAD)
-    tail = _last_bytes(entry.text, TAIL)
+    tail = entry.text[-TAIL:].encode("utf-8", "replace")[-TAIL:].decode("utf-8", "ignore")
     left = size(entry.text) - size(head) - size(tail)
     return f"{for_prompt(head)}\n[{left:,} bytes are left out here; the whole: {place}]\n{for_prompt(tail)}"
-
-
-def _line(entry: TranscriptEntry, place: str) -> str:
-    """A line that stands for a tool's output: which tool, how it begins, how large it was, and where it is."""
-    first = cut_bytes(entry.text.lstrip(), ITEM).partition("\n")[0]
-    begins = one_line(for_prompt(without_secrets(first)), 120)
-    tool = one_line(for_prompt(entry.tool), 60)
-    return f"[output of {tool or 'a tool'}, {size(entry.text):,} bytes; the whole: {place}; it begins: {begins}]"
-
-
-def _last_bytes(text: str, limit: int) -> str:
-    """The end of a text, at most `limit` bytes of UTF-8, never half a character."""
-    if text.isascii():
-        return text[-limit:]
-    data = text[-limit:].encode("utf-8", "replace")
-    return data[-limit:].decode("utf-8", "ignore")

@@ -1,14 +1,24 @@
-"""A conversation as compaction sees it: the size of each message, where it may be cut, and which tail stays whole.
+"""A conversation as compaction sees it: the size of each message, where it may be cut, and what the user ruled in it.
 
 Tokens are counted as bytes of UTF-8 divided by four, rounded up, message by message: no tokenizer is asked, so the
 same conversation has the same size everywhere.
+
+The user's decisions and constraints are sentences found by the words in `prompts/rulings.md`. Only what the user says
+is read; what is pasted, quoted or asked is left out. A sentence is quoted as it stands, on one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, TranscriptEntry
+from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text.phrases import Dialect, any_of, compiled
+from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
 TAIL_LEAST, TAIL_MOST = 10_000, 40_000
@@ -17,20 +27,38 @@ TAIL_LEAST, TAIL_MOST = 10_000, 40_000
 TAIL_TEXTS = 5
 """So many messages with text, of the user and the agent, the tail has at least."""
 
+LINE = 400
+"""Tool output with at most so many bytes is no longer than the line that would stand for it."""
+
+QUOTED = 240
+"""How many characters of a sentence are quoted at most."""
+
+_KINDS = {"decided": "The user decided", "bound": "The user asked"}
+_ENDS = 4_000  # characters that are read at the beginning of a message, and at its end
+_LONGEST = 400  # characters of a sentence; what is longer was pasted
+_DIALECT = Dialect(gap=".{0,80}?", gap_unspaced=".{0,80}?")
+_SENTENCE = r"[^\n.!?。！？；;]*(?:[.!?；;](?!\s|$)[^\n.!?。！？；;]*)*[.!?。！？；;]?"
+_PASTED = (
+    r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d"
+    r"|\[?(?:trace|debug|info|warn|warning|error|fatal) ?[]:])[^\n]*"
+)
+_ASKED = r"[?？]\W*$|(?:[吗呢嗎]|ですか|ますか|でしょうか)\W*$"
+_BULLET = r"^(?:[-*•–]|\d{1,2}[.)])\s+"
+
 
 class MeasuredConversation(NamedTuple):
     """A conversation and the size of each message.
 
-    `starts` are the places where it may be cut, the first is 0. `asked` is the user's last
-    message, -1 without one. `most` is how many tokens a tail may have, `tail` where the one begins that stays whole.
+    `starts` are the places where it may be cut, the first is 0. `asked` is the user's last message, -1 without one.
+    `tail` is where the tail begins that stays whole; `near` is before it where that has too few texts.
     """
 
     entries: tuple[TranscriptEntry, ...]
     sizes: tuple[int, ...]
     starts: tuple[int, ...]
     asked: int
-    most: int
     tail: int
+    near: int
 
     @classmethod
     def of(cls, conversation: Sequence[TranscriptEntry | Message], budget: int) -> MeasuredConversation:
@@ -40,16 +68,12 @@ class MeasuredConversation(NamedTuple):
         starts = _starts(entries)
         asked = max((at for at, one in enumerate(entries) if one.role == "user" and one.text.strip()), default=-1)
         most = min(TAIL_MOST, 3 * budget // 4)
-        return cls(entries, sizes, starts, asked, most, _tail(entries, sizes, starts, most))
-
-    @property
-    def last(self) -> int:
-        """Where the last piece begins that cannot be cut: a message with the answers of its tools."""
-        return self.starts[-1] if self.starts else 0
-
-    def older(self, tail: int) -> list[int]:
-        """What stands before a tail, without the user's last message: that stays wherever it stands."""
-        return [at for at in range(tail) if at != self.asked]
+        tail = _tail(entries, sizes, starts, most, TAIL_LEAST)
+        short = [
+            min(size, LINE // 4) if one.role == "tool" else size for one, size in zip(entries, sizes, strict=True)
+        ]
+        near = _tail(entries, [*short[:tail], *sizes[tail:]], starts, most, 0)
+        return cls(entries, sizes, starts, asked, tail, min(tail, near))
 
 
 def tokens(text: str) -> int:
@@ -90,13 +114,80 @@ def _starts(entries: Sequence[TranscriptEntry]) -> tuple[int, ...]:
     return tuple(starts)
 
 
-def _tail(entries: Sequence[TranscriptEntry], sizes: Sequence[int], starts: Sequence[int], most: int) -> int:
+def _tail(
+    entries: Sequence[TranscriptEntry], sizes: Sequence[int], starts: Sequence[int], most: int, least: int
+) -> int:
     """Where the tail begins: piece by piece from the end, until it is enough, or the next piece would be too much."""
     end, taken, texts = len(entries), 0, 0
     for start in reversed(starts):
         piece = sum(sizes[start:end])
-        if end < len(entries) and (taken + piece > most or (taken >= TAIL_LEAST and texts >= TAIL_TEXTS)):
+        if end < len(entries) and (taken + piece > most or (taken >= least and texts >= TAIL_TEXTS)):
             return end
         taken, texts = taken + piece, texts + sum(map(is_text, entries[start:end]))
         end = start
     return 0
+
+
+# what the user decided and asked for
+
+
+class Ruling(NamedTuple):
+    """A sentence of the user: `decided` or `bound`, in which message it stands, and how it reads."""
+
+    kind: str
+    at: int
+    quote: str
+
+    @property
+    def bullet(self) -> str:
+        """The sentence as it stands in a compacted conversation."""
+        return f'{_KINDS[self.kind]}: "{self.quote}" (message {self.at + 1})'
+
+
+def find_rulings(entries: Sequence[TranscriptEntry]) -> list[Ruling]:
+    """The user's decisions and constraints, in the order in which they were said; what was said twice, once.
+
+    >>> find_rulings([TranscriptEntry("user", "We decided to use SQLite. Does it scale? Never touch migrations.")])[1]
+    Ruling(kind='bound', at=0, quote='Never touch migrations.')
+    """
+    found: dict[str, Ruling] = {}
+    for at, entry in enumerate(entries):
+        for kind, quote in _in_message(entry.text) if entry.role == "user" else ():
+            key = " ".join(re.findall(r"\w+", quote.casefold()))
+            found.pop(key, None)  # the last time counts: it is the one that is seen longest
+            found[key] = Ruling(kind, at, quote)
+    return list(found.values())
+
+
+def _in_message(text: str) -> Iterator[tuple[str, str]]:
+    if text.startswith(read_prompt("compacted").partition("\n")[0]):  # what was quoted before is not lost now
+        bullets = text.partition("\n<")[0]  # behind that are notes or a model's words, and not the user's
+        for name, quote in re.findall(r'(?m)^- ([^:]+): "(.+)" \(message [0-9]+\)$', bullets):
+            yield from ((kind, one_line(quote, QUOTED)) for kind, begins in _KINDS.items() if name == begins)
+        return
+    if len(text) > 2 * _ENDS:
+        text = f"{text[:_ENDS]}\n{text[-_ENDS:]}"
+    text = without_secrets(text).replace("’", "'")
+    said = re.sub(_PASTED, lambda line: SHOWN * len(line[0]), spoken(text))
+    for found in re.finditer(_SENTENCE, said):
+        if kind := _kind(found[0]):
+            start, end = found.span()
+            yield kind, one_line(for_prompt(re.sub(_BULLET, "", text[start:end].strip())), QUOTED)
+
+
+def _kind(sentence: str) -> str:
+    sentence = re.sub(_BULLET, "", sentence.strip())
+    if not 4 <= len(sentence) <= _LONGEST or re.search(_ASKED, sentence):
+        return ""
+    if not sentence.strip(f"{SHOWN} .") or _pattern("neither").search(sentence):
+        return ""
+    return next((kind for kind in _KINDS if _pattern(kind).search(sentence)), "")
+
+
+@cache
+def _pattern(kind: str) -> re.Pattern[str]:
+    """What makes a sentence of a kind: phrases anywhere in it, and phrases that begin it or a clause of it."""
+    before = any_of("rulings", "before", _DIALECT)
+    begins = rf"(?:^|[,;:，、：–—(]\s*|(?<!\w){before}[\s,:，]*)"
+    first, anywhere = any_of("rulings", f"{kind} first", _DIALECT), any_of("rulings", kind, _DIALECT)
+    return compiled(rf"{begins}{first}|{anywhere}")
