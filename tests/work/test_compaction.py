@@ -33,8 +33,9 @@ from memsheaf.work.compaction import (
     notes_due,
     run,
 )
-from memsheaf.work.compaction.levels import FIRST, HEAD, ITEM, LAST, LEVELS, LINE, LONG, TAIL, Compacted, Standing
+from memsheaf.work.compaction.levels import FIRST, HEAD, ITEM, LAST, LEVELS, LONG, TAIL, Compacted, Standing
 from memsheaf.work.compaction.messages import (
+    LINE,
     QUOTED,
     TAIL_LEAST,
     TAIL_MOST,

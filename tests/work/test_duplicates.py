@@ -48,8 +48,8 @@ def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_sta
 
     result = said(*SIX, *others)
 
-    others = ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md")
-    assert result.groups == [("cd evals && npm test", "a3.md", others)]
+    group = ("cd evals && npm test", "a3.md", ("a0.md", "a1.md", "a2.md", "a4.md", "a5.md"))
+    assert result.groups == [group]
     assert result.opposed == []
     assert result.crowds == []  # the group tells of all of them
 

@@ -197,22 +197,9 @@ def test_what_is_not_in_the_schema_is_refused(task: Task) -> None:
 # as somebody types it
 
 
-def test_json_that_is_no_event_or_ambiguous_is_refused() -> None:
-    for text in (
-        "",
-        "not JSON",
-        "[]",
-        '"text"',
-        "null",
-        "NaN",
-        '{"a": NaN}',
-        '{"a": -Infinity}',
-        '{"a": 1, "a": 2}',
-        '{"b": {"a": 1, "a": 2}}',
-        "{} {}",
-        '{"a": ' + "9" * 5000 + "}",
-        '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    ):
+def test_json_that_is_no_event_is_refused() -> None:
+    deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    for text in ("", "not JSON", "[]", '"text"', "null", "NaN", "{} {}", '{"a": ' + "9" * 5000 + "}", deep):
         with pytest.raises(TextRefused):
             events.read_json(text)
 

@@ -134,12 +134,7 @@ class _Auditor:
     """Looks at one memory after the other, and keeps of each no more than what is needed at the end."""
 
     def __init__(self, sheaf: Sheaf, tree: Tree | None, today: date) -> None:
-        self.found: dict[str, list[AuditFinding]] = {
-            "duplicates": [],
-            "citations": [],
-            "pollution": [],
-            "waiting": [],
-        }
+        self.found: dict[str, list[AuditFinding]] = defaultdict(list)
         self._sheaf = sheaf
         self._tree = tree
         self._today = today

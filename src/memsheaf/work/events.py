@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from memsheaf.errors import NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused
+from memsheaf.errors import NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
@@ -49,13 +49,6 @@ class EventLine(NamedTuple):
     event: Mapping[str, object] | None
 
 
-class _Rule(NamedTuple):
-    """What a field has to be, in words, and whether a value is that."""
-
-    wanted: str
-    holds: Callable[[object], bool]
-
-
 def is_trace_id(text: str) -> bool:
     """Whether it is a UUIDv4, as it tells the events of one task from all others."""
     return bool(_UUID.fullmatch(text))
@@ -71,9 +64,9 @@ def moment(seconds: float) -> str:
 
 
 def read_json(text: str) -> dict[str, object]:
-    """An event as somebody wrote it. Raises TextRefused when it is no JSON object, or could be read in two ways."""
+    """An event as somebody wrote it. Raises TextRefused when it is no JSON object."""
     try:
-        found = json.loads(text, object_pairs_hook=_each_once, parse_constant=_not_a_number)
+        found = json.loads(text)
     except RecursionError:
         raise _refused("it is nested too deeply") from None
     except ValueError as error:
@@ -92,11 +85,11 @@ def completed(
         TextRefused: a field is not what it has to be; the message names it and what is allowed.
     """
     event = {"trace_id": trace_id, "ts": ts, "agent": agent, "phase": phase, **given}
-    own = {"trace_id": _Rule(f"the task's: {trace_id}", lambda found: found == trace_id)}
-    _check_fields("", event, {**_EVENT_FIELDS, **own})
+    own = {"trace_id": (f"the task's: {trace_id}", lambda found: found == trace_id)}
+    _check_fields("", event, _EVENT_FIELDS | own)
     payload = event["payload"]
     if event["event_type"] == "gate_event" and isinstance(payload, Mapping):
-        _check_fields("payload.", payload, {**_GATE_FIELDS, **own}, _GATE_EXTRAS)
+        _check_fields("payload.", payload, _GATE_FIELDS | own | _GATE_EXTRAS, optional=_GATE_EXTRAS)
     return {name: event[name] for name in _EVENT_FIELDS}
 
 
@@ -134,15 +127,13 @@ def lines(sheaf: Sheaf) -> Iterator[EventLine]:
                 yield EventLine(path, number, line, _event_of(line))
 
 
-# which fields there are
+# which fields there are: what each has to be, in words, and whether a value is that
+
+Rule = tuple[str, Callable[[object], bool]]
 
 
-def _is_whole(found: object, least: int, most: float) -> bool:
+def _is_whole(found: object, least: int, most: float = float("inf")) -> bool:
     return isinstance(found, int) and not isinstance(found, bool) and least <= found <= most  # True is not 1
-
-
-def _is_share(found: object) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
 
 
 def _is_agent(found: object) -> bool:
@@ -157,56 +148,60 @@ def _is_time(found: object) -> bool:
     return False
 
 
-def _one_of(*values: str) -> _Rule:
+def _one_of(*values: str) -> Rule:
     wanted = f"one of {', '.join(values)}" if len(values) > 1 else f'"{values[0]}"'
-    return _Rule(wanted, lambda found: isinstance(found, str) and found in values)
+    return wanted, lambda found: isinstance(found, str) and found in values
 
 
-def _from(least: int) -> _Rule:
-    return _Rule(f"a whole number, {least} or more", lambda found: _is_whole(found, least, float("inf")))
+def _from(least: int, *, or_null: bool = False) -> Rule:
+    wanted = f"a whole number, {least} or more{', or null' if or_null else ''}"
+    return wanted, lambda found: (or_null and found is None) or _is_whole(found, least)
 
 
-def _or_null(rule: _Rule) -> _Rule:
-    return _Rule(f"{rule.wanted}, or null", lambda found: found is None or rule.holds(found))
+def _each(rule: Rule) -> Rule:
+    wanted, holds = rule
+    return (
+        f"a JSON object in which each value is {wanted}",
+        lambda found: isinstance(found, dict) and all(map(holds, found.values())),
+    )
 
 
-def _each(rule: _Rule) -> _Rule:
-    wanted = f"a JSON object in which each value is {rule.wanted}"
-    return _Rule(wanted, lambda found: isinstance(found, dict) and all(map(rule.holds, found.values())))
+_AGENT: Rule = ("the name of an agent: 1 to 64 letters, digits and hyphens", _is_agent)
+_BOOLEAN: Rule = ("true or false", lambda found: isinstance(found, bool))
+_OBJECT: Rule = ("a JSON object", lambda found: isinstance(found, dict))
+_TEXT: Rule = ("a text that says something", lambda found: isinstance(found, str) and bool(found.strip()))
+_TRACE: Rule = ("the task's", lambda found: False)  # each task has its own
 
-
-_AGENT = _Rule("the name of an agent: 1 to 64 letters, digits and hyphens", _is_agent)
-_BOOLEAN = _Rule("true or false", lambda found: isinstance(found, bool))
-_OBJECT = _Rule("a JSON object", lambda found: isinstance(found, dict))
-_TEXT = _Rule("a text that says something", lambda found: isinstance(found, str) and bool(found.strip()))
-_TRACE = _Rule("the task's", lambda found: False)  # each task has its own
-
-_EVENT_FIELDS = {
+_EVENT_FIELDS: dict[str, Rule] = {
     "trace_id": _TRACE,
-    "ts": _Rule("a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z", _is_time),
+    "ts": ("a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z", _is_time),
     "agent": _AGENT,
-    "phase": _or_null(_from(0)),
+    "phase": _from(0, or_null=True),
     "event_type": _one_of(*TYPES),
     "payload": _OBJECT,
 }
-_GATE_FIELDS = {
+_GATE_FIELDS: dict[str, Rule] = {
     "schema_version": _one_of(SCHEMA_VERSION),
     "agent": _AGENT,
     "event_type": _one_of(*GATES),
     "workflow_state": _one_of(*STATES),
-    "phase_id": _or_null(_from(1)),
+    "phase_id": _from(1, or_null=True),
     "decision": _one_of(*DECISIONS),
-    "confidence": _Rule("a number from 0 to 1", _is_share),
+    "confidence": (
+        "a number from 0 to 1",
+        lambda found: isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1,
+    ),
     "requires_human_approval": _BOOLEAN,
     "reason": _TEXT,
     "next_action": _TEXT,
     "trace_id": _TRACE,
     "iteration_index": _from(0),
-    "max_iterations": _Rule(
-        f"a whole number from 1 to {MOST_ITERATIONS}", lambda found: _is_whole(found, 1, MOST_ITERATIONS)
+    "max_iterations": (
+        f"a whole number from 1 to {MOST_ITERATIONS}",
+        lambda found: _is_whole(found, 1, MOST_ITERATIONS),
     ),
 }
-_GATE_EXTRAS = {
+_GATE_EXTRAS: dict[str, Rule] = {
     "safety_checks": _each(_BOOLEAN),
     "verifier_statuses": _each(_one_of(*VERIFIER_STATUSES)),
     "diagnosis_packet": _OBJECT,
@@ -214,19 +209,17 @@ _GATE_EXTRAS = {
 
 
 def _check_fields(
-    where: str, found: Mapping[str, object], required: Mapping[str, _Rule], extras: Mapping[str, _Rule] = {}
+    where: str, found: Mapping[str, object], allowed: Mapping[str, Rule], *, optional: Container[str] = ()
 ) -> None:
-    allowed = {**required, **extras}
     for name in found:
         if name not in allowed:
             shown = without_secrets(str(name))[:80]
             raise _refused(f"{where}{shown} is no field of it; there are {', '.join(allowed)}")
-    for name, rule in allowed.items():
-        if name not in found:
-            if name in required:
-                raise _refused(f"{where}{name} is missing: it is {rule.wanted}")
-        elif not rule.holds(found[name]):
-            raise _refused(f"{where}{name} has to be {rule.wanted}")
+    for name, (wanted, holds) in allowed.items():
+        if name in found and not holds(found[name]):
+            raise _refused(f"{where}{name} has to be {wanted}")
+        if name not in found and name not in optional:
+            raise _refused(f"{where}{name} is missing: it is {wanted}")
 
 
 # how they are written
@@ -272,9 +265,8 @@ def _path(sheaf: Sheaf, number: int) -> str:
 def _files(sheaf: Sheaf) -> list[tuple[int, str]]:
     """The files of events that there are, the newest last."""
     name = re.compile(rf"{FOLDER}/{re.escape(sheaf.scope.name)}(?:-([2-9]|[1-9][0-9]{{1,8}}))?\.ndjson")
-    found = map(name.fullmatch, sheaf.reader.events())
+    numbers = sorted({int(one[1] or 1) for one in map(name.fullmatch, sheaf.reader.events()) if one})
     last = 0
-    numbers = sorted({int(one[1] or 1) for one in found if one})
     return [(last := number, _path(sheaf, number)) for number in numbers if number - last <= GAP]
 
 
@@ -293,20 +285,5 @@ def _event_of(line: str) -> Mapping[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-def _each_once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{without_secrets(name)[:80]!r} stands twice in an object")
-        found[name] = value
-    return found
-
-
-def _not_a_number(name: str) -> float:
-    raise ValueError(f"{name} is no number")
-
-
 def _refused(why: str) -> TextRefused:
-    error = TextRefused(f"the event cannot be stored: {why}")
-    error.hint = "docs/tasks.md says what an event may hold."
-    return error
+    return hinted(TextRefused(f"the event cannot be stored: {why}"), "docs/tasks.md says what an event may hold.")
