@@ -12,7 +12,8 @@ from memsheaf import Layers, Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
 from memsheaf.work import sessions, tasks
 from memsheaf.work.commits import Look, commit
-from memsheaf.work.notes import Notes, blockers_of
+from memsheaf.work.notes import Notes
+from memsheaf.work.notes_text import blockers_of
 
 NOTER = """
 import sys

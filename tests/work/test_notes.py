@@ -14,18 +14,19 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import BadHeader, Exists, MemsheafError, ReadOnly, Refused, SecretFound, TextRefused
-from memsheaf.work.notes import (
-    ARCHIVE,
-    ARCHIVE_BYTES,
-    ENTRY_BYTES,
-    Notes,
+from memsheaf.work.notes import ARCHIVE, ENTRY_BYTES, Notes
+from memsheaf.work.notes_text import (
+    LINES,
+    REVIEW,
+    ArchivedEntry,
+    archived,
     blockers_of,
     objective_of,
     pending_of,
     phase_of,
     problems,
+    pruned,
 )
-from memsheaf.work.notes_text import LINES, REVIEW, ArchivedEntry, archived, pruned
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 TODAY = "2026-11-15"
@@ -478,19 +479,6 @@ def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> Non
 def test_there_is_nothing_to_prune_without_notes(sheaf: Sheaf, notes: Notes) -> None:
     assert notes.prune(apply=True) == ("", (), ())
     assert sheaf.list() == []
-
-
-def test_a_full_archive_is_put_aside_and_another_begun(sheaf: Sheaf, notes: Notes) -> None:
-    old = "# Notes, archived\n" + "- x\n" * (ARCHIVE_BYTES // 4)
-    write(sheaf, old, ARCHIVE)
-    notes.block("No key")
-    notes.unblock(1)
-
-    assert sheaf.read("NOTES-archive-2026-11-15.md").text == old
-    assert sheaf.read(ARCHIVE).text.count("\n- ") == 1
-    notes.block("No key")
-    notes.unblock(1)
-    assert sheaf.read(ARCHIVE).text.count("\n- ") == 2
 
 
 def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: Notes) -> None:

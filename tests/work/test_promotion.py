@@ -395,7 +395,7 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
     memory = promote(item, layers.sheaf("session/s1"), layers.project, tree=tree)
 
     assert (memory.path, memory.name) == ("facts/reference_test-command.md", "Test command")
-    assert memory.body == "`make check` runs before each push, see Makefile:2\n"
+    assert memory.body == "`make check` runs before each push\n"
     assert memory.citations[0].startswith("Makefile:2@")
     assert memory.reason == "CI runs the same"
     first = "- Test command: `make check` runs before each push, see Makefile:2"

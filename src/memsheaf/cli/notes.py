@@ -11,14 +11,15 @@ from memsheaf.guard.evidence import examine
 from memsheaf.memory import KINDS
 from memsheaf.recall.inject import NOTES
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.notes import CLEARED, Notes, blockers_of, objective_of, pending_of, phase_of
+from memsheaf.work.notes import CLEARED, Notes
+from memsheaf.work.notes_text import blockers_of, objective_of, pending_of, phase_of
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.call import Call
     from memsheaf.memory import Memory
-    from memsheaf.work.notes import Problem, Pruned
+    from memsheaf.work.notes_text import Problem, Pruned
 
 
 @takes(TASK, SESSION, scoped=False)

@@ -11,7 +11,8 @@ from memsheaf.cli.output import Note, Table
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
 from memsheaf.work import events, promotion, tasks
-from memsheaf.work.notes import Notes, objective_of
+from memsheaf.work.notes import Notes
+from memsheaf.work.notes_text import objective_of
 
 # Known to type checkers under this name, so that a command imports only what it uses.
 TYPE_CHECKING = False

@@ -28,7 +28,8 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
-from memsheaf.work.notes import ARCHIVE, problems
+from memsheaf.work.notes import ARCHIVE
+from memsheaf.work.notes_text import problems
 from memsheaf.work.sessions import of, open_sessions
 from memsheaf.worktree import tracked_private
 

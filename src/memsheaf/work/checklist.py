@@ -79,6 +79,7 @@ _OF_ONE_TASK = (
     r"|(?:[这這]个?|本|[当當]前)(?:次)?(?:任务|任務|分支|阶段|階段|迭代)|第[一二三四五六七八九十\d]+(?:个|次|轮)?(?:阶段|階段|迭代)"
     r"|(?:この|今回の|現在の)(?:タスク|ブランチ|フェーズ|イテレーション)|(?:フェーズ|イテレーション) ?\d+"
 )
+_SEE = r"(?:\bsee(?: also)?|\bsiehe|\bvoir|\bvéase|见|見)"
 _STEPS = (
     [rf"(?:^|\s)(?:step )?{number}[.):]\s" for number in (1, 2, 3)],
     (r"\bfirst(?:ly)?\b", r"\bthen\b", r"\b(?:then|finally|lastly|after that|at last)\b"),
@@ -194,7 +195,10 @@ def examine(
     if target.scope.layer == "user" and not item.kind:
         kind, why = "user", "it goes to the user"
     item = item._replace(kind=kind)
-    wrong = problems_of(fact_of(item), tree) if target.scope.layer == "project" else []
+    wrong: list[tuple[str, str]] = []
+    if target.scope.layer == "project":
+        item = item._replace(text=_without_reference(item.text, item.citations))
+        wrong = problems_of(fact_of(item), tree)
     near = _nearest(item, target)
     steps = [
         _typed(item, target, why),
@@ -213,6 +217,14 @@ def examine(
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
     is_there = words(near.body) == words(item.text) and _is_twin(near, item)
     return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
+
+
+def _without_reference(text: str, cited: Iterable[str]) -> str:
+    """A text without the reference at its end to a place that is cited beside it."""
+    for place in cited:
+        reference = rf"[,;]?\s*[(（]?{_SEE} ?`?{re.escape(place)}`?[)）]?(?=[.。]?\s*$)"
+        text = re.sub(reference, "", text, flags=re.IGNORECASE) or text
+    return text
 
 
 def require_target(scope: Scope) -> None:

@@ -26,9 +26,6 @@ from memsheaf.work import notes_text
 from memsheaf.work.commits import Look, Plan, commit
 from memsheaf.work.notes_text import (
     BLOCKERS,
-    DAY,
-    EMPTY,
-    HEADINGS,
     OBJECTIVE,
     PENDING,
     PHASE,
@@ -36,37 +33,19 @@ from memsheaf.work.notes_text import (
     NotesEntry,
     Problem,
     Pruned,
-    blockers_of,
     entries_below,
     meant,
-    objective_of,
-    pending_of,
-    phase_of,
-    problems,
-    pruned,
+    said_below,
     trimmed,
 )
 
-__all__ = [
-    "ARCHIVE",
-    "Notes",
-    "Problem",
-    "Pruned",
-    "blockers_of",
-    "objective_of",
-    "pending_of",
-    "phase_of",
-    "problems",
-]
-
 ARCHIVE = "NOTES-archive.md"
+ENTRY_BYTES = 300
 CLEARED = {"objective": OBJECTIVE, "phase": PHASE}
 """What can be cleared, and the heading that it stands under."""
 
 _CALLED = {OBJECTIVE: "the objective", PHASE: "the phase", BLOCKERS: "the blocker", PENDING: "what is pending"}
-ENTRY_BYTES = 300
-ARCHIVE_BYTES = 128 * 1024
-"""An archive that is larger is put aside under the day, and another begun."""
+_SHORTER = "Say it in one short line; what explains it belongs to the task."
 
 
 class Notes:
@@ -91,7 +70,7 @@ class Notes:
 
     def problems(self, text: str | None = None) -> list[Problem]:
         """What is not as it should be; with a text, what would not be."""
-        return problems(self.text if text is None else text, self._sheaf.today)
+        return notes_text.problems(self.text if text is None else text, self._sheaf.today)
 
     def set(self, *, objective: str = "", phase: str = "") -> str:
         """Say what the work is for now, or which phase it is in. Gives the notes."""
@@ -100,10 +79,11 @@ class Notes:
 
         def edit(text: str) -> str:
             for title, line in lines.items():
-                if "\n".join(one.text for one in entries_below(text, title)) == line:
+                if said_below(text, title) == line:
                     continue
                 text, part = _with_section(text, title)
-                text = replace_lines(text, part, [*_room(part), line])
+                blank = [""] if part.text and not part.lines[0].strip() else []  # that a person left
+                text = replace_lines(text, part, [*blank, line])
                 if [one.text for one in entries_below(text, title)] != [line]:
                     advice = "Begin with a plain word, and keep one heading for it."
                     raise hinted(TextRefused(f"{_CALLED[title]} would not be told from the rest of {NOTES}"), advice)
@@ -117,22 +97,22 @@ class Notes:
         Raises:
             Refused: there is none.
         """
-        title, today, said = CLEARED[which], self._sheaf.today, ""
+        title, said = CLEARED[which], ""
 
         def plan(look: Look) -> dict[str, str]:
             nonlocal said
             text = look(NOTES) or ""
-            said = "\n".join(one.text for one in entries_below(text, title))
+            said = said_below(text, title)
             if not said:
                 raise hinted(Refused(f"there is no {which} in {NOTES}"), "`memsheaf notes` shows what there is.")
-            gone = {
-                at
-                for part in sections(text)
-                if meant(part) == title
-                for at in range(part.start, part.start + bool(part.level) + len(part.lines))
-            }
-            kept = trimmed([line for at, line in enumerate(text.split("\n")) if at not in gone])
-            return {NOTES: "\n".join([*kept, ""]) or EMPTY} | _archive(look, today, [ArchivedEntry(title, said)])
+            lines, others = text.split("\n"), (part for part in sections(text) if meant(part) != title)
+            kept = [
+                line for one in others for line in lines[one.start : one.start + bool(one.level) + len(one.lines)]
+            ]
+            left = "\n".join([*trimmed(kept), ""])
+            return {NOTES: left if left.strip() else notes_text.EMPTY} | self._archive(
+                look, [ArchivedEntry(title, said)]
+            )
 
         self._commit(plan, f"notes: clear the {which}")
         return said
@@ -156,11 +136,11 @@ class Notes:
         def plan(look: Look) -> dict[str, str]:
             nonlocal chosen
             text = look(NOTES) or ""
-            title, one = _chosen(text, chosen)
+            one = _chosen(text, chosen)
             chosen = one.text  # a number means another entry once somebody else has ended one
             lines = text.split("\n")
             kept = "\n".join(lines[: one.first] + lines[one.end :])
-            return {NOTES: kept} | _archive(look, today, [ArchivedEntry(title, f"{one.text} (DONE {today})")])
+            return {NOTES: kept} | self._archive(look, [ArchivedEntry(one.heading, f"{one.text} (DONE {today})")])
 
         self._commit(plan, "notes: done")
         return str(chosen)
@@ -169,22 +149,21 @@ class Notes:
         """Move to the archive what is not active any more; without `apply`, only say what would be."""
         today = self._sheaf.today
         if not apply:
-            return pruned(self.text, today, days=days)
+            return notes_text.pruned(self.text, today, days=days)
         done = Pruned("", (), ())
 
         def plan(look: Look) -> dict[str, str]:
             nonlocal done
             text = look(NOTES) or ""
-            done = pruned(text, today, days=days)
-            more = _archive(look, today, done.moved) if done.moved else {}
-            return {} if done.text == text else {NOTES: done.text} | more
+            done = notes_text.pruned(text, today, days=days)
+            return {} if done.text == text else {NOTES: done.text} | self._archive(look, done.moved)
 
         self._commit(plan, "notes: prune")
         return done
 
     def _add(self, title: str, entry: str) -> str:
         line = self._one_line(title, entry)
-        if not re.match(rf"{DAY.pattern}:", line):
+        if not re.match(f"{notes_text.DAY}:", line):
             line = f"{self._sheaf.today}: {line}"
 
         def edit(text: str) -> str:
@@ -196,15 +175,15 @@ class Notes:
         return self._change(edit, f"notes: {title}".lower())
 
     def _one_line(self, title: str, value: str) -> str:
-        called, advice = _CALLED[title], "Say it in one short line; what explains it belongs to the task."
+        called = _CALLED[title]
         try:
             value = dated(clean_field(called, value), self._sheaf.today)
         except TextRefused as error:
-            raise hinted(TextRefused(str(error)), advice) from None
+            raise hinted(TextRefused(str(error)), _SHORTER) from None
         if not value:
-            raise hinted(TextRefused(f"{called} says nothing"), advice)
+            raise hinted(TextRefused(f"{called} says nothing"), _SHORTER)
         if (size := len(value.encode())) > ENTRY_BYTES:
-            raise hinted(TextRefused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most"), advice)
+            raise hinted(TextRefused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most"), _SHORTER)
         return value
 
     def _change(self, edit: Callable[[str], str], why: str) -> str:
@@ -213,12 +192,15 @@ class Notes:
         def plan(look: Look) -> dict[str, str]:
             nonlocal text
             was = look(NOTES) or ""
-            text = edit(was or EMPTY)
+            text = edit(was or notes_text.EMPTY)
             _refuse_worse(was, text, self._sheaf.today)
-            return {NOTES: text} if text != (was or EMPTY) else {}
+            return {NOTES: text} if text != (was or notes_text.EMPTY) else {}
 
         self._commit(plan, why)
         return text
+
+    def _archive(self, look: Look, moved: Sequence[ArchivedEntry]) -> dict[str, str]:
+        return {ARCHIVE: notes_text.archived(look(ARCHIVE) or "", self._sheaf.today, moved)} if moved else {}
 
     def _commit(self, plan: Plan, why: str) -> None:
         made = commit(self._sheaf, plan, why)
@@ -227,40 +209,27 @@ class Notes:
 
 def _refuse_worse(was: str, text: str, today: str) -> None:
     """Raise TextRefused when a change breaks a rule that was kept, or breaks it further."""
-    old = Counter(one.rule for one in problems(was, today))
-    for one in problems(text, today):
+    old = Counter(one.rule for one in notes_text.problems(was, today))
+    for one in notes_text.problems(text, today):
         old[one.rule] -= 1
         is_longer = one.rule == "length" and notes_text.length(text) > notes_text.length(was)
         if old[one.rule] < 0 or is_longer:
             raise hinted(TextRefused(f"{NOTES} would not be in order: {one.what}"), one.advice)
 
 
-def _chosen(text: str, which: str | int) -> tuple[str, NotesEntry]:
-    """The heading and the entry that is meant: a number, its words, or a part of them."""
-    found = [
-        (part.title, one) for title in (BLOCKERS, PENDING) for part, one in notes_text.headed_entries(text, title)
-    ]
-    there = "; ".join(f"{number} {one.text}" for number, (_, one) in enumerate(found, 1)) or "There are none."
+def _chosen(text: str, which: str | int) -> NotesEntry:
+    """The entry that is meant: by its number, its words, or a part of them."""
+    found = [one for title in (BLOCKERS, PENDING) for one in entries_below(text, title)]
+    there = "; ".join(f"{number} {one.text}" for number, one in enumerate(found, 1)) or "There are none."
     if isinstance(which, int):
-        if 1 <= which <= len(found):
-            return found[which - 1]
-        raise hinted(Refused(f"there is no entry {which} in {NOTES}"), there)
-    wanted = fold_title(which)
-    same = [pair for pair in found if which == pair[1].text or _words_of(pair[1].text) == _words_of(which)]
-    same = same or [pair for pair in found if wanted and wanted in fold_title(pair[1].text)]
+        same = found[which - 1 : which] if which > 0 else []
+    else:
+        wanted = fold_title(which)
+        same = [one for one in found if which == one.text or _words_of(one.text) == _words_of(which)]
+        same = same or [one for one in found if wanted and wanted in fold_title(one.text)]
     if len(same) == 1:
         return same[0]
-    said = f"several entries of {NOTES} say" if same else f"no entry of {NOTES} says"
-    raise hinted(Refused(f"{said} that"), there)
-
-
-def _archive(look: Look, today: str, moved: Sequence[ArchivedEntry]) -> dict[str, str]:
-    """The files of the archive with more in it; a large one is put aside first."""
-    text = look(ARCHIVE) or ""
-    aside = f"{ARCHIVE.removesuffix('.md')}-{today}.md"
-    if len(text.encode()) > ARCHIVE_BYTES and look(aside) is None:
-        return {aside: text, ARCHIVE: notes_text.archived("", today, moved)}
-    return {ARCHIVE: notes_text.archived(text, today, moved)}
+    raise hinted(Refused(f"{'several entries' if same else 'no entry'} of {NOTES} could be {which!r}"), there)
 
 
 def _with_section(text: str, title: str) -> tuple[str, Section]:
@@ -268,7 +237,7 @@ def _with_section(text: str, title: str) -> tuple[str, Section]:
     for part in sections(text):
         if meant(part) == title:
             return text, part
-    later = HEADINGS[HEADINGS.index(title) + 1 :]
+    later = notes_text.HEADINGS[notes_text.HEADINGS.index(title) + 1 :]
     end = "\r" if "\r\n" in text else ""
     lines = [line.removesuffix("\r") + end for line in trimmed(text.split("\n"))]
     at = next((part.start for part in sections(text) if meant(part) in later), len(lines))
@@ -281,12 +250,7 @@ def _with_section(text: str, title: str) -> tuple[str, Section]:
     raise hinted(TextRefused(f"a block of code in {NOTES} does not end"), notes_text.PRUNE)
 
 
-def _room(part: Section) -> list[str]:
-    """The blank line that a person left below a heading."""
-    return [] if not part.text or part.lines[0].strip() else [""]
-
-
 def _words_of(text: str) -> str:
     """An entry as it is compared: without its day, by its words."""
-    said = re.sub(rf"^{DAY.pattern}:\s*", "", text)
+    said = re.sub(rf"^{notes_text.DAY}:\s*", "", text)
     return fold_title(said) or said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 
 from memsheaf.frontmatter import BOM, split
@@ -14,12 +15,12 @@ LINES = 20
 BULLETS = 3  # in a row
 STALE_DAYS = 14
 REVIEW = "[MANUAL REVIEW NEEDED]"
-EMPTY = "# Notes\n"
-PRUNE = "`memsheaf notes prune --apply` moves what is over to the archive."
-DAY = re.compile(r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 
 OBJECTIVE, PHASE, BLOCKERS, PENDING = HEADINGS = ("Active objective", "Phase", "Blockers and risks", "Pending")
-_ALSO = {
+
+EMPTY = "# Notes\n"
+PRUNE = "`memsheaf notes prune --apply` moves what is over to the archive."
+_MEANT = {fold_title(title): title for title in HEADINGS} | {
     "objective": OBJECTIVE,
     "current objective": OBJECTIVE,
     "current phase": PHASE,
@@ -28,7 +29,7 @@ _ALSO = {
     "unresolved blockers and risks": BLOCKERS,
     "pending decision": PENDING,
 }
-_MEANT = {fold_title(title): title for title in HEADINGS} | _ALSO
+DAY = r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
 _CLOSED = re.compile(r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])")
 _HISTORY = re.compile(r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
@@ -61,6 +62,7 @@ class Pruned(NamedTuple):
 class NotesEntry(NamedTuple):
     """A bullet, a paragraph or a block of code, without the mark before it; its lines are `first` up to `end`."""
 
+    heading: str
     first: int
     end: int
     text: str
@@ -71,24 +73,18 @@ class NotesEntry(NamedTuple):
         found = _CLOSED.search(self.text)
         return found[0] if found else ""
 
-    @property
-    def day(self) -> date | None:
-        """The last day that it names."""
-        return max(_days(self.text), default=None)
-
-    def is_stale(self, today: str, days: int) -> bool:
-        """Whether it was closed more than so many days ago."""
-        return bool(self.closed and self.day) and (date.fromisoformat(today) - (self.day or date.max)).days > days
-
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether it is closed, and nobody can tell since when."""
-        return bool(self.closed) and self.day is None
+    def days_closed(self, today: str) -> int | None:
+        """How many days ago the last day was that it names; None where it names none."""
+        ago = []
+        for day in re.findall(DAY, self.text):
+            with suppress(ValueError):
+                ago.append((date.fromisoformat(today) - date.fromisoformat(day)).days)
+        return min(ago, default=None)
 
 
 def objective_of(text: str) -> str:
     """What the work is for now; "" when the notes do not say."""
-    return "\n".join(one.text for one in entries_below(text, OBJECTIVE))
+    return said_below(text, OBJECTIVE)
 
 
 def phase_of(text: str) -> str:
@@ -97,7 +93,7 @@ def phase_of(text: str) -> str:
     >>> phase_of("# Notes\\n\\n## Phase\\n2 of 6: the parser\\n")
     '2 of 6: the parser'
     """
-    return "\n".join(one.text for one in entries_below(text, PHASE))
+    return said_below(text, PHASE)
 
 
 def blockers_of(text: str) -> list[str]:
@@ -131,32 +127,25 @@ def _problems_of_lines(text: str) -> Iterator[Problem]:
 def _problems_of_entries(text: str, today: str, days: int) -> Iterator[Problem]:
     pending = 0
     for part in sections(text):
-        for number in _bullets_too_many(part):
-            what = f"more than {BULLETS} bullets in a row below {part.title!r}"
-            yield Problem(number, "bullets", what, "Keep the most important ones; `memsheaf notes done` ends one.")
+        row = 0
+        for number, line in enumerate(part.lines, part.start + bool(part.level) + 1):
+            is_bullet = bool(_BULLET.match(line))
+            is_between = not is_bullet and bool(line.strip()) and not line[0].isspace()
+            row = 0 if is_between else row + is_bullet
+            if is_bullet and row > BULLETS:
+                what = f"more than {BULLETS} bullets in a row below {part.title!r}"
+                yield Problem(number, "bullets", what, "Keep the most important; `memsheaf notes done` ends one.")
         for one in _entries(part):
             pending += meant(part) == PENDING
             if meant(part) == PENDING and pending > 1:
                 what = "more than one thing is pending"
                 yield Problem(one.first + 1, "pending", what, "`memsheaf notes done` ends one.")
-            if one.is_ambiguous:
+            since = one.days_closed(today)
+            if one.closed and since is None:
                 what = f"it is {one.closed}, and does not say since when"
                 yield Problem(one.first + 1, "ambiguous", what, "Put the day beside it, or take it out.")
-            elif one.is_stale(today, days):
-                what = f"it is {one.closed} for more than {days} days"
-                yield Problem(one.first + 1, "stale", what, PRUNE)
-
-
-def _bullets_too_many(part: Section) -> Iterator[int]:
-    """The numbers of the lines that hold one bullet in a row too many."""
-    row = 0
-    for number, line in enumerate(part.lines, part.start + bool(part.level) + 1):
-        if _BULLET.match(line):
-            row += 1
-            if row > BULLETS:
-                yield number
-        elif line.strip() and not line[0].isspace():
-            row = 0
+            elif one.closed and (since or 0) > days:
+                yield Problem(one.first + 1, "stale", f"it is {one.closed} for more than {days} days", PRUNE)
 
 
 def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
@@ -171,7 +160,7 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
     review: list[str] = []
     gone: set[int] = set()
     pending, is_titled = 0, False
-    for part in sections("\n".join(lines)):
+    for part in sections(page.body):
         if not meant(part):
             is_title = part.level == 1 and not is_titled
             is_titled |= is_title
@@ -180,14 +169,14 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
                 gone.update(range(part.start + is_title, part.start + bool(part.level) + len(trimmed(part.lines))))
             continue
         for one in _entries(part):
-            is_pending = meant(part) == PENDING
-            is_code = one.text.startswith(("```", "~~~"))
-            if is_code or (is_pending and pending) or one.is_stale(today, days):
+            is_pending, since = meant(part) == PENDING, one.days_closed(today)
+            is_stale = bool(one.closed) and (since or 0) > days
+            if is_stale or one.text.startswith(("```", "~~~")) or (is_pending and pending):
                 moved.append(ArchivedEntry(part.title, one.text))
                 gone.update(range(one.first, one.end))
                 continue
             pending += is_pending
-            if one.is_ambiguous:
+            if one.closed and since is None:
                 review.append(one.text)
                 if REVIEW not in one.text:
                     at = next(at for at in range(one.first, one.end) if _CLOSED.search(lines[at]))
@@ -195,23 +184,12 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
                     lines[at] = f"{bare} {REVIEW}{lines[at][len(bare) :].lstrip(' ')}"
     if not gone and lines == page.body.split("\n") and length(text) <= LINES:
         return Pruned(text, (), tuple(review))
-    kept = _squeezed([line for number, line in enumerate(lines) if number not in gone])
-    return Pruned(page.head + (kept if kept or not moved else EMPTY), tuple(moved), tuple(review))
-
-
-def _squeezed(lines: Sequence[str]) -> str:
-    """The lines with one empty line where several were, and none at the end."""
     kept: list[str] = []
-    for line in lines:
-        if line.strip() or (kept and kept[-1].strip()):
+    for number, line in enumerate(lines):  # with one empty line where several were
+        if number not in gone and (line.strip() or (kept and kept[-1].strip())):
             kept.append(line)
-    return "\n".join([*trimmed(kept), ""]) if kept else ""
-
-
-def trimmed(lines: Sequence[str]) -> Sequence[str]:
-    """The lines without the blank ones at the end."""
-    end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
-    return lines[:end]
+    left = "\n".join([*trimmed(kept), ""]) if kept else ""
+    return Pruned(page.head + (left if left or not moved else EMPTY), tuple(moved), tuple(review))
 
 
 def archived(text: str, today: str, moved: Sequence[ArchivedEntry]) -> str:
@@ -230,14 +208,14 @@ def meant(part: Section) -> str:
     return _MEANT.get(fold_title(part.title), "") if part.level else ""
 
 
-def headed_entries(text: str, title: str) -> list[tuple[Section, NotesEntry]]:
-    """The entries below one of our headings, each with the section it stands in."""
-    return [(part, one) for part in sections(text) if meant(part) == title for one in _entries(part)]
+def said_below(text: str, title: str) -> str:
+    """All that stands below one of our headings."""
+    return "\n".join(one.text for one in entries_below(text, title))
 
 
 def entries_below(text: str, title: str) -> list[NotesEntry]:
     """The entries below one of our headings."""
-    return [one for _, one in headed_entries(text, title)]
+    return [one for part in sections(text) if meant(part) == title for one in _entries(part)]
 
 
 def _entries(part: Section) -> list[NotesEntry]:
@@ -253,21 +231,19 @@ def _entries(part: Section) -> list[NotesEntry]:
             found.append([at, at + 1])
         is_apart = not line.strip() or bool(before and not fence)
     begin = part.start + bool(part.level)
-    return [NotesEntry(begin + first, begin + end, _text_of(part.lines[first:end])) for first, end in found]
+    entries = []
+    for start, end in found:
+        first, *more = (line.rstrip() for line in part.lines[start:end])
+        mark = _BULLET.match(first)
+        text = "\n".join([first[mark.end() if mark else 0 :].strip(), *more])
+        entries.append(NotesEntry(part.title, begin + start, begin + end, text))
+    return entries
 
 
-def _text_of(lines: Sequence[str]) -> str:
-    first, *more = (line.rstrip() for line in lines)
-    mark = _BULLET.match(first)
-    return "\n".join([first[mark.end() if mark else 0 :].strip(), *more])
-
-
-def _days(text: str) -> Iterator[date]:
-    for found in DAY.findall(text):
-        try:
-            yield date.fromisoformat(found)
-        except ValueError:
-            continue
+def trimmed(lines: Sequence[str]) -> list[str]:
+    """The lines without the blank ones at the end."""
+    end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+    return list(lines[:end])
 
 
 def length(text: str) -> int:

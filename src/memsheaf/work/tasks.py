@@ -20,7 +20,8 @@ from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work.commits import Look, commit, refuse_secrets_in
-from memsheaf.work.notes import Notes, phase_of
+from memsheaf.work.notes import Notes
+from memsheaf.work.notes_text import phase_of
 from memsheaf.work.scopes import OpenScopes
 from memsheaf.work.task import Task, checked_phase
 from memsheaf.work.task_files import ACTIVE, DONE, TASK, TaskState, new_task, read_task
