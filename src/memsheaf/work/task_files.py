@@ -34,11 +34,16 @@ _DATED = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}):\s")
 
 VERIFIED_TABLE = "verified.md"
 VERIFIED, REGRESSED = "VERIFIED", "REGRESSED"
-_COLUMNS = ("id", "description", "first", "last", "status")
-_HEAD = ("| " + " | ".join(_COLUMNS) + " |", "|---|---|---|---|---|")
-_ID = re.compile(r"[^\s|\\]{1,64}")
-_ABOUT_IDS = "1 to 64 characters without spaces, | and \\"
-_EDGE = re.compile(r"(?<!\\)\|")
+_HEAD = ("| id | description | first | last | status |", "|---|---|---|---|---|")
+_TABLE_HEAD = (
+    re.compile(r"(?i)\|\s*id\s*\|\s*description\s*\|\s*first\s*\|\s*last\s*\|\s*status\s*\|"),
+    re.compile(r"\|(?:\s*:?-+:?\s*\|){5}"),
+)
+_ID = r"[^\s|\\]{1,64}"
+_ROW = re.compile(
+    rf"\|\s*({_ID})\s*\|((?:[^|]|(?<=\\)\|)*)\|\s*([1-9][0-9]{{0,8}})\s*\|\s*([1-9][0-9]{{0,8}})\s*\|"
+    r"\s*(VERIFIED|REGRESSED)\s*\|"
+)
 
 
 class DatedLine(NamedTuple):
@@ -106,15 +111,13 @@ def read_task(text: str, place: str) -> TaskState:
     page = split(text)
     numbers = {key: page.get(key) for key in ("phase", "iteration", "phases")}
     wrong = [key for key, value in numbers.items() if not _NUMBER.fullmatch(value) and (value or key != "phases")]
-    why = page.problem
-    if not page.head:
-        why = why or "there is none"
-    elif page.get("status") not in STATUSES:
-        why = why or f"status has to be one of {', '.join(STATUSES)}"
-    elif wrong:
-        why = why or f"{wrong[0]} has to be a whole number, 1 or more"
-    elif not is_trace_id(page.get("trace_id")):
-        why = why or "trace_id has to be the UUIDv4 that the task began with; `memsheaf log` knows it"
+    why = page.problem or ("" if page.head else "there is none")
+    if not why and page.get("status") not in STATUSES:
+        why = f"status has to be one of {', '.join(STATUSES)}"
+    if not why and wrong:
+        why = f"{wrong[0]} has to be a whole number, 1 or more"
+    if not why and not is_trace_id(page.get("trace_id")):
+        why = "trace_id has to be the UUIDv4 that the task began with; `memsheaf log` knows it"
     if why:
         raise BadHeader(place, why)
     goal = part(page.body, _GOAL)
@@ -187,8 +190,8 @@ def checked_id(given: str) -> str:
         given = normalize("NFC", clean_field("id", given))
     except TextRefused:
         given = ""
-    if not _ID.fullmatch(given):
-        error = TextRefused(f"the id {shown!r} is not allowed: it is {_ABOUT_IDS}")
+    if not re.fullmatch(_ID, given):
+        error = TextRefused(f"the id {shown!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
         raise hinted(error, "Take one word, such as login or api-2.")
     return given
 
@@ -196,60 +199,33 @@ def checked_id(given: str) -> str:
 def _rows(text: str) -> dict[int, VerifiedItem]:
     """The items by the number of their line, from 0."""
     found: dict[int, VerifiedItem] = {}
-    names: set[str] = set()
-    above = 0  # lines of the table's head that were seen
+    expected = list(_TABLE_HEAD)
     for number, line in enumerate(text.split("\n")):
         line = line.strip()
-        if not line or (above == 0 and "|" not in line):
+        if not line or (len(expected) == len(_TABLE_HEAD) and "|" not in line):
             continue
-        try:
-            cells = _cells(line)
-            if above < len(_HEAD):
-                _check_head(cells, above)
-                above += 1
-                continue
-            item = _item(cells)
-            if item.id in names:
-                raise ValueError(f"the id {item.id!r} stands there twice")
-        except ValueError as error:
-            raise _unreadable(f"{VERIFIED_TABLE}, line {number + 1}: {error}") from None
-        names.add(item.id)
+        if expected:
+            if not expected.pop(0).fullmatch(line):
+                raise _unreadable(number, f"is not the head of the table: {_HEAD[0]}, and {_HEAD[1]} below it")
+            continue
+        row = _ROW.fullmatch(line)
+        item = (
+            VerifiedItem(
+                normalize("NFC", row[1]), row[2].strip().replace("\\|", "|"), int(row[3]), int(row[4]), row[5]
+            )
+            if row
+            else None
+        )
+        if item is None or not item.description or item.first > item.last:
+            raise _unreadable(number, "is no row such as | login | One can log in | 1 | 3 | VERIFIED |")
+        if any(item.id == other.id for other in found.values()):
+            raise _unreadable(number, f"has the id {item.id!r}, which stands there twice")
         found[number] = item
-    if above == 1:
-        raise _unreadable(f"{VERIFIED_TABLE}: below the names of the columns stands {_HEAD[1]}")
+    if len(expected) == 1:
+        raise _unreadable(text.count("\n"), f"is not the head of the table: {_HEAD[0]}, and {_HEAD[1]} below it")
     return found
 
 
-def _cells(line: str) -> list[str]:
-    first, *cells, last = _EDGE.split(line) if len(_EDGE.findall(line)) > 1 else ("?", "?")
-    if first or last:
-        raise ValueError("it is no row of the table, which begins and ends with |")
-    return [cell.strip().replace("\\|", "|") for cell in cells]
-
-
-def _check_head(cells: list[str], number: int) -> None:
-    if number == 0 and [cell.lower() for cell in cells] != list(_COLUMNS):
-        raise ValueError(f"the columns are {', '.join(_COLUMNS)}")
-    if number == 1 and not (len(cells) == len(_COLUMNS) and all(re.fullmatch(":?-+:?", cell) for cell in cells)):
-        raise ValueError(f"below the names of the columns stands {_HEAD[1]}")
-
-
-def _item(cells: list[str]) -> VerifiedItem:
-    if len(cells) != len(_COLUMNS):
-        raise ValueError(f"there are {len(cells)} cells, not {len(_COLUMNS)}; a | inside one is written \\|")
-    name, description, first, last, status = cells
-    name = normalize("NFC", name)
-    if not _ID.fullmatch(name):
-        raise ValueError(f"the id is {_ABOUT_IDS}")
-    if not description:
-        raise ValueError("there is no description")
-    if not (_NUMBER.fullmatch(first) and _NUMBER.fullmatch(last) and int(first) <= int(last)):
-        raise ValueError("first and last are iterations: whole numbers from 1 on, the first not after the last")
-    if status not in (VERIFIED, REGRESSED):
-        raise ValueError(f"the status is {VERIFIED} or {REGRESSED}")
-    return VerifiedItem(name, description, int(first), int(last), status)
-
-
-def _unreadable(why: str) -> TextRefused:
-    advice = f"Fix it in {VERIFIED_TABLE} of the task, with `memsheaf edit` or any editor: a row has five cells."
-    return hinted(TextRefused(why), advice)
+def _unreadable(number: int, why: str) -> TextRefused:
+    error = TextRefused(f"{VERIFIED_TABLE}, line {number + 1} {why}")
+    return hinted(error, f"Fix it in {VERIFIED_TABLE} of the task, with `memsheaf edit` or any editor.")
