@@ -404,15 +404,12 @@ class Layers(OpenScopes):
         from memsheaf.work import brief, compaction
 
         survives, noted = (compaction.NOTHING, "") if self.given else brief.surviving(self)
-        metered, state = self.metered("compact", model), self.own.state
+        metered, state, days = self.metered("compact", model), self.own.state, self.settings.retention_days
+        how: dict[str, Any] = {
+            "standing": survives, "trigger": trigger, "notes": notes or noted, "model": metered,
+        }  # fmt: skip
         if dry_run:
-            return compaction.compact(
-                conversation, budget, standing=survives, trigger=trigger, notes=notes or noted, model=metered,
-                where=state.folder,
-            )  # fmt: skip
+            return compaction.compact(conversation, budget, where=state.folder, **how)
         if approve:
             compaction.approve(conversation, state=state, name=name)
-        return compaction.run(
-            conversation, budget, standing=survives, trigger=trigger, notes=notes or noted, model=metered, name=name,
-            state=state, now=self.clock(), days=self.settings.retention_days,
-        )  # fmt: skip
+        return compaction.run(conversation, budget, state=state, now=self.clock(), name=name, days=days, **how)

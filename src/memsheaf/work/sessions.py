@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 
 from memsheaf.config import Settings
 from memsheaf.editing import dated
@@ -182,23 +181,27 @@ class SessionNotes:
         return retry(self._ended, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
     def _ended(self) -> EndedSession:
-        notes = self._moved(FILE)
-        others = [row.path for row in self.sheaf.list() if row.path != FILE and not row.path.startswith(ARCHIVE)]
-        moves = {path: self._moved_if_possible(path) for path in others}
-        changes = [*notes, *(change for moved in moves.values() for change in moved)]
+        changes, left = self._moved(FILE), []
+        for row in self.sheaf.list():
+            if row.path != FILE and not row.path.startswith(ARCHIVE):
+                try:
+                    moved = [] if is_fact(row.path) else self._moved(row.path)
+                except (PathRefused, StoreFailed):
+                    moved = []
+                changes += moved
+                left += [] if moved else [row.path]
         # as they are, whatever is in them: it was here before
-        done = self.sheaf.change_many(
-            changes, "end the session", by=self.sheaf.by, allow=Allow(secrets=True, anyway=True)
-        )
-        return EndedSession(
-            done.id,
-            tuple(change.path for change in changes if change.data is not None),
-            tuple(path for path, moved in moves.items() if not moved),
-        )
+        allow = Allow(secrets=True, anyway=True)
+        done = self.sheaf.change_many(changes, "end the session", by=self.sheaf.by, allow=allow)
+        archived = tuple(change.path for change in changes if change.data is not None)
+        return EndedSession(done.id, archived, tuple(left))
 
     def _moved(self, path: str) -> list[Change]:
         """The changes that move a file to the archive. Raises Blocked, NotFound when the notes are not there."""
-        target = self._free(check_path(ARCHIVE + path))
+        target, number = check_path(ARCHIVE + path), 1
+        while self._is_there(target):
+            number += 1
+            target = check_path(f"{ARCHIVE}{path.removesuffix('.md')}-{number}.md")
         try:
             memory = self.sheaf.read(path)
         except NotFound:
@@ -206,26 +209,10 @@ class SessionNotes:
         gone = Change(path, None, memory.version)
         if path == FILE and sections.is_blank(memory):
             return [gone]
-        return [Change(target, memory.data, self._version(target)), gone]  # at no moment neither of them is there
+        return [Change(target, memory.data, ABSENT), gone]  # at no moment neither of them is there
 
-    def _moved_if_possible(self, path: str) -> list[Change]:
-        with suppress(PathRefused, StoreFailed):
-            return [] if is_fact(path) else self._moved(path)
-        return []
-
-    def _free(self, path: str) -> str:
-        """The path, or with a number the next that nothing has."""
-        for number in count(1):
-            free = path if number == 1 else f"{path.removesuffix('.md')}-{number}.md"
-            if self._version(free) == ABSENT:
-                return check_path(free)
-        raise AssertionError("counting does not end")
-
-    def _version(self, path: str) -> str:
-        try:
-            return self.sheaf.read(path).version
-        except NotFound:
-            return ABSENT
+    def _is_there(self, path: str) -> bool:
+        return self.sheaf.reader.find(path) is not None
 
     def _at_its_time(self, text: str, created: str) -> str:
         """A note with the time before it, and the day when it is not the first."""
@@ -235,17 +222,12 @@ class SessionNotes:
 
     def _gone(self) -> MemsheafError:
         """Why there are no notes: the session has ended, or it never began."""
-        error = _missing(
-            f"there is no session {self.id!r}",
-            "`memsheaf session list --all` shows which there are; `memsheaf session start` begins one.",
-            str(self.sheaf.scope),
-        )
-        if self._version(ARCHIVE + FILE) != ABSENT or self.sheaf.reader.has_history(FILE):
-            return hinted(
-                Blocked(f"the session {self.id!r} has ended"),
-                f"`memsheaf undo --scope {self.sheaf.scope}` brings it back; `memsheaf session start` begins one.",
-            )
-        return error
+        begin = "`memsheaf session start` begins one."
+        if self._is_there(ARCHIVE + FILE) or self.sheaf.reader.has_history(FILE):
+            undo = f"`memsheaf undo --scope {self.sheaf.scope}` brings it back"
+            return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
+        there = "`memsheaf session list --all` shows which there are"
+        return _missing(f"there is no session {self.id!r}", f"{there}; {begin}", str(self.sheaf.scope))
 
 
 def start(
@@ -325,20 +307,14 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
     try:
         with open(place, "rb") as file:
             data = file.read(LARGEST + 1)
-        if len(data) <= LARGEST:
-            return sections.check_template(data.decode("utf-8-sig"))
-        why = f"it is larger than {LARGEST:,} bytes"
-    except FileNotFoundError:
-        if not path:
-            return read_prompt("session")
-        why = "there is no such file"
-    except UnicodeDecodeError:
-        why = "it is not UTF-8"
+        return sections.check_template(data.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", "") or "it cannot be read"
+        if not path and isinstance(error, FileNotFoundError):
+            return read_prompt("session")
+        why = (isinstance(error, OSError) and error.strerror) or "it cannot be read as UTF-8"
+        raise sections.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.") from None
     except TextRefused as error:
         raise sections.refused(f"{place!r}: {error}", error.hint) from None
-    raise sections.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.")
 
 
 def _notes(layers: OpenScopes, id: str) -> SessionNotes:
