@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from memsheaf import Settings, Sheaf
+from memsheaf.worktree import WorkingTree
+from trees import APP, Open, Write
 
 hypothesis_settings.register_profile(
     "untimed", deadline=None, max_examples=200 if os.environ.get("MEMSHEAF_LONG") else 25
@@ -30,3 +32,39 @@ def settings(tmp_path: Path) -> Settings:
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings) as sheaf:
         yield sheaf
+
+
+# a working tree on disk
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def write(root: Path) -> Write:
+    """Put a file into the tree."""
+
+    def write(path: str, text: str | bytes = APP) -> None:
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return write
+
+
+@pytest.fixture
+def open_tree(root: Path) -> Iterator[Open]:
+    """Look at the tree anew; all are closed in the end."""
+    opened: list[WorkingTree] = []
+
+    def open_tree(folder: Path = root, **options: object) -> WorkingTree:
+        opened.append(WorkingTree.open(str(folder), **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_tree
+    for tree in opened:
+        tree.close()

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -25,67 +25,9 @@ from memsheaf.guard.evidence import ASKED, NAMES, check_body, examine, gone, nam
 from memsheaf.memory import Memory
 from memsheaf.memory import parse as parse_memory
 from memsheaf.worktree import FILE_LIMIT, WorkingTree
+from trees import APP, Open, Write, git
 
-APP = """\
-import os
-
-LIMIT = 3
-
-
-class Server:
-    port = 80
-
-    def start(self):
-        return os.getpid()
-
-
-def main():
-    Server().start()
-"""
 NOBODY = 65534
-
-Write = Callable[..., None]
-Open = Callable[..., WorkingTree]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "here"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def write(root: Path) -> Write:
-    """Put a file into the tree."""
-
-    def write(path: str, text: str | bytes = APP) -> None:
-        place = root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text.encode() if isinstance(text, str) else text)
-
-    return write
-
-
-@pytest.fixture
-def open_tree(root: Path) -> Iterator[Open]:
-    """Look at the tree anew; all are closed in the end."""
-    opened: list[WorkingTree] = []
-
-    def open_tree(folder: Path = root, **options: object) -> WorkingTree:
-        opened.append(WorkingTree.open(str(folder), **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_tree
-    for tree in opened:
-        tree.close()
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "user.name=n", "-c", "user.email=e@example.com", "-c", "protocol.file.allow=always"]
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run([*command, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 @pytest.fixture(params=["git", "no git"])
