@@ -130,15 +130,6 @@ def test_a_folder_that_everybody_may_write_to_is_found(sheaf: Sheaf) -> None:
     assert examine(sheaf) == []
 
 
-def test_the_worst_comes_first(sheaf: Sheaf) -> None:
-    write(sheaf, "a.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"))
-    write(sheaf, "b.md", PLAIN.replace("user", "recipe"))
-    write(sheaf, "c.md", "---\nname: [\n---\n")
-    write(sheaf, "d.md", "---\nname: [\n---\n")
-
-    assert found(sheaf) == [("error", "c.md"), ("error", "d.md"), ("warning", "b.md"), ("info", "a.md")]
-
-
 def test_looking_changes_no_memory(sheaf: Sheaf) -> None:
     sheaf.remember("Sound", "D", "user", "x")
     write(sheaf, "bad.md", "---\nname: [\n---\n")

@@ -12,7 +12,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
-from memsheaf.store import Change, version_of
+from memsheaf.store import Change
 from memsheaf.work.audit import Audit, AuditFinding, audit
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
@@ -151,17 +151,6 @@ def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_kee
     assert report.citations == report.pollution == report.waiting == ()
 
 
-def test_a_contradiction_is_told_as_one(place: Place) -> None:
-    with place.sheaf() as sheaf:
-        remember(sheaf, "Port", "The service listens on port 8080.")
-        remember(sheaf, "Port of it", "The service listens on port 8081.")
-
-    (found,) = place.audit().duplicates
-
-    assert (found.kind, found.others) == ("contradicts", ("project_port.md",))
-    assert "8080 against 8081" in found.said
-
-
 def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
     corpus = json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
     cases = [case for case in corpus if case["expect"] == "flag"][:20]
@@ -204,13 +193,6 @@ def test_stale_citations_come_with_the_path_and_why(place: Place) -> None:
     assert "`src/http.py`" in gone[1]
 
 
-def test_without_a_tree_nothing_is_called_stale(place: Place) -> None:
-    with place.sheaf() as sheaf:
-        sheaf.remember("Lost", "d", "project", "See `src/gone.py`.", citations=["src/gone.py:3"])
-
-    assert place.audit().clean
-
-
 # what is in the way
 
 
@@ -231,16 +213,6 @@ def test_a_file_that_cannot_be_used_is_a_finding(place: Place) -> None:
     found = place.audit(tree=True).pollution
 
     assert sorted((one.kind, one.path, one.level) for one in found) == sorted(wanted)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="links need no rights there")
-def test_a_link_and_a_folder_named_like_a_memory_are_findings(place: Place) -> None:
-    place.write("good.md", "---\nname: n\ndescription: d\ntype: user\n---\nAll is well here.\n")
-    root = next((place.folder / "home" / "projects").iterdir())
-    (root / "link.md").symlink_to("/etc/passwd")
-    (root / "folder.md").mkdir()
-
-    assert kinds(place.audit(tree=True).pollution) == [("unreadable", "folder.md"), ("unreadable", "link.md")]
 
 
 def test_random_files_never_stop_an_audit(place: Place) -> None:
@@ -287,16 +259,6 @@ def test_a_memory_that_changes_often_is_told_and_notes_are_not(place: Place) -> 
     assert "5 times" in found.said
 
 
-def test_changes_of_long_ago_do_not_count(place: Place) -> None:
-    place.now = NOON - 60 * DAY
-    with place.sheaf() as sheaf:
-        path = remember(sheaf, "State", "Step 0 of the plan.")
-        for number in range(1, 9):
-            sheaf.revise(path, f"Step {number - 1}", f"Step {number}")
-
-    assert place.audit().clean
-
-
 def test_what_nobody_used_is_told_once_uses_were_counted_for_a_month(place: Place) -> None:
     place.now = NOON - 60 * DAY
     with place.sheaf() as sheaf:
@@ -315,17 +277,6 @@ def test_what_nobody_used_is_told_once_uses_were_counted_for_a_month(place: Plac
 
     assert (found.kind, found.path, found.level) == ("unused", idle, "note")
     assert "40 days" in found.said
-
-
-def test_uses_that_are_counted_since_yesterday_say_nothing(place: Place) -> None:
-    place.now = NOON - 60 * DAY
-    with place.sheaf() as sheaf:
-        remember(sheaf, "Idle", "The queue drops jobs at night.")
-        busy = remember(sheaf, "Busy", "Releases go out on Fridays.")
-        place.now = NOON - DAY
-        sheaf.used(busy)
-
-    assert place.audit().clean
 
 
 def test_a_catalog_near_its_cap_and_over_it_is_told(place: Place) -> None:
@@ -430,14 +381,4 @@ def test_a_fact_that_is_as_it_was_again_or_was_only_confirmed_is_no_finding(plac
         sheaf.put("facts/project_queue.md", doubted, allow=Allow(anyway=True))
     with place.sheaf() as sheaf:
         sheaf.confirm("facts/project_queue.md")
-    assert place.audit().clean
-
-
-def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place) -> None:
-    path = fact(place)
-    with place.sheaf() as sheaf:
-        sheaf.forget(path)
-        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 9090.\n"
-        assert version_of(text.encode()) == sheaf.put(path, text, allow=Allow(anyway=True)).version
-
     assert place.audit().clean

@@ -78,12 +78,6 @@ def test_the_order_in_which_memories_come_makes_no_difference() -> None:
         assert compare(entries) == expected
 
 
-def test_of_two_that_say_as_much_the_recent_one_stays() -> None:
-    older, newer = memory("b", SIX[1], day="2026-01-01"), memory("a", SIX[1], day="2026-02-01")
-
-    assert found(older, newer).groups[0][1] == "a.md"
-
-
 def test_what_is_confirmed_stays_before_what_is_not() -> None:
     older, newer = memory("b", SIX[1]), memory("a", SIX[1], day="2026-11-14", trust="unconfirmed")
 
@@ -158,17 +152,6 @@ def test_another_number_or_a_denial_is_a_contradiction_and_no_duplicate() -> Non
         result = said(one, two)
         assert result.groups == []
         assert result.opposed == [("a0.md", "a1.md", why)]
-
-
-def test_a_group_is_contradicted_once() -> None:
-    result = said(*SIX, f"Never run {TEST} locally.")
-
-    assert len(result.groups) == 1
-    assert [pair[:2] for pair in result.opposed] == [("a3.md", "a6.md")]
-
-
-def test_two_releases_with_their_dates_do_not_contradict_each_other() -> None:
-    assert said("Release 12 shipped on 2026-03-01.", "Release 13 shipped on 2026-04-01.").opposed == []
 
 
 def test_five_entries_of_one_name_are_a_crowd() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memsheaf import Layers, Message, Settings, Sheaf, Tools, Turn
+from memsheaf import Layers, Message, Settings, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate
 from memsheaf.work.scopes import holds_everywhere
@@ -112,17 +112,6 @@ def test_tools_in_another_repository_find_read_change_and_delete_it(world: World
         assert tools.call("memory_delete", {"filename": name}) == f"Memory deleted: {name}"
 
 
-def test_one_scope_is_served_when_it_is_named(world: World) -> None:
-    world.run("a", "add", "Prefers tabs", "Use tabs.", "--type", "user", "--description", "Indentation")
-
-    with world.layers("b", scopes=["agent/reviewer"]) as alone:
-        tools = Tools(alone)
-        assert "Nothing found" in tools.call("memory_search", {"query": "tabs or spaces?"})
-        answer = tools.call("memory_write", {**_TABS, "content": "The reviewer looks at tabs."})
-        assert answer == "Memory saved: user_prefers-tabs.md"
-        assert "is not allowed" in tools.call("memory_read", {"filename": "user:user_prefers-tabs.md"})
-
-
 _TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs."}
 
 
@@ -161,52 +150,37 @@ def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers:
 # where it belongs
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "scope"),
-    [
-        ("user", "Prefers tabs.", "user"),
-        ("feedback", "Always answer in English.", "user"),
-        ("feedback", "In all my projects, no emoji in commits.", "user"),
-        ("feedback", "Always run make check in this repository.", "project"),
-        ("feedback", "Mock no database.\n\n**How to apply:** always.", "project"),
-        ("project", "We always release on Fridays.", "project"),
-        ("reference", "The dashboard is everywhere.", "project"),
-    ],
-)
-def test_a_new_memory_goes_where_it_belongs(layers: Layers, kind: str, text: str, scope: str) -> None:
-    assert layers.scope_for(kind, text) == scope
-    path = layers.remember("Name", "When it matters", kind, text).path
-    assert path == ("user:" if scope == "user" else "") + f"{kind}_name.md"
-    assert [row.name for row in layers.sheaf(scope).list()] == ["Name"]
+def test_a_new_memory_goes_where_it_belongs(layers: Layers) -> None:
+    for number, (kind, text, scope) in enumerate(
+        (
+            ("user", "Prefers tabs.", "user"),
+            ("feedback", "Always answer in English.", "user"),
+            ("feedback", "In all my projects, no emoji in commits.", "user"),
+            ("feedback", "Always run make check in this repository.", "project"),
+            ("feedback", "Mock no database.\n\n**How to apply:** always.", "project"),
+            ("project", "We always release on Fridays.", "project"),
+            ("reference", "The dashboard is everywhere.", "project"),
+        )
+    ):
+        assert layers.scope_for(kind, text) == scope
+        path = layers.remember(f"Name {number}", "When it matters", kind, text).path
+        assert path == ("user:" if scope == "user" else "") + f"{kind}_name-{number}.md"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_everywhere_is_understood_in_six_languages() -> None:
+    for text in (
         "总是用中文回答", "在所有项目里都用空格", "常に日本語で答える", "すべてのプロジェクトでタブを使う",
         "Antworte immer auf Deutsch", "In allen Projekten Tabs", "Réponds toujours en français",
         "Dans tous mes projets, des tabulations", "Responde siempre en español",
-        "En todos mis proyectos, tabulaciones",
-    ],
-)  # fmt: skip
-def test_everywhere_is_understood_in_six_languages(text: str) -> None:
-    assert holds_everywhere(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["本项目总是用空格", "このプロジェクトでは常にタブ", "Hier immer Tabs", "Ici toujours des tabulations"]
-)
-def test_what_holds_here_does_not_hold_everywhere(text: str) -> None:
-    assert not holds_everywhere(text)
-
-
-def test_a_named_scope_wins(world: World) -> None:
-    world.run("a", "add", "Prefers tabs", "x", "--type", "user", "--description", "d", "--scope", "project")
-
-    with world.layers("a") as layers:
-        assert [row.path for row in layers.list()] == ["user_prefers-tabs.md"]
-        answer = Tools(layers).answer("memory_write", {**_TABS, "filename": "project:user_other.md"})
-        assert answer.text == "Memory saved: user_other.md"
+    ):  # fmt: skip
+        assert holds_everywhere(text), text
+    for text in (
+        "本项目总是用空格",
+        "このプロジェクトでは常にタブ",
+        "Hier immer Tabs",
+        "Ici toujours des tabulations",
+    ):
+        assert not holds_everywhere(text), text
 
 
 def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Layers) -> None:
@@ -283,24 +257,6 @@ def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Layers) 
     assert unseen.text.startswith("Error: 'user:user_prefers-tabs.md' exists, and you have not seen")
     assert [tuple(one) for one in unseen.touched] == [("exists", "user", "user:user_prefers-tabs.md")]
     assert [tuple(one) for one in again.touched] == [("saved", "user", "user:user_prefers-tabs.md")]
-
-
-def test_answers_say_what_changed_as_values_whatever_the_file_is_called(layers: Layers) -> None:
-    tools = Tools(layers)
-    name = "notes (old).md"
-    write = {"name": "Old notes", "description": "d", "type": "feedback", "content": "So it was.", "filename": name}
-
-    done = [
-        tools.answer("memory_write", write),
-        tools.answer("memory_insert", {"filename": name, "line": 1, "text": "More."}),
-        tools.answer("memory_delete", {"filename": name}),
-    ]
-
-    assert [tuple(one) for answer in done for one in answer.touched] == [
-        ("saved", "project", name),
-        ("updated", "project", name),
-        ("deleted", "project", name),
-    ]
 
 
 # learning
@@ -398,10 +354,3 @@ def test_the_offline_talker_forgets_what_it_has_just_saved_by_the_name_it_was_gi
     assert out.count("user:user_") >= 2
     with world.layers("a") as layers:
         assert layers.list() == []
-
-
-def test_one_sheaf_has_bare_names(world: World) -> None:
-    with Sheaf.open("user", settings=world.settings, cwd=str(world.folder / "a")) as sheaf:
-        tools = Tools(sheaf)
-        assert tools.call("memory_write", _TABS) == "Memory saved: user_prefers-tabs.md"
-        assert "Use tabs." in tools.call("memory_read", {"filename": "user_prefers-tabs.md"})

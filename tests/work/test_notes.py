@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.errors import BadHeader, Exists, MemsheafError, ReadOnly, Refused, SecretFound, TextRefused
+from memsheaf.errors import BadHeader, Exists, MemsheafError, Refused, SecretFound, TextRefused
 from memsheaf.work.notes import ARCHIVE, ENTRY_BYTES, Notes
 from memsheaf.work.notes_text import (
-    LINES,
     REVIEW,
     ArchivedEntry,
     archived,
@@ -87,15 +86,8 @@ def test_what_notes_say_is_read_under_its_heading() -> None:
     for read in (objective_of, phase_of, blockers_of, pending_of):
         assert not read("")
         assert not read("# Notes\n")
-
-
-def test_a_blocker_that_is_over_blocks_no_more() -> None:
-    text = "## Blockers & risks\n- one DONE 2026-11-01\n* two\n  in two lines\n1. three SUPERSEDED\n- DEFERRED four\n"
-
-    assert blockers_of(text) == ["two\n  in two lines"]
-
-
-def test_a_heading_may_be_spelt_as_people_do() -> None:
+    over = "## Blockers & risks\n- one DONE 2026-11-01\n* two\n  in two lines\n1. three SUPERSEDED\n- DEFERRED four\n"
+    assert blockers_of(over) == ["two\n  in two lines"]
     for heading in ("Blockers", "Risks", "BLOCKERS AND RISKS", "Blockers & Risks"):
         assert blockers_of(f"### {heading}\r\n- a key\r\n") == ["a key"]
 
@@ -103,13 +95,10 @@ def test_a_heading_may_be_spelt_as_people_do() -> None:
 # judging
 
 
-def test_good_notes_have_no_problem() -> None:
-    assert problems(GOOD, TODAY) == []
-    assert problems("", TODAY) == []
-
-
 def test_each_rule_tells_its_line() -> None:
     cases: list[tuple[str, list[tuple[int, str]]]] = [
+        ("", []),
+        (GOOD, []),
         ("# Notes\n" + "word\n" * 19, []),
         ("# Notes\n" + "word\n" * 20, [(0, "length")]),
         ("# Notes\n" + "word\n" * 19 + "\n\n\n", []),
@@ -137,13 +126,6 @@ def test_each_rule_tells_its_line() -> None:
     for text, expected in cases:
         assert rules(text) == expected, text
         assert rules(text.replace("\n", "\r\n")) == expected, text
-
-
-def test_how_long_something_is_over_is_a_choice() -> None:
-    text = "## A\n- 2026-11-08: DONE it\n"
-
-    assert rules(text, days=6) == [(2, "stale")]
-    assert rules(text, days=7) == []
 
 
 def test_every_problem_says_what_to_do() -> None:
@@ -212,22 +194,6 @@ def test_good_notes_are_left_byte_for_byte() -> None:
         assert pruned(text, TODAY) == (text, (), ())
 
 
-def test_a_header_is_no_entry() -> None:
-    text = "---\nname: Notes\n---\n# Notes\nwords\n"
-
-    assert pruned(text, TODAY) == ("---\nname: Notes\n---\n# Notes\n", (ArchivedEntry("Notes", "words"),), ())
-
-
-def test_notes_that_are_nothing_but_history_become_blank_ones() -> None:
-    assert pruned("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
-
-
-def test_blank_lines_go_when_there_are_too_many_lines() -> None:
-    text = "# Notes\n" + "\n" * 20 + "## Phase\n1\n"
-
-    assert pruned(text, TODAY) == ("# Notes\n\n## Phase\n1\n", (), ())
-
-
 PIECES = [
     "# Notes", "## Active objective", "## Phase", "## Blockers", "### Pending", "## Log", "#", "", "", "words", "- a",
     "- DONE", "- 2026-10-01: DONE", "- DEFERRED 2026-11-14", "  more", "\tDONE", "* b", "1. c", "```", "~~~", "---",
@@ -237,7 +203,7 @@ PIECES = [
 
 def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
     chance = random.Random(5)
-    for _ in range(2000):
+    for _ in range(2000 if os.environ.get("MEMSHEAF_LONG") else 300):
         end = chance.choice(["\n", "\r\n"])
         lines = chance.choices(PIECES, k=chance.randrange(30))
         text = end.join(lines) + chance.choice(["", end])
@@ -250,6 +216,18 @@ def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
         left = done.text + archived("", TODAY, done.moved)
         assert all(word in left for line in lines for word in re.findall(r"\w\w+", line)), text
         assert not {"stale", "pending"} & {one.rule for one in problems(done.text, TODAY)}, text
+
+
+def test_what_is_left_of_odd_notes() -> None:
+    header = "---\nname: Notes\n---\n"
+    assert pruned(f"{header}# Notes\nwords\n", TODAY) == (
+        f"{header}# Notes\n",
+        (ArchivedEntry("Notes", "words"),),
+        (),
+    )
+    assert pruned("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
+    assert pruned("# Notes\n" + "\n" * 20 + "## Phase\n1\n", TODAY) == ("# Notes\n\n## Phase\n1\n", (), ())
+    assert pruned("", TODAY) == ("", (), ())
 
 
 def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
@@ -291,30 +269,6 @@ def test_clearing_takes_all_that_stands_below_the_heading_and_nothing_else(sheaf
     assert notes.text == "# Notes\r\n\r\nmine\r\n"
 
 
-def test_notes_that_held_nothing_else_are_blank_ones_then(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, "## Phase\n2")
-
-    assert notes.clear("phase") == "2"
-    assert notes.text == "# Notes\n"
-
-
-def test_the_last_commit_is_known_and_none_when_nothing_changed(sheaf: Sheaf, notes: Notes) -> None:
-    steps: list[Callable[[], object]] = [
-        partial(notes.set, phase="1"),
-        partial(notes.block, "No key"),
-        partial(notes.pend, "Which queue?"),
-        partial(notes.unblock, 1),
-        partial(notes.clear, "phase"),
-    ]
-    for step in steps:
-        step()
-        assert notes.commit == next(iter(sheaf.log())).id
-    notes.pend("Which queue?")
-    assert notes.commit == ""
-    notes.prune(apply=True)
-    assert notes.commit == ""
-
-
 def test_notes_begin_with_what_is_said_and_keep_their_order(notes: Notes) -> None:
     assert notes.text == ""
     notes.pend("Which queue?")
@@ -328,28 +282,12 @@ def test_notes_begin_with_what_is_said_and_keep_their_order(notes: Notes) -> Non
     assert notes.problems() == []
 
 
-def test_full_notes_are_within_the_limit(notes: Notes) -> None:
-    notes.set(objective="o", phase="p")
-    for text in ("a", "b", "c"):
-        notes.block(text)
-    notes.pend("d")
-
-    assert len(notes.text.splitlines()) <= LINES
-
-
 def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
     text = GOOD.replace("\n", "\r\n")
     write(sheaf, text)
 
     assert notes.set(objective="Ship the exporter") == text.replace("importer", "exporter")
     assert notes.set(phase="3 of 6") == text.replace("importer", "exporter").replace("2 of 6: the parser", "3 of 6")
-
-
-def test_a_blank_line_below_a_heading_stays(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, "# Notes\n\n## Phase\n\n1\n\n## Blockers\n\n- 2026-11-01: a\n")
-
-    notes.set(phase="2")
-    assert notes.block("b") == "# Notes\n\n## Phase\n\n2\n\n## Blockers\n\n- 2026-11-01: a\n- 2026-11-15: b\n"
 
 
 def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:
@@ -476,11 +414,6 @@ def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> Non
     assert notes.text == FULL
 
 
-def test_there_is_nothing_to_prune_without_notes(sheaf: Sheaf, notes: Notes) -> None:
-    assert notes.prune(apply=True) == ("", (), ())
-    assert sheaf.list() == []
-
-
 def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: Notes) -> None:
     notes.block("No key")
     (Path(sheaf.root) / "NOTES.md").write_bytes(b"# Notes\n\xff\xfe\n")
@@ -489,12 +422,6 @@ def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: No
         with pytest.raises(BadHeader):
             change()
     assert (Path(sheaf.root) / "NOTES.md").read_bytes() == b"# Notes\n\xff\xfe\n"
-
-
-def test_an_empty_file_is_as_good_as_none(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, "")
-
-    assert notes.set(phase="1") == "# Notes\n\n## Phase\n1\n"
 
 
 def test_notes_under_a_name_in_small_letters_are_named_and_left_alone(sheaf: Sheaf, notes: Notes) -> None:
@@ -522,29 +449,17 @@ def test_a_heading_that_is_there_twice_has_to_be_seen_to(sheaf: Sheaf, notes: No
     assert "one heading" in caught.value.hint
 
 
-def test_a_sheaf_for_reading_shows_notes_and_changes_none(settings: Settings, sheaf: Sheaf, tmp_path: Path) -> None:
-    write(sheaf, FULL)
-    with Sheaf.open("project", settings=settings, cwd=str(tmp_path), read_only=True, clock=lambda: CLOCK) as other:
-        reader = Notes(other)
-        assert reader.text == FULL
-        assert reader.prune().moved
-        for change in (
-            lambda: reader.set(objective="x"),
-            lambda: reader.unblock(1),
-            lambda: reader.prune(apply=True),
-        ):
-            with pytest.raises(ReadOnly):
-                change()
-    assert (Path(sheaf.root) / "NOTES.md").read_text() == FULL
-
-
 def test_no_secret_gets_into_the_notes(notes: Notes, tmp_path: Path) -> None:
-    for text, value in SECRETS:
-        changes = [partial(notes.block, text), partial(notes.pend, text), partial(notes.set, objective=text)]
-        for change in [*changes, partial(notes.set, phase=text)]:
-            with pytest.raises(MemsheafError) as caught:
-                change()
-            assert value not in f"{caught.value} {caught.value.hint}"
+    for number, (text, value) in enumerate(SECRETS):
+        changes = (
+            notes.block,
+            notes.pend,
+            lambda line: notes.set(objective=line),
+            lambda line: notes.set(phase=line),
+        )
+        with pytest.raises(MemsheafError) as caught:
+            changes[number % 4](text)
+        assert value not in f"{caught.value} {caught.value.hint}"
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert [value for _, value in SECRETS if value.encode() in stored] == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -137,17 +137,6 @@ def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
         assert noted(layers, note).citations == places, note
 
 
-def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
-    sessions.of(layers, "s1").note("All of it.\nTwo lines.", section="Key Results", replace=True)
-
-    (item,) = items(layers.sheaf("session/s1"))
-    assert item.text == "All of it.\nTwo lines."
-
-    up(layers, item, "user")
-    assert "All of it. (promoted: user user_all-of-it-two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
-    assert items(layers.sheaf("session/s1")) == []
-
-
 def test_a_session_that_ended_still_offers_what_it_found(layers: Layers) -> None:
     item = noted(layers, PUSH)
     sessions.of(layers, "s1").end()
@@ -158,20 +147,6 @@ def test_a_session_that_ended_still_offers_what_it_found(layers: Layers) -> None
     assert (archived.id, archived.path) == (item.id, "archive/session.md")
     up(layers, archived)
     assert items(layers.sheaf("session/s1")) == []
-
-
-def test_which_notes_are_meant_is_said_by_name_by_the_settings_or_by_what_is_open(
-    layers: Layers, settings: Settings, work: Path
-) -> None:
-    sessions.start(layers, "More", id="s2")
-
-    assert sources(layers) == ["session/s1", "session/s2", "task/feature-x"]
-    assert sources(layers, task="feature-x") == ["task/feature-x"]
-    with Layers.open(settings=settings._replace(session="s2"), cwd=str(work)) as narrow:
-        assert sources(narrow) == ["session/s2"]
-    for name in ("nobody", "../s1"):
-        with pytest.raises((NotFound, ScopeRefused)):
-            sources(layers, session=name)
 
 
 # the checklist
@@ -259,20 +234,14 @@ def test_what_is_tied_to_one_task_stays_there(layers: Layers) -> None:
     item, names = noted(layers, "x"), task_names(layers)
     for text in BOUND:
         assert of_one_task(text, names), text
+    assert [text for text in FREE if of_one_task(text, [*names, "auth"])] == []
+    assert of_one_task("auth is by token", ["auth", "Auth"]) == ""
+    assert of_one_task("登录页面重写用了三天", ["登录页面重写"]) == "登录页面重写"
     for text in BOUND[:2]:
         found = examine(item._replace(text=text), layers.project, names=names)
         assert verdicts(found)["task-specific"] == "stop"
         assert found.recommend == "no"
         assert verdicts(examine(found.item, layers.sheaf("task/feature-x")))["task-specific"] == "pass"
-
-
-def test_what_only_sounds_like_a_task_is_let_through() -> None:
-    assert [text for text in FREE if of_one_task(text, ["feature-x", "Feature X", "auth"])] == []
-
-
-def test_a_task_with_a_common_name_does_not_tie_down_every_text_with_that_word() -> None:
-    assert of_one_task("auth is by token", ["auth", "Auth"]) == ""
-    assert of_one_task("登录页面重写用了三天", ["登录页面重写"]) == "登录页面重写"
 
 
 def test_what_is_there_already_is_skipped(layers: Layers) -> None:
@@ -313,19 +282,6 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: L
     new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
     assert new.supersedes == ("facts/reference_test-command.md",)
     assert [row.path for row in layers.project.list()] == [new.path]
-
-
-def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Layers) -> None:
-    up(layers, noted(layers, PUSH))
-    item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
-    item = item._replace(reason="asked")
-
-    assert verdicts(examine(item, layers.project, choice=PromotionChoice(anyway="two readers")))["duplicate"] == "ask"
-    other = item._replace(subject="How releases are tested")
-    memory = up(layers, other, choice=PromotionChoice(anyway="two readers"))
-
-    assert memory.reason == "asked (two readers)"
-    assert len(layers.project.list()) == 2
 
 
 def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Layers) -> None:
@@ -415,17 +371,6 @@ def test_it_climbs_from_session_to_task_to_project(layers: Layers) -> None:
     assert fact.path == "facts/project_releases.md"
     assert layers.sheaf("task/feature-x").read(memory.path).page.get("promoted") == fact.path
     assert items(layers.sheaf("task/feature-x")) == []
-
-
-def test_a_note_of_a_task_is_marked_in_its_file(layers: Layers) -> None:
-    tasks.of(layers).note(FRIDAY)
-    (item,) = items(layers.sheaf("task/feature-x"))
-
-    up(layers, item)
-
-    assert "says (promoted: facts/project_releases.md)\n" in layers.sheaf("task/feature-x").read("TASK.md").text
-    assert items(layers.sheaf("task/feature-x")) == []
-    assert tasks.of(layers).title == "Feature X"
 
 
 def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Layers) -> None:
@@ -636,62 +581,25 @@ SECRETS = [
 def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers) -> None:
     item = noted(layers, FRIDAY)
     insist = PromotionChoice(anyway="I insist", confirmed=True, convention=True)
-    for number, (text, secret) in enumerate(SECRETS):
+    for number, (text, secret) in enumerate(SECRETS[::3]):  # the gate itself is tested with all of them
         to = ("project", "user", "task/feature-x", "team/core")[number % 4]
         one = item._replace(subject="", text=text)
         assert secret not in str(examine(one, layers.sheaf(to)).steps)
         with pytest.raises(Refused) as refused:
             up(layers, one, to, insist)
         assert secret not in str(refused.value)
-    stored = on_disk(layers)
-    assert [secret for _, secret in SECRETS if secret in stored] == []
-
-
-def test_a_secret_is_stopped_in_every_field(layers: Layers) -> None:
-    item, secret = noted(layers, FRIDAY), "password: Corr3ct-H0rse-Fake"
-
+    secret = "password: Corr3ct-H0rse-Fake"
     for one in (item._replace(subject=secret), item._replace(reason=secret), item._replace(citations=(secret,))):
-        stopped_everywhere(layers, one)
-
-
-def stopped_everywhere(layers: Layers, item: PromotionItem) -> None:
-    assert verdicts(examine(item, layers.user, choice=PromotionChoice(anyway="I insist")))["exclude"] == "stop"
-    for to in ("project", "user", "task/feature-x"):
+        assert verdicts(examine(one, layers.user, choice=insist))["exclude"] == "stop"
         with pytest.raises(Refused):
-            up(layers, item, to, PromotionChoice(anyway="I insist"))
-        assert "Corr3ct" not in on_disk(layers)
+            up(layers, one, "user", insist)
+    stored = on_disk(layers)
+    assert [secret for secret in (secret, *(one for _, one in SECRETS)) if secret in stored] == []
 
 
 def on_disk(layers: Layers) -> str:
     home = Path(layers.settings.home)
     return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
-
-
-def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -> None:
-    item = noted(layers, "x")
-    for text in (
-        "",
-        "x",
-        "\u200b\u202e hidden: text",
-        "🧵" * 80,
-        "一" * 300,
-        "a" * 20_000,
-        "(promoted: facts/x.md) is not at the end",
-        "- - - - -",
-        "# heading: text",
-        "```\ncode: yes\n```",
-        ": : :",
-        "../../etc/passwd:1",
-        "**" * 500,
-        "1. " * 5_000,
-        "first " * 3_000 + "then",
-    ):
-        one = item._replace(text=text, subject="")
-        for to in ("user", "project", "task/feature-x"):
-            found = examine(one, layers.sheaf(to), names=["feature-x"])
-            assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
-            with suppress(MemsheafError):
-                up(layers, one, to)
 
 
 def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: Layers) -> None:
@@ -704,12 +612,16 @@ def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: La
     assert sessions.of(layers, "s1").text.count("(promoted: facts/project_releases.md)") == 2
 
 
-def names_of(found: Sequence[PromotionItem]) -> list[str]:
-    return [item.title for item in found]
-
-
-def test_a_note_marked_by_hand_is_not_offered(layers: Layers) -> None:
-    noted(layers, "one")
-    noted(layers, "two (promoted: by hand)")
-
-    assert names_of(items(layers.sheaf("session/s1"))) == ["one"]
+def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -> None:
+    item = noted(layers, "x")
+    texts = (
+        "", "\u200b\u202e hidden: text", "🧵" * 80, "一" * 300, "a" * 20_000, "# heading: text",
+        "```\ncode: yes\n```",
+        "(promoted: facts/x.md) is not at the end", ": : :", "../../etc/passwd:1", "**" * 500, "1. " * 5_000,
+    )  # fmt: skip
+    for number, text in enumerate(texts):
+        one, to = item._replace(text=text, subject=""), ("user", "project", "task/feature-x")[number % 3]
+        found = examine(one, layers.sheaf(to), names=["feature-x"])
+        assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
+        with suppress(MemsheafError):
+            up(layers, one, to)

@@ -16,7 +16,6 @@ from memsheaf.errors import (
     BadHeader,
     Blocked,
     Exists,
-    MemsheafError,
     NotFound,
     ScopeRefused,
     SecretFound,
@@ -30,7 +29,6 @@ from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
     ARCHIVE,
     FILE,
-    PROMOTABLE,
     SessionNotes,
     ended_sessions,
     of,
@@ -109,20 +107,6 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     assert (state.is_open, state.is_blank, state.tokens) == (True, True, count_tokens(read_prompt("session")))
 
 
-def test_each_heading_of_ours_has_one_line_in_italics_and_all_are_known_to_promotion() -> None:
-    long = template_of(Settings("nowhere", "nowhere"), long=True)
-
-    assert len(titles(long)) == 10
-    for text in (read_prompt("session"), long):
-        for title in titles(text):
-            found = section(text, title)
-            assert found is not None
-            assert found.text.startswith("_")
-            assert found.text.endswith("_")
-            assert "\n" not in found.text
-    assert all(section(long, title) for title in PROMOTABLE)
-
-
 def test_an_id_is_the_day_and_chance_and_never_one_that_was_taken(layers: Layers) -> None:
     chances = iter([b"\xab\x12", b"\xab\x12", b"\x00\x01", b"\xab\x12", b"\x00\x01", b"\x00\x02"])
     first, second = (start(layers, random=lambda count: next(chances)) for _ in range(2))
@@ -187,15 +171,6 @@ def test_a_file_that_is_no_template_is_refused_by_name(settings: Settings, tmp_p
             template_of(settings, str(tmp_path / unreadable))
 
 
-def test_a_template_that_may_not_be_stored_makes_no_session(layers: Layers, tmp_path: Path) -> None:
-    for template in ("## Log\npassword: Corr3ct-H0rse-Fake\n", "## Log\nbell\x07\n", "nothing"):
-        with pytest.raises(TextRefused):
-            start(layers, id="one", template=template)
-
-    assert bytes_below(tmp_path) == {}
-    assert open_sessions(layers) == []
-
-
 # noting
 
 
@@ -219,23 +194,14 @@ def test_a_section_is_named_by_its_words_or_how_it_begins(notes: SessionNotes) -
         assert notes.note("The clock was wrong\nby an hour", section=name).section == "Errors & Corrections"
 
     assert under(notes, "errors and corrections").startswith("- The clock was wrong\n  by an hour")
-
-
-def test_a_section_that_is_not_there_is_refused_with_those_that_are(notes: SessionNotes) -> None:
     before = notes.text
-
-    for name in ("nonsense", "!!!", "current state of things", "## Worklog ##x", "e" * 10_000):
+    for name in ("nonsense", "!!!", "current state of things", "e" * 10_000):
         with pytest.raises(TextRefused, match=r"there is no section .*; there are: Current State, Files"):
             notes.note("x", section=name)
+    for text in ("", " \n\t", "bell\x07", "zero\0", "half \ud800 of a pair"):
+        with pytest.raises(TextRefused):
+            notes.note(text)
     assert notes.text == before
-
-
-def test_a_beginning_that_two_sections_share_is_refused(layers: Layers) -> None:
-    notes = start(layers, template="## Key Results\n## Key People\n")
-
-    with pytest.raises(TextRefused, match="several sections could be 'key'; there are: Key Results, Key People"):
-        notes.note("x", section="key")
-    assert notes.note("x", section="key r").section == "Key Results"
 
 
 def test_replacing_keeps_heading_and_guide_and_nothing_else_of_a_section(notes: SessionNotes) -> None:
@@ -250,24 +216,6 @@ def test_replacing_keeps_heading_and_guide_and_nothing_else_of_a_section(notes: 
     assert titles(notes.body) == SHORT
     notes.note("no time in front", replace=True)
     assert under(notes, "Worklog") == "no time in front"
-
-
-def test_taking_back_a_note_brings_the_blank_notes_back(notes: SessionNotes) -> None:
-    blank = notes.text
-    notes.note("oh no")
-
-    notes.sheaf.undo()
-
-    assert notes.text == blank
-    assert notes.is_blank
-
-
-def test_what_is_empty_or_no_text_is_refused(notes: SessionNotes) -> None:
-    for text in ("", " \n\t", "\r\n", "bell\x07", "zero\0", "half \ud800 of a pair"):
-        for replace in (False, True):
-            with pytest.raises(TextRefused):
-                notes.note(text, replace=replace)
-    assert notes.is_blank
 
 
 def test_a_text_that_would_change_the_headings_is_refused_instead_of_a_section(notes: SessionNotes) -> None:
@@ -311,29 +259,10 @@ def test_a_full_section_says_so_and_takes_what_still_matters_instead(notes: Sess
     notes.note("short", section="key", replace=True)
     notes.note("x" * 200, section="key")
     assert under(notes, "Key Results") == f"short\n- {'x' * 200}"
-
-
-def test_all_sections_together_have_a_limit_and_the_largest_is_named(layers: Layers) -> None:
-    notes = start(layers, template="".join(f"## Part {letter}\n" for letter in "abcdefg"))
-    full = "x" * (SECTION_TOKENS * 4 - 10)
-    for letter in "abcde":
-        notes.note(full, section=f"part {letter}", replace=True)
-    notes.note(full[:6_000], section="part f", replace=True)
-
-    with pytest.raises(TextRefused, match=f"the notes would have .* {TOTAL_TOKENS:,} is the most") as caught:
-        notes.note(full[:3_000], section="part g")
-    assert "'Part a'" in caught.value.hint
-
-
-def test_notes_that_a_person_made_too_long_can_be_shortened_and_not_grow(notes: SessionNotes) -> None:
-    file_of(notes).write_text(notes.text + "- long\n" * 20_000)
-
-    with pytest.raises(TextRefused, match="'Worklog' would have"):
-        notes.note("x")
-    with pytest.raises(TextRefused, match="the notes would have"):
+    file_of(notes).write_text(notes.text + "- long\n" * 8_000)  # by a person; it may get shorter, and not longer
+    with pytest.raises(TextRefused, match=f"the notes would have .* {TOTAL_TOKENS:,} is the most"):
         notes.note("x", section="key")
-    for lines in (7_500, 1_500):  # more than all may have, more than one section may have
-        notes.note("- long\n" * lines, replace=True)
+    notes.note("- long\n" * 1_500, replace=True)
     notes.note("x", section="key")
 
 
@@ -364,17 +293,6 @@ def test_a_heading_that_somebody_removed_is_missed_and_nothing_is_lost(notes: Se
     assert notes.text == before
     notes.note("more", section="extra")
     assert notes.text == f"{before}- more\n"
-
-
-def test_notes_whose_header_somebody_removed_are_notes_still(notes: SessionNotes) -> None:
-    file_of(notes).write_text(notes.body)
-
-    notes.note("x", section="key")
-
-    assert notes.text.startswith("## Current State\n")
-    assert under(notes, "Key Results") == "- x"
-    assert not notes.is_blank
-    assert notes.state().started == ""
 
 
 def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(notes: SessionNotes) -> None:
@@ -453,22 +371,6 @@ def test_a_blank_session_is_never_found_nor_shown(layers: Layers, settings: Sett
         notes.end()
 
 
-@pytest.mark.parametrize(("title", "end"), [("", "\n"), ("Move the login", "\r\n")])
-def test_only_what_was_noted_is_found(layers: Layers, title: str, end: str) -> None:
-    notes = start(layers, title, id="one")
-    notes.note("The proxy listens on 8443", section="key")
-    notes.note("```sh\n# reload the proxy\nnginx -s reload\n```", section="current", replace=True)
-    file_of(notes).write_bytes(notes.text.replace("\n", end).encode())
-
-    for question in NOBODYS:
-        assert layers.look_up(question) == [], question
-    assert [one.row.path for one in layers.look_up("reload")] == [FILE]
-    assert [one.row.path for one in layers.look_up("login")] == [FILE] * bool(title)
-    code, said = "```sh\n# reload the proxy\nnginx -s reload\n```", "- The proxy listens on 8443"
-    head = [f"{title}. {title}"] if title else []
-    assert passages(notes.memory) == ["\n".join([*head, code, said])]
-
-
 def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
     layers: Layers, notes: SessionNotes, settings: Settings, tmp_path: Path
 ) -> None:
@@ -483,14 +385,6 @@ def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
             assert chosen.look_up(question) == [], question
         assert chosen.session().recall("Which port does the proxy listen on?").memories == ()
         assert [one.row.path for one in chosen.look_up("proxy port")] == [ARCHIVE + FILE]
-
-
-def test_a_memory_of_another_name_is_found_by_all_its_words_whatever_its_header_says(notes: SessionNotes) -> None:
-    header = "---\nname: Form\ndescription: A form\ntype: project\nblank: yes\n---\n"
-    Path(notes.sheaf.root, "form.md").write_text(f"{header}## Quetzal\n_Kiosk_\n\nink\n")
-
-    for word in ("quetzal", "kiosk", "ink", "form"):
-        assert [row.path for row in notes.sheaf.search(word)] == ["form.md"]
 
 
 # ending
@@ -566,23 +460,6 @@ def test_a_secret_that_a_person_wrote_does_not_keep_a_session_from_ending(notes:
     assert notes.end().archived == ("archive/session.md",)
 
 
-def test_items_for_promotion_are_the_bullets_of_three_sections_or_their_prose(
-    layers: Layers, settings: Settings
-) -> None:
-    notes = start(layers, template=template_of(settings, long=True))
-    assert items(notes.sheaf) == []
-    notes.note("not this", section="workflow")
-    notes.note("Do not mock\nthe clock", section="errors")
-    notes.note("Measure first", section="learnings")
-    notes.note("It works.\nApproved on Monday.", section="key", replace=True)
-
-    assert [(one.section, one.text) for one in items(notes.sheaf)] == [
-        ("Errors & Corrections", "Do not mock\nthe clock"),
-        ("Learnings", "Measure first"),
-        ("Key results", "It works.\nApproved on Monday."),
-    ]
-
-
 # hostile input
 
 CASES: list[dict[str, Any]] = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
@@ -630,7 +507,7 @@ def test_a_session_folder_that_is_a_link_is_refused(layers: Layers, tmp_path: Pa
 
 def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_path: Path) -> None:
     before = bytes_below(tmp_path)
-    for number, secret in enumerate(SECRETS):
+    for number, secret in enumerate(SECRETS[::2]):  # the gate itself is tested with all of them
         with pytest.raises(SecretFound, match="the note holds "):
             notes.note(secret, section="key", replace=bool(number % 2))
     for secret in SECRETS[:3]:
@@ -644,19 +521,6 @@ def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_pat
 
 
 # many at once
-
-
-def test_of_two_who_end_it_at_once_one_does(notes: SessionNotes, settings: Settings, tmp_path: Path) -> None:
-    notes.note("x")
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
-        other = of(layers, "one")
-        notes.end()
-
-        with pytest.raises(MemsheafError, match="has ended"):
-            other.end()
-        with pytest.raises(Blocked):
-            other.note("too late")
-    assert notes.sheaf.read(ARCHIVE + FILE).body.endswith(" x\n")
 
 
 def test_the_end_overwrites_nothing_in_the_archive(layers: Layers) -> None:

@@ -16,7 +16,6 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     PathRefused,
-    ReadOnly,
     ScopeRefused,
     SecretFound,
     TextRefused,
@@ -100,6 +99,17 @@ def test_a_title_becomes_a_label() -> None:
         assert slug_of(title.strip()) == slug
 
 
+def test_a_title_or_name_that_cannot_be_a_label_is_refused_with_what_to_do(layers: Layers) -> None:
+    for title, slug, said, hint in (
+        ("Feature", "con", "Windows", "--slug"),
+        ("Com1", "", "Windows", "--slug"),
+        ("Feature\nX", "", "line break", "title"),
+    ):
+        with pytest.raises((ScopeRefused, TextRefused), match=said) as caught:
+            start(layers, title, slug=slug)
+        assert hint in caught.value.hint
+
+
 def test_a_second_task_of_that_name_is_refused_and_told_how_else(layers: Layers, task: Task) -> None:
     with pytest.raises(Exists) as caught:
         start(layers, "Feature: X", goal="another")
@@ -137,37 +147,7 @@ def test_to_look_for_a_task_makes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
-def test_memories_in_the_scope_of_a_task_are_no_task_yet(layers: Layers) -> None:
-    layers.sheaf("task/loose").remember("A fact", "d", "project", "There are two caches.")
-
-    assert active_tasks(layers) == []
-    with pytest.raises(NotFound, match="there is no task 'loose'"):
-        of(layers, "loose")
-    assert start(layers, "Loose").slug == "loose"
-
-
 # what one does with it
-
-
-def test_a_chosen_name_is_kept_without_hyphens_at_its_end(layers: Layers) -> None:
-    assert start(layers, "One", slug="a--").slug == "a"
-    with pytest.raises(Exists):
-        start(layers, "Two", slug="a-")
-    with pytest.raises(ScopeRefused):
-        start(layers, "Three", slug="-")
-
-
-@pytest.mark.parametrize("given", [{"slug": "con"}, {"title": "Com1"}])
-def test_a_name_that_windows_keeps_is_refused_for_that(layers: Layers, given: dict[str, str]) -> None:
-    with pytest.raises(ScopeRefused, match="Windows") as caught:
-        start(layers, given.get("title", "Feature"), slug=given.get("slug", ""))
-    assert "--slug" in caught.value.hint
-
-
-def test_a_title_of_two_lines_is_refused_with_a_word_on_titles(layers: Layers) -> None:
-    with pytest.raises(TextRefused, match="line break") as caught:
-        start(layers, "Feature\nX")
-    assert "title" in caught.value.hint
 
 
 def test_what_a_step_says_is_logged_apart_from_what_somebody_noted(task: Task) -> None:
@@ -233,17 +213,6 @@ def test_what_a_person_wrote_into_the_file_stays(task: Task) -> None:
     assert [note.text for note in task.notes] == ["by hand", "by machine"]
 
 
-def test_a_section_of_notes_that_somebody_removed_comes_back(task: Task) -> None:
-    path = Path(task.sheaf.root, "TASK.md")
-    path.write_text(path.read_text().replace("## Notes\n", "```\nopen"))
-
-    task.note("one")
-    task.note("two")
-
-    assert [note.text for note in task.notes] == ["one", "two"]
-    assert path.read_text().endswith("open\n```\n\n## Notes\n\n- 2026-11-15: one\n- 2026-11-15: two\n")
-
-
 def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
     task.revise("The API is\nrate limited", "# Plan\n\n## Revision 9, 2026-01-01\nAsk in batches.")
     task.revise("Again", phases=7)
@@ -256,18 +225,12 @@ def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
     assert "#### Revision 9" in task.sheaf.read("revisions.md").text
 
 
-def test_what_was_decided_stands_behind_its_reason(task: Task) -> None:
-    task.revise("Anna approved it.", "Use batches of 50.\n\nThe rest can wait.")
-    task.revise("No time", phases=3)
-
-    assert [one.summary for one in task.revisions()] == ["Anna approved it: Use batches of 50.", "No time"]
-    assert "- 2, 2026-11-15: Anna approved it: Use batches of 50." in task.lines()
-
-
 def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
+    with pytest.raises(TextRefused, match="description"):
+        task.verify("login")
     assert task.verify("login", "One can | log in") == (("login", "One can | log in", 1, 1, "VERIFIED"), "")
     task.revise("more")
-    assert task.verify("login").was == "VERIFIED"
+    assert task.verify("login")[1] == "VERIFIED"
     assert not task.log
 
     item, was = task.verify("login", regressed=True)
@@ -277,7 +240,7 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
     with pytest.raises(Blocked, match="login"):
         task.done()
     assert of_status(task) == "active"
-    assert task.verify("login").was == "REGRESSED"
+    assert task.verify("login")[1] == "REGRESSED"
     assert [note.text.partition(":")[0] for note in task.log] == [
         "login was VERIFIED, and is REGRESSED",
         "login was REGRESSED, and is VERIFIED",
@@ -289,14 +252,6 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
 
 def of_status(task: Task) -> str:
     return Task(task.sheaf).status
-
-
-def test_a_new_item_needs_a_description_and_may_begin_regressed(task: Task) -> None:
-    with pytest.raises(TextRefused, match="description"):
-        task.verify("login")
-
-    assert task.verify("login", "One can log in", regressed=True).item.status == "REGRESSED"
-    assert task.log[0].text == "login is REGRESSED: One can log in"
 
 
 def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -> None:
@@ -443,7 +398,7 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
 
 def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Layers) -> None:
     task = start(layers, "Long </memory>", goal="line\n" * 50)
-    for number in range(12):
+    for number in range(9):
         task.note(f"note {number} " + "</memory>" * 100)
         task.verify(f"good-{number}", "holds")
         task.verify(f"bad-{number}", "does not", regressed=True)
@@ -459,7 +414,7 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
     assert "</memory>" not in "\n".join(lines)
     assert not any("\n" in line for line in lines)
     shown = "\n".join(lines)
-    for newest in ("report 11", "reason 11", "good-11", "(6 more in verified.md)"):
+    for newest in ("report 8", "reason 8", "good-8", "(3 more in verified.md)"):
         assert newest in shown
     assert "report 0" not in shown
 
@@ -492,26 +447,6 @@ def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: La
         assert active_tasks(layers) == ["feature-x"]
 
 
-def test_numbers_may_stand_bare_and_the_trace_stays(task: Task) -> None:
-    path = Path(task.sheaf.root, "TASK.md")
-    path.write_text(path.read_text().replace('phase: "1"', "phase: 3").replace('iteration: "1"', "iteration: 2"))
-    found = Task(task.sheaf)
-
-    found.report("three")
-
-    assert (found.phase, found.iteration, found.trace_id) == (4, 2, task.trace_id)
-
-
-def test_a_task_that_was_opened_for_reading_cannot_be_changed(task: Task, tmp_path: Path) -> None:
-    before = tree(tmp_path)
-    with opened(tmp_path, read_only=True) as looking:
-        found = of(looking)
-        for step in (partial(found.note, "x"), partial(found.event, {"event_type": "verdict", "payload": {}})):
-            with pytest.raises(ReadOnly):
-                step()
-    assert tree(tmp_path) == before
-
-
 # hostile words
 
 
@@ -523,7 +458,7 @@ def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers,
                     step()
     assert tree(tmp_path) == {}
     made = set()
-    for name in NAMES:
+    for name in NAMES[::3]:
         with suppress(MemsheafError):
             made.add(start(layers, name).slug)
     roots = [Path(layers.project.root, "tasks", slug) for slug in made]
@@ -534,7 +469,7 @@ def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers,
 def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tmp_path: Path) -> None:
     task.verify("login", "One can log in")
     before = tree(tmp_path)
-    for text in SECRETS[::3]:  # the gate itself is tested with all of them
+    for text in SECRETS[::9]:  # the gate itself is tested with all of them
         line = " ".join(text.split())
         steps: list[Callable[[], object]] = [
             partial(start, layers, line),
@@ -558,8 +493,3 @@ def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tm
         start(layers, "Title", slug="xoxb-1234567890-1234567890123-fakefakefakefakefakefake")
     assert tree(tmp_path) == before
     assert [path.name for path in Path(layers.project.root, "tasks").iterdir()] == ["feature-x"]
-
-
-def test_a_trace_is_never_taken_for_a_secret(layers: Layers) -> None:
-    for number in range(20):
-        start(layers, f"Task {number}")

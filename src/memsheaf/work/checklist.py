@@ -222,7 +222,8 @@ def examine(
 def _without_reference(text: str, cited: Iterable[str]) -> str:
     """A text without the reference at its end to a place that is cited beside it."""
     for place in cited:
-        reference = rf"[,;]?\s*[(（]?{_SEE} ?`?{re.escape(place)}`?[)）]?(?=[.。]?\s*$)"
+        named = rf"`?{re.escape(place)}`?"
+        reference = rf"[,;]?\s*(?:{_SEE} ?{named}|[(（](?:{_SEE} )?{named}[)）])(?=[.。]?\s*$)"
         text = re.sub(reference, "", text, flags=re.IGNORECASE) or text
     return text
 

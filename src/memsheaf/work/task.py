@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from memsheaf.editing import dated
@@ -81,13 +81,6 @@ class PhaseReport(NamedTuple):
     path: str
 
 
-class Verification(NamedTuple):
-    """An item as it is now, and the status it had before; "" when it is new."""
-
-    item: VerifiedItem
-    was: str
-
-
 class Task:
     """One task, as its files are; what is read from TASK.md is as of the opening, or of the last change.
 
@@ -127,9 +120,8 @@ class Task:
 
     def reports(self) -> list[PhaseReport]:
         """What each phase came to, in the order of the phases."""
-        found = ((_REPORT.fullmatch(path), path) for path in self._files(PHASES))
-        numbered = sorted((int(match[1]), path) for match, path in found if match)
-        return [PhaseReport(number, _last_report(self._text(path)), path) for number, path in numbered]
+        found = filter(None, map(_REPORT.fullmatch, self.sheaf.reader.files(PHASES)))
+        return sorted(PhaseReport(int(one[1]), _last_report(self._text(one[0])), one[0]) for one in found)
 
     def unreported(self) -> list[int]:
         """The phases that nobody reported on; [] when nobody said how many there are."""
@@ -138,7 +130,7 @@ class Task:
 
     def deliverables(self) -> list[str]:
         """The paths of what the task is to bring."""
-        return list(self._files(DELIVERABLES))
+        return list(self.sheaf.reader.files(DELIVERABLES))
 
     def state(self) -> dict[str, object]:
         """All that a program needs to go on after a reset, ready for JSON."""
@@ -220,18 +212,18 @@ class Task:
 
         self._commit(change, "revise the plan")
 
-    def verify(self, name: str, description: str = "", *, regressed: bool = False) -> Verification:
+    def verify(self, name: str, description: str = "", *, regressed: bool = False) -> tuple[VerifiedItem, str]:
         """Say that an item holds in this iteration, or with `regressed` that it does not any more.
 
-        The first time it needs a description. When what was seen differs from before, the log says so.
+        The first time it needs a description. When what was seen differs from before, the log says so. Gives the item
+        as it is now, and the status it had before; "" when it is new.
         """
         name = checked_id(name)
         description = _one_line("description", self._dated(description)) if description else ""
-        status, today = REGRESSED if regressed else VERIFIED, self.sheaf.today
-        found = Verification(VerifiedItem(name, description, 1, 1, status), "")
+        status = REGRESSED if regressed else VERIFIED
+        done: list[tuple[VerifiedItem, str]] = []
 
         def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            nonlocal found
             table = look(VERIFIED_TABLE) or ""
             was = next((item for item in read_items(table) if item.id == name), None)
             if was is None and not description:
@@ -239,15 +231,15 @@ class Task:
             before = was or VerifiedItem(name, description, now.iteration, now.iteration, "")
             last = max(before.first, now.iteration)
             item = VerifiedItem(name, description or before.description, before.first, last, status)
-            found = Verification(item, before.status)
+            done.append((item, before.status))
             changes = {VERIFIED_TABLE: with_item(table, item)}
             if status != (before.status or VERIFIED):
-                change = f"{name} was {before.status}, and is {status}" if was else f"{name} is {status}"
-                changes[TASK] = change_task(task, today, log=f"{change}: {item.description}")
+                said = f"{name} was {before.status}, and is {status}" if was else f"{name} is {status}"
+                changes[TASK] = change_task(task, self.sheaf.today, log=f"{said}: {item.description}")
             return changes
 
         self._commit(change, f"verify {name}")
-        return found
+        return done[-1]
 
     def report(self, text: str, phase: int = 0) -> PhaseReport:
         """Write what a phase came to, the present one unless another is meant; after the present one comes the next.
@@ -361,9 +353,6 @@ class Task:
             return self.sheaf.read(path).text
         except NotFound:
             return ""
-
-    def _files(self, folder: str) -> Sequence[str]:
-        return self.sheaf.reader.files(folder)
 
 
 def checked_phase(phase: int, most: int = 0) -> int:
