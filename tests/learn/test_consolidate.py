@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
 from memsheaf.learn import model_merges, rehearsal, schedule
@@ -113,22 +114,60 @@ def test_a_line_that_only_the_retired_one_had_is_added_to_the_one_that_stays(pla
     assert b"Owner: Priya." in left
 
 
-def test_what_differs_in_a_number_a_denial_a_type_or_an_end_is_another_fact(place: Place) -> None:
-    place.put(
-        a=text("The proxy listens on port 8080 in staging, too."),
-        b=text("The proxy listens on port 8081 in staging, too."),
-        c=text("Deploy the gateway to production from main."),
-        d=text("Never deploy the gateway to production from main."),
-        e=text("发布前必须通知客服团队并更新状态页面"),
-        f=text("发布前不必通知客服团队并更新状态页面"),
-        g=text(FRIDAY),
-        h=text(FRIDAY, type="reference"),
-        i=text(FRIDAY, expires="2027-01-01"),
-    )
-    ends = {f"end{number}": f'"{end}"' for number, end in enumerate(("soon", "0", "12/2026", "1999", "2026-02-30"))}
-    place.put(**{name: text(f"The {name} holds.", expires=end) for name, end in ends.items()})
+def odd(suffix: str) -> dict[str, bytes]:
+    """Files that are not understood."""
+    return {
+        f"header{suffix}": b"---\nname: [broken\n---\n" + FRIDAY.encode() + b"\n",
+        f"headless{suffix}": FRIDAY.encode() + b"\n",
+        f"conflict{suffix}": text(f"<<<<<<< ours\n{FRIDAY}\n=======\n{FRIDAY}\n>>>>>>> theirs"),
+        f"binary{suffix}": b"\xff\xfe" + FRIDAY.encode(),
+    }
 
-    assert place.run().groups == ()
+
+def fixed(**fields: str) -> dict[str, bytes]:
+    said = {"a": text(FRIDAY, **fields), "b": text(FRIDAY, **fields), "d": text("We ship tomorrow.", **fields)}
+    return {**said, "c": text("Gone.", expires="2026-11-01", **fields)}
+
+
+UNTOUCHED: dict[str, dict[str, bytes]] = {
+    "another number": {
+        "a": text("The proxy listens on port 8080 in staging, too."),
+        "b": text("The proxy listens on port 8081 in staging, too."),
+    },
+    "a denial": {
+        "c": text("Deploy the gateway to production from main."),
+        "d": text("Never deploy the gateway to production from main."),
+        "e": text("发布前必须通知客服团队并更新状态页面"),
+        "f": text("发布前不必通知客服团队并更新状态页面"),
+    },
+    "another type or end": {
+        "g": text(FRIDAY), "h": text(FRIDAY, type="reference"), "i": text(FRIDAY, expires="2027-01-01")
+    },
+    "no date": {
+        f"end{number}": text(f"The end {number} holds.", expires=f'"{end}"')
+        for number, end in enumerate(("soon", "0", "12/2026", "1999", "2026-02-30"))
+    },
+    "pinned": fixed(pinned="true"),
+    "by a person": fixed(source="user"),
+    "not understood": {**odd(""), **odd("2"), "c": text(FRIDAY)},
+    "a conflict copy, the context": {
+        "a": text(FRIDAY), "a.sync-conflict-20261101-101010-ABCDEFG": text(FRIDAY),
+        "CONTEXT": text("Old.", expires="2026-01-01"),
+    },
+    "a shared word": {f"n{n}": text(f"Shared word and {n * 7919} with {n * 104729} for {n}.") for n in range(60)},
+    "expires today": {"b": text("The sale runs.", expires="2026-11-15")},
+    "changed since": {"b": text("The audit begins tomorrow.", created="2026-11-02", updated="2026-11-09")},
+}  # fmt: skip
+
+
+@each_case("name", UNTOUCHED)
+def test_what_is_another_fact_or_not_ours_to_change_stays_as_it_is(name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path / name)
+    with place.sheaf:
+        place.put(**UNTOUCHED[name])
+        before = place.files()
+
+        assert (place.run().groups, place.files()) == ((), before)
 
 
 def test_one_undo_brings_everything_back(place: Place) -> None:
@@ -154,39 +193,16 @@ def test_a_dry_run_changes_nothing_and_shows_what_would_be_done(place: Place) ->
     assert "+supersedes:" in group.diff()
 
 
-def test_what_expired_is_retired_and_what_expires_today_is_not(place: Place) -> None:
-    place.put(a=text("The freeze holds.", expires="2026-11-14"), b=text("The sale runs.", expires="2026-11-15"))
-
-    place.run()
-
-    assert list(place.files()) == ["b.md"]
-
-
-def test_relative_dates_get_the_day_they_meant_when_they_were_written(place: Place) -> None:
+def test_what_expired_is_retired_and_relative_dates_get_the_day_they_meant(place: Place) -> None:
     place.put(
         a=text("The release branch is cut tomorrow.", created="2026-11-02", updated="2026-11-02"),
-        b=text("The audit begins tomorrow.", created="2026-11-02", updated="2026-11-09"),
+        b=text("The freeze holds.", expires="2026-11-14"),
     )
 
     place.run()
 
+    assert list(place.files()) == ["a.md"]
     assert "2026-11-03" in place.read("a").body
-    assert place.read("b").body == "The audit begins tomorrow.\n", "nobody knows on which day that was written"
-
-
-@pytest.mark.parametrize("fixed", [{"pinned": "true"}, {"source": "user"}])
-def test_what_is_pinned_or_written_by_a_person_is_never_touched(place: Place, fixed: dict[str, str]) -> None:
-    place.put(
-        a=text(FRIDAY, **fixed),
-        b=text(FRIDAY, **fixed),
-        c=text("Gone.", expires="2026-11-01", **fixed),
-        d=text("We ship tomorrow.", **fixed),
-    )
-    before = place.files()
-
-    place.run()
-
-    assert place.files() == before
 
 
 def test_a_copy_of_what_is_fixed_goes_if_it_says_nothing_more(place: Place) -> None:
@@ -215,31 +231,6 @@ def test_a_doubt_does_not_spread(place: Place) -> None:
     assert all(place.sheaf.read(path).trust == "unconfirmed" for path in left)
 
 
-def test_files_that_are_not_understood_are_left_alone(place: Place) -> None:
-    odd = {
-        "header": b"---\nname: [broken\n---\n" + FRIDAY.encode() + b"\n",
-        "headless": FRIDAY.encode() + b"\n",
-        "conflict": text(f"<<<<<<< ours\n{FRIDAY}\n=======\n{FRIDAY}\n>>>>>>> theirs"),
-        "binary": b"\xff\xfe" + FRIDAY.encode(),
-    }
-    place.put(**odd, **{f"{name}2": data for name, data in odd.items()}, c=text(FRIDAY))
-    before = place.files()
-
-    place.run()
-
-    assert place.files() == before
-
-
-def test_conflict_copies_the_catalog_and_the_context_are_left_alone(place: Place) -> None:
-    copy = "a.sync-conflict-20261101-101010-ABCDEFG"
-    place.put(a=text(FRIDAY), **{copy: text(FRIDAY), "CONTEXT": text("Old.", expires="2026-01-01")})
-    before = place.files()
-
-    place.run()
-
-    assert place.files() == before
-
-
 def test_a_run_retires_two_or_a_tenth_and_the_next_goes_on(place: Place) -> None:
     place.put(**{f"n{number:02}": text("Gone.", expires="2026-11-01") for number in range(35)})
 
@@ -258,12 +249,6 @@ def test_windows_line_ends_stay(place: Place) -> None:
     place.run()
 
     assert place.files()["a.md"].count(b"\r\n") == place.files()["a.md"].count(b"\n")
-
-
-def test_many_lines_that_share_a_word_are_no_duplicates(place: Place) -> None:
-    place.put(**{f"n{n}": text(f"Shared word and {n * 7919} with {n * 104729} for {n}.") for n in range(120)})
-
-    assert place.run(apply=False).groups == ()
 
 
 # together with others
@@ -305,13 +290,9 @@ def test_a_file_that_changed_meanwhile_drops_only_its_group(place: Place, tmp_pa
 
 def test_the_one_that_stays_as_it_is_must_still_be_there(place: Place) -> None:
     place.put(a=text(FRIDAY, pinned="true"), b=text(FRIDAY))
+    meddling = Meddling(place, (Path(place.sheaf.root) / "a.md").unlink)
 
-    run(
-        Meddling(place, (Path(place.sheaf.root) / "a.md").unlink),
-        state=place.state,
-        now=NOW,
-        apply=True,
-    )
+    run(meddling, state=place.state, now=NOW, apply=True)
 
     assert list(place.files()) == ["b.md"]
 
@@ -614,29 +595,24 @@ def test_a_model_that_is_down_is_not_asked_about_everything(place: Place) -> Non
     assert len(model.asked) == 4
 
 
-def test_a_question_that_was_answered_before_keeps_a_group_from_being_done(place: Place) -> None:
+def test_questions_follow_what_takes_the_place_of_their_answer_and_keep_one_that_nothing_replaces(
+    place: Place,
+) -> None:
     place.put(a=A, b=B)
     rehearsal.expect(place.state, "green nightly build", "b.md")
-    content = "Gateway. " * 3 + BOTH
 
-    report = place.run(doing(operation("merge", ["a.md", "b.md"], "a.md", content)))
+    report = place.run(doing(operation("merge", ["a.md", "b.md"], "a.md", "Gateway. " * 3 + BOTH)))
 
-    assert report.retired == 1, "what takes its place is found by the same question"
+    assert report.retired == 1
     assert rehearsal.expectations(place.state) == [("green nightly build", "a.md")]
-
-
-def test_a_question_that_would_lose_its_answer_keeps_a_group_from_being_done(place: Place) -> None:
-    about = {"name": "Gateway database", "description": "Which database the gateway has"}
+    about = {"name": "Crawler database", "description": "Which database the crawler has"}
     place.put(
-        a=text("The gateway runs on Postgres.", **about),
-        b=text("The gateway runs on MariaDB.", **about, updated="2026-11-09"),
+        c=text("The crawler runs on Postgres.", **about),
+        d=text("The crawler runs on MariaDB.", **about, updated="2026-11-09"),
     )
-    rehearsal.expect(place.state, "where is Postgres in use?", "a.md")
-
-    report = place.run(doing(operation("retire", ["a.md"], "b.md")))
-
-    assert len(place.files()) == 2
-    assert report.dropped[0].why == "'where is Postgres in use?' would no longer find a.md"
+    rehearsal.expect(place.state, "where is Postgres in use?", "c.md")
+    report = place.run(doing(operation("retire", ["c.md"], "d.md")))
+    assert report.dropped[0].why == "'where is Postgres in use?' would no longer find c.md"
 
 
 # a model that means harm
