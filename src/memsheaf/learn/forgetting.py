@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from memsheaf.memory import Memory, parse
@@ -39,18 +38,17 @@ def _predicate(texts: frozenset[bytes]) -> Callable[[str], bool]:
     lines = {_bare(re.sub(_LABEL, "", line)) for line in {line for one in erased for line in _lines(one)}} - {""}
     bodies = {_bare(one.body) for one in erased} - {""}
     pieces = sorted(line for line in lines if len(words(line)) >= ANYWHERE)
-    anywhere = re.compile("|".join(rf"(?<!\w){re.escape(piece)}(?!\w)" for piece in pieces) or "(?!)")
     alone = bodies | {line for line in lines if " " in line}
     sayings = [(frozenset(words(_even(one.body))), 2) for one in erased]
     sayings += [(frozenset(words(title)), TITLE) for one in erased for title in (one.name, one.description)]
     facts = [found for found, least in sayings if len(found) >= least]
-    may_say = _screen([*facts, *(frozenset(words(line)) for line in lines | bodies)])
 
     def keep(text: str) -> bool:
-        if not may_say(text):
-            return True
         even = _even(text)
-        if anywhere.search(even.casefold()) or not alone.isdisjoint(map(_bare, [text, *text.split("\n")])):
+        folded = even.casefold()
+        if any(piece in folded and re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", folded) for piece in pieces):
+            return False
+        if not alone.isdisjoint(map(_bare, [text, *text.split("\n")])):
             return False
         every = frozenset(words(even))
         likely = [one for one in facts if len(every & one) >= LIKE * len(one)]
@@ -60,30 +58,6 @@ def _predicate(texts: frozenset[bytes]) -> Callable[[str], bool]:
         return not any(len(one) >= MANY or _is_said(one, sentences) for one in likely)
 
     return keep
-
-
-def _screen(facts: Iterable[frozenset[str]]) -> Callable[[str], bool]:
-    """A quick predicate: whether a text has enough of the words of any of these; most texts have not.
-
-    Only words in ASCII are looked for, as substrings; the others are taken to be there.
-    """
-    plain = [(len(one), sorted((word for word in one if word.isascii()), key=len, reverse=True)) for one in facts]
-
-    def may_say(text: str) -> bool:
-        if not text.isascii():
-            text = unicodedata.normalize("NFKC", text).replace("’", "")
-        text = text.casefold().replace("'", "")
-        for count, telling in plain:
-            left = count
-            for word in telling:
-                left -= word not in text
-                if left < LIKE * count:
-                    break
-            else:
-                return True
-        return False
-
-    return may_say
 
 
 def _lines(memory: Memory) -> list[str]:
