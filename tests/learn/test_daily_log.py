@@ -236,7 +236,7 @@ def shown(text: str) -> str:
     return "\n".join(line if line.strip() else "" for line in plain.split("\n"))
 
 
-@budget(max_examples=15)
+@budget(max_examples=6)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.binary(max_size=60))
 def test_whatever_is_noted_stands_there_as_one_entry_behind_all_that_was_there(texts: list[str], data: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:

@@ -279,7 +279,7 @@ RECORD = MESSAGE | st.fixed_dictionaries(
 
 
 @given(records=st.lists(RECORD | ODD, max_size=6), is_list=st.booleans())
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: bool) -> None:
     text = json.dumps(records) if is_list else "\n".join(map(json.dumps, records))
 
@@ -289,7 +289,7 @@ def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: boo
 
 
 @given(text=st.text(alphabet='{}[]",:\\uUser: Astn\n#*`\0\ud800', max_size=60))
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_no_text_is_an_error(text: str) -> None:
     for turn in read_transcript(text):
         assert turn.messages

@@ -114,9 +114,9 @@ def test_a_guard_takes_about_four_times_as_long_for_four_times_the_text() -> Non
     for guard in GUARDS:
         for unit in UNITS:
             cost(guard, unit, 1000)
-            if cost(guard, unit, 40_000) >= 10 * cost(guard, unit, 10_000) + 0.02:
-                short = min(cost(guard, unit, 10_000) for _ in range(3))
-                if min(cost(guard, unit, 40_000) for _ in range(3)) >= 10 * short + 0.02:
+            if cost(guard, unit, 20_000) >= 10 * cost(guard, unit, 5_000) + 0.02:
+                short = min(cost(guard, unit, 5_000) for _ in range(3))
+                if min(cost(guard, unit, 20_000) for _ in range(3)) >= 10 * short + 0.02:
                     slow.append((guard, unit))
 
     assert slow == []

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 
 # Words with digits in them that are words, longest first where one begins another.
@@ -69,7 +69,6 @@ _PAIRS = frozenset(
 _RUN = r"[A-Z]?[a-z]+|[A-Z]+"
 
 
-@lru_cache(maxsize=512)
 def fits(value: str, ask: str) -> bool:
     """Whether a value is what is asked for.
 
@@ -331,19 +330,14 @@ def assigned_values(text: str) -> Iterator[tuple[str, int, int]]:
     """What is said to be a password, a key or a token, and looks like one: its kind, where it begins and ends."""
     lowered = lower(text)
     words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
-    piece, kept, span = "", (-1, -1), None
     for word in _announcing(words).finditer(lowered) if words else ():
         at, end = word.span()
-        first = at - _BEFORE if at > _BEFORE else 0
-        place = at - first, end - first
-        if place != kept or not text.startswith(piece, first) or end + _BEHIND > len(text):  # else it is as the last
-            piece, kept = text[first : end + _BEHIND], place
-            span = find_announced(piece, *place, word.lastindex, words)
-        if span:
+        first = max(0, at - _BEFORE)
+        piece = text[first : end + _BEHIND]
+        if span := find_announced(piece, at - first, end - first, word.lastindex or 0, words):
             yield "a key or token" if word[3] else "a password", first + span[0], first + span[1]
 
 
-@lru_cache(maxsize=512)  # a text that repeats itself is judged once
 def find_announced(text: str, at: int, end: int, sort: int, words: tuple[str, ...]) -> tuple[int, int] | None:
     """Where the value stands that the word at this place announces, in a piece of text around it."""
     if sort == 3 and text[at:end].lower() == "key" and not is_key(text[:at]):
@@ -369,7 +363,6 @@ def lower(text: str) -> str:
     return text.replace("İ", "i").lower()  # the one letter that becomes two
 
 
-@lru_cache(maxsize=512)
 def is_key(before: str) -> bool:
     """Whether a key is one that is kept, by what stands before the word: `api_key`, and not `primary key`."""
     found = compiled(_KEY_BEFORE).search(before)

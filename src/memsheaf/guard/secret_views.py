@@ -9,7 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from operator import itemgetter
 
 from memsheaf.guard.secret_values import compiled, fits
@@ -105,7 +105,6 @@ def _seam(match: re.Match[str]) -> str:
     return "" if is_torn(before, rest, alone) else seam
 
 
-@lru_cache(maxsize=512)
 def is_torn(before: str, rest: str, alone: bool) -> bool:
     """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
     from memsheaf.guard.secret_formats import begun

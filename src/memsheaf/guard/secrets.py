@@ -10,22 +10,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 
 from memsheaf.guard.secret_values import (
     assigned_values,
     base64_text,
     compiled,
-    find_announced,
     fits,
     is_example,
-    is_key,
     is_name,
     lower,
     wordiness,
 )
-from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
+from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple
 
@@ -94,14 +91,6 @@ def removed(text: str, secrets: list[Secret]) -> str:
 
 
 def _scan(text: str, *, pii: bool = False) -> list[_Found]:
-    try:
-        return _read(text, pii)
-    finally:  # what was judged may be a secret
-        for judged in (fits, is_key, _is_plain, is_torn, _stands_for, _is_made_alike, find_announced):
-            judged.cache_clear()
-
-
-def _read(text: str, pii: bool) -> list[_Found]:
     if text.isascii():
         return _in_text(View(text), pii)
     normal = compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
@@ -181,7 +170,6 @@ def _formatted(view: View) -> Iterator[_Found]:
 _ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
 
 
-@lru_cache(maxsize=512)
 def _is_made_alike(word: str) -> bool:
     """Whether a word is made as most providers make their keys."""
     from memsheaf.guard.secret_formats import PREFIXED
@@ -190,7 +178,6 @@ def _is_made_alike(word: str) -> bool:
     return prefixed is not None and fits(prefixed[1], "random")
 
 
-@lru_cache(maxsize=512)
 def _stands_for(value: str, needle: str) -> bool:
     """Whether what looks like a key is the example of one, or words in a name."""
     rest = value.removeprefix(needle)
@@ -324,7 +311,6 @@ def _beside(view: View) -> Iterator[_Found]:
             yield _as_found(view, "a key or token", start, end, "likely")
 
 
-@lru_cache(maxsize=512)
 def _is_plain(value: str) -> bool:
     """Whether a long word is a path, a name, a public key, or anything else but a token."""
     if value.startswith(("pk_", "pub")) or not compiled(_ALL_SORTS).match(value):
