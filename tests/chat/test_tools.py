@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools, regex_worker
-from memsheaf.chat.tools.edits import diff_texts, keep_form
-from memsheaf.chat.tools.files import ResolvedPath
+
+from memsheaf.chat.tools.files import ResolvedPath, diff_texts, keep_form
 from memsheaf.chat.tools.find import Walk, find_lines
 from memsheaf.errors import Refused
 from memsheaf.store.safe_dir import Folder

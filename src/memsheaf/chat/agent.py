@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from memsheaf.chat.conversations import Conversation, Conversations
 from memsheaf.chat.events import Event, Failed, Notice, Recalled, TurnEnded
-from memsheaf.chat.memory import PLANNING, ChatMemory, conversation_size, is_summary, reading_only
+from memsheaf.chat.memory import ChatMemory, conversation_size, is_summary
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.steps import DELEGATE, Cost, RequestLoop, delegate
 from memsheaf.chat.tools import FolderTools
@@ -35,7 +35,7 @@ STEPS = 50
 CONTEXT = 120_000
 """So many tokens a conversation may have before it is made shorter."""
 
-
+PLANNING = "Error: plan mode: nothing is written, memory included. Say what you would save."
 KEPT = "What was said is kept: say `go on`, or choose another model with /model."
 """What is told when a model failed and nothing better is known."""
 
@@ -128,14 +128,16 @@ class Agent:
         if self._load is None:
             raise Refused("there is no other model here")
         self.talker = self._load(model)
-        self.memory.by = "user" if speaks_for_user(self.talker) else "agent"
+        self.memory.layers.by = "user" if speaks_for_user(self.talker) else "agent"
         return self.talker.name
 
     def begin(self) -> None:
         """Read memory into the system prompt: at the start, and whenever the conversation begins anew."""
         today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
         facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
-        self._plain, self._delegated = (_filled(read_prompt(name), facts) for name in ("agent", "delegated"))
+        self._plain, self._delegated = read_prompt("agent"), read_prompt("delegated")
+        for name, value in facts.items():
+            self._plain, self._delegated = self._plain.replace(name, value), self._delegated.replace(name, value)
         self._memory_prompt = self.memory.prompt()
 
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
@@ -225,10 +227,10 @@ class Agent:
         own = [*self.tools.schemas(), DELEGATE]
         if self.memory.ignoring:
             return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
-        system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.schemas()]
+        system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.tools.schemas()]
         return Request(system, list(self.conversation), tools, self.answer_tokens)
 
-    # running tools: what `steps.ToolRunner` asks for
+    # running tools
 
     def line(self, tool: str, arguments: Mapping[str, object]) -> str:
         """What a call will do, in a few words."""
@@ -239,19 +241,20 @@ class Agent:
 
     def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
         """Run one call of the model, if it may."""
-        if call.tool == DELEGATE["name"]:
-            system = self._delegated if self.memory.ignoring else f"{self._delegated}\n{self._memory_prompt}"
-            reading = [] if self.memory.ignoring else reading_only(self.memory.schemas())
-            blank = Request(system, (), [*self.tools.schemas(), *reading], self.answer_tokens)
-            left = self._most - self._made
-            answer, cost = yield from delegate(
-                call, arguments, self.talker, blank, self.line, self.answer, context=self.context, most=left
-            )
-            self._made += cost.requests
-            self.aside = self.aside.plus(cost)
-            return answer
-        self.used = [*self.used, call.tool][-10:]
-        return self.answer(call.tool, arguments)
+        if call.tool != DELEGATE["name"]:
+            self.used = [*self.used, call.tool][-10:]
+            return self.answer(call.tool, arguments)
+        system, tools = self._delegated, self.tools.schemas()
+        if not self.memory.ignoring:
+            system = f"{system}\n{self._memory_prompt}"
+            tools += [one for one in self.memory.tools.schemas() if one["name"] in READING]
+        blank, left = Request(system, (), tools, self.answer_tokens), self._most - self._made
+        answer, cost = yield from delegate(
+            call, arguments.get("task"), self.talker, blank, self.line, self.answer, context=self.context, most=left
+        )
+        self._made += cost.requests
+        self.aside = self.aside.plus(cost)
+        return answer
 
     def answer(self, tool: str, arguments: Mapping[str, object]) -> ToolAnswer:
         """What a tool answers, if it may run."""
@@ -266,11 +269,11 @@ class Agent:
                 self.permission.require(self._deletion(str(arguments.get("filename", ""))))
         except Refused as error:
             return ToolAnswer(f"Error: {error}", failed=True)
-        return self.memory.answer(tool, arguments)
+        return self.memory.tools.answer(tool, arguments)
 
     def _deletion(self, name: str) -> PermissionRequest:
         """The wish to delete a memory, with what it says."""
-        found, text = self.memory.find(name[:1_000])
+        found, text, _ = self.memory.find(name[:1_000])
         file = one_line(found, 200)
         return PermissionRequest(
             "memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}"
@@ -282,7 +285,7 @@ class _RunningTurn:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self.loop = RequestLoop(agent.conversation, agent, keep=self._keep)
+        self.loop = RequestLoop(agent.conversation, agent.line, agent.run, keep=self._keep)
         self.interrupted = False
         self.notes: list[Notice] = []
         self._recalled: list[str] = []
@@ -290,6 +293,7 @@ class _RunningTurn:
         self._late: list[Recall] = []
         self._unfit = False
         self._is_finished = False
+        self.cost = Cost()
 
     def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
         """Take the message in: what memory has to say about it begins to be looked for."""
@@ -347,55 +351,43 @@ class _RunningTurn:
         self._is_finished = True
         agent = self._agent
         self.loop.leave()
+        self.cost = self.loop.cost.plus(agent.aside)
         agent.spent = agent.spent.plus(self.cost)
         said = agent.conversation[self._begin :]
         if not said:
             return
-        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool(self._done()))
-        self._note(lambda kept: kept.mark(model=agent.talker.name))
+        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool(self._changes()))
         try:
             agent.memory.learn(turn, later=agent.permission.planning)
         except MemsheafError as error:
             self.notes.append(Notice(f"nothing is learned from this turn: {error}", error.hint))
 
-    @property
-    def cost(self) -> Cost:
-        """What the turn cost so far, second agents included."""
-        return self.loop.cost.plus(self._agent.aside)
-
-    @property
-    def saved(self) -> tuple[str, ...]:
-        """The files that tools wrote in this turn."""
-        return tuple(dict.fromkeys(one.path for one in self._done() if one.action != "deleted"))
-
-    def _done(self) -> list[Touched]:
+    def _changes(self) -> list[Touched]:
         """What memory tools changed in this turn."""
         told = (one for said in self._agent.conversation[self._begin :] for one in said.touched)
         return [one for one in told if one.action in ("saved", "updated", "deleted")]
 
     def ended(self) -> TurnEnded:
         """What the turn came to."""
-        cost = self.cost
         return TurnEnded(
             self.loop.answer,
             recalled=tuple(self._recalled),
-            saved=self.saved,
+            saved=tuple(dict.fromkeys(one.path for one in self._changes() if one.action != "deleted")),
             interrupted=self.interrupted,
             ignored=self._agent.memory.ignoring,
-            input=cost.input,
-            output=cost.output,
-            cached=cost.cached,
-            dollars=cost.dollars,
+            input=self.cost.input,
+            output=self.cost.output,
+            cached=self.cost.cached,
+            dollars=self.cost.dollars,
         )
 
     def _keep(self, said: Said) -> None:
-        self._note(lambda kept: kept.add(said))
-
-    def _note(self, write: Callable[[Conversation], None]) -> None:
-        """Write something of the conversation down; what the disk refuses is told once."""
+        """Write a message down; what the disk refuses is told once."""
+        kept = self._agent.kept
         try:
-            if self._agent.kept:
-                write(self._agent.kept)
+            if kept:
+                kept.mark(model=self._agent.talker.name)
+                kept.add(said)
         except StoreFailed as error:
             note = Notice(f"this conversation cannot be kept: {error}", error.hint)
             if note not in self.notes:
@@ -421,12 +413,6 @@ def _without_memory(conversation: Sequence[Said]) -> Iterator[Said]:
 
 def _is_of_memory(tool: str) -> bool:
     return tool.startswith("memory_") or tool == DELEGATE["name"]
-
-
-def _filled(text: str, facts: Mapping[str, str]) -> str:
-    for name, value in facts.items():
-        text = text.replace(name, value)
-    return text
 
 
 def _messages(said: Sequence[Said], begin: int) -> Iterator[Message]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from itertools import takewhile
 
-from memsheaf.chat.conversation_search import MessageQuery
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
@@ -21,14 +22,19 @@ from memsheaf.llm.model import Said
 from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.tokenizer import words
 from memsheaf.values import NamedTuple
 
 TITLE = 80
 MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
+LINES = 3  # of a conversation that are shown when something is looked for
+WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was found
 UNANSWERED = "(no answer was kept)"
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
+# What stands on a letter: accents, points of Hebrew and Arabic, the marks of kana.
+_MARK = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a]")
 
 
 class ConversationSummary(NamedTuple):
@@ -59,8 +65,8 @@ class Conversation:
         self._state = state
         self._clock = clock
         self._is_new = new
-        self._facts: dict[str, object] = {}  # what waits for the first message
-        self._marked: dict[str, object] = {}  # what needs no saying again
+        self._noted: dict[str, object] = {}
+        self._waiting: dict[str, object] = {}  # facts that are written with the next message
         self._silent: bool | None = False if new else None
         self._held: ExitStack | None = None
 
@@ -79,37 +85,23 @@ class Conversation:
         if not said:
             return
         self.hold()
-        silent = self._is_silent()
-        lines = []
-        for one in said:
-            silent = is_private(one.text) if one.role == "user" else silent
-            lines.append(ConversationLine(self._now(), conversation_file.clean_message(one, silent=silent)))
-        before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
-        self._silent = silent  # first: when this cannot be written, what comes after it is silent all the same
-        self._write([*before, *lines])
+        if self._silent is None:
+            users = [line.said.text for line in self.lines() if line.said and line.said.role == "user"]
+            self._silent = users[-1:] == [UNRECORDED]
+        # first: when this cannot be written, what comes after it is silent all the same
+        cleaned, self._silent = _clean(said, self._silent)
+        self._write([ConversationLine(self._now(), one) for one in cleaned])
 
-    def mark(self, **facts: object) -> None:
-        """Note facts about the conversation, as JSON can keep them; the last of each counts.
-
-        They wait for the first message of a new one, and what was noted already is not noted again. Raises as `add`.
-        """
-        known = {key: conversation_file.mask_secrets(value) for key, value in facts.items()}
-        news = {key: value for key, value in known.items() if key not in self._marked or self._marked[key] != value}
-        if self._is_new:
-            self._facts |= known
-        elif news:
-            self.hold()
-            self._write([ConversationLine(self._now(), facts=news)])
+    def mark(self, **facts: str) -> None:
+        """Note facts about the conversation, which are written with the next message; the last of each counts."""
+        news = {key: without_secrets(value) for key, value in facts.items() if self._noted.get(key) != value}
+        self._noted |= facts
+        self._waiting |= news
 
     def compacted(self, said: Sequence[Said]) -> None:
         """From here on the conversation is this; what was said before stays in the file. Raises as `add`."""
         self.hold()
-        silent, told = False, []
-        for one in said:
-            silent = is_private(one.text) if one.role == "user" else silent
-            told.append(conversation_file.clean_message(one, silent=silent))
-        before = [ConversationLine(self._now(), facts=self._facts)] if self._facts else []
-        self._write([*before, ConversationLine(self._now(), compacted=tuple(told))])
+        self._write([ConversationLine(self._now(), compacted=tuple(_clean(said, False)[0]))])
 
     def messages(self) -> list[Said]:
         """What a model is to know of it: all since it was made shorter, the short form first.
@@ -124,13 +116,6 @@ class Conversation:
                 said.append(line.said)
         return _answered(said)
 
-    def facts(self) -> dict[str, object]:
-        """What was noted about it."""
-        known: dict[str, object] = {}
-        for line in self.lines():
-            known |= line.facts or {}
-        return known | self._facts
-
     def lines(self) -> Iterator[ConversationLine]:
         """All that is kept of it, as it came."""
         return conversation_file.read_lines(self._state, self.name)
@@ -138,7 +123,7 @@ class Conversation:
     def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
         began = last = title = ""
-        turns, facts = 0, self._facts
+        turns, facts = 0, self._waiting
         for line in self.lines():
             began, last = began or line.at, line.at or last
             facts = {**facts, **(line.facts or {})}
@@ -178,20 +163,12 @@ class Conversation:
         self.close()
 
     def _write(self, lines: Sequence[ConversationLine]) -> None:
+        before = [ConversationLine(self._now(), facts=self._waiting)] if self._waiting else []
         try:
-            conversation_file.append_lines(self._state, self.name, lines)
+            conversation_file.append_lines(self._state, self.name, [*before, *lines])
         except Busy as error:
             raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
-        for line in lines:
-            self._marked |= line.facts or {}
-        self._is_new, self._facts = False, {}
-
-    def _is_silent(self) -> bool:
-        """Whether the turn that was begun is off the record."""
-        if self._silent is None:
-            users = [line.said.text for line in self.lines() if line.said and line.said.role == "user"]
-            self._silent = users[-1:] == [UNRECORDED]
-        return self._silent
+        self._is_new, self._waiting = False, {}
 
     def _now(self) -> str:
         return _iso(self._clock())
@@ -204,11 +181,11 @@ class Conversations:
         self._state = state
         self._clock = clock
 
-    def begin(self, *, model: str = "", scope: str = "", cwd: str = "") -> Conversation:
+    def begin(self, *, model: str = "", scope: str = "") -> Conversation:
         """A new conversation. Nothing is written before the first message."""
         id = _fresh(self._state, self._clock())
         begun = Conversation(self._state, id, clock=self._clock, new=True)
-        begun.mark(**{key: value for key, value in (("model", model), ("scope", scope), ("cwd", cwd)) if value})
+        begun.mark(model=model, scope=scope)
         return begun
 
     def open(self, id: str = "", *, reading: bool = False) -> Conversation:
@@ -221,7 +198,8 @@ class Conversations:
             Refused: several begin so, or another process has it open.
         """
         wanted = id.strip().lower()
-        found = self._newest()[:1] if wanted in ("", "last") else self._beginning(wanted)
+        ids = _ids(self._state)
+        found = self._newest()[:1] if wanted in ("", "last") else [id for id in ids if id.startswith(wanted)]
         if len(found) > 1:
             raise hinted(Refused(f"{len(found)} conversations begin with {wanted!r}"), f"Give more of the id; {LIST}")
         if not found:
@@ -229,7 +207,7 @@ class Conversations:
         conversation = Conversation(self._state, found[0], clock=self._clock)
         if not reading:
             conversation.hold()
-            if found[0] not in self._ids():  # it was removed in this moment
+            if found[0] not in _ids(self._state):  # it was removed in this moment
                 conversation.close()
                 raise _missing(id)
         return conversation
@@ -245,15 +223,13 @@ class Conversations:
     def search(self, query: str, *, limit: int = 20) -> ConversationHits:
         """Conversations with a message that has all these words, newest first, and lines that have some of them.
 
-        The words may come in any order and form. What tools answered is looked through, too.
+        The words may come in any order, case and form. What tools answered is looked through, too.
         """
-
-        search = MessageQuery(query)
+        wanted = _needles(query)
         found: ConversationHits = []
-        for id in self._newest() if search else ():
+        for id in self._newest() if wanted else ():
             conversation = self._reading(id)
-            said = (line.said for line in conversation.lines() if line.said)
-            if lines := search.find_lines(said):
+            if lines := _matching_lines((line.said for line in conversation.lines() if line.said), wanted):
                 found.append((conversation.summarize(), lines))
             if limit and len(found) >= limit:
                 break
@@ -283,15 +259,8 @@ class Conversations:
     def _reading(self, id: str) -> Conversation:
         return Conversation(self._state, id, clock=self._clock)
 
-    def _ids(self) -> Sequence[str]:
-        return _ids(self._state)
-
-    def _beginning(self, wanted: str) -> Sequence[str]:
-        ids = self._ids()
-        return [wanted] if wanted in ids else [id for id in ids if id.startswith(wanted)]
-
     def _newest(self) -> Sequence[str]:
-        return sorted(self._ids(), key=lambda id: (self._last(id), id), reverse=True)
+        return sorted(_ids(self._state), key=lambda id: (self._last(id), id), reverse=True)
 
     def _last(self, id: str) -> str:
         return conversation_file.read_last_time(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
@@ -335,6 +304,15 @@ def _fresh(state: State, now: float) -> str:
             return id
 
 
+def _clean(said: Sequence[Said], silent: bool) -> tuple[list[Said], bool]:
+    """Messages as they may be kept, and whether the last turn of them is off the record."""
+    cleaned = []
+    for one in said:
+        silent = is_private(one.text) if one.role == "user" else silent
+        cleaned.append(conversation_file.clean_message(one, silent=silent))
+    return cleaned, silent
+
+
 def _answered(said: Sequence[Said]) -> list[Said]:
     """The messages with one answer behind each call, and none without a call: a provider refuses anything else."""
     whole: list[Said] = []
@@ -352,6 +330,46 @@ def _answered(said: Sequence[Said]) -> list[Said]:
 
 def _unanswered(calls: Mapping[str, str]) -> list[Said]:
     return [Said("tool", UNANSWERED, answers=id, tool=tool) for id, tool in calls.items()]
+
+
+def _needles(query: str) -> list[str]:
+    """What a message must hold that has the words of a query: each word as far as all its forms are alike.
+
+    >>> _needles("straße DEPLOYED")
+    ['strass', 'deplo']
+    """
+    typed = list(dict.fromkeys(query.split()))
+    found = []
+    for word in [word for word in typed if words(word)] or typed:  # small words count when there are no others
+        folded = _fold(word)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(folded, "".join(words(word)), strict=False))
+        alike = "".join(letter for letter, _ in same).rstrip("iy")
+        found.append(alike if len(alike) > 3 and folded.isascii() else folded)
+    return found
+
+
+def _matching_lines(said: Iterable[Said], needles: Sequence[str]) -> list[str]:
+    """Lines of the messages that have all the needles, a few; those that people and models said come first."""
+    first: list[str] = []
+    behind: list[str] = []
+    for one in said:
+        folded = _fold(one.text)
+        if len(first) >= LINES or not all(needle in folded for needle in needles):
+            continue
+        for line in one.text.split("\n"):
+            places = [at for needle in needles if (at := _fold(line).find(needle)) >= 0]
+            if places:
+                start = max(0, min(places) - BEFORE) if len(line) > WIDTH else 0
+                cut = ("…" if start else "") + line[start : start + 2 * WIDTH]
+                (first if one.role != "tool" else behind).append(f"{one.tool or one.role}: {one_line(cut, WIDTH)}")
+    return [*first, *behind][:LINES]
+
+
+def _fold(text: str) -> str:
+    """A text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    return _MARK.sub("", unicodedata.normalize("NFKD", text.casefold())).casefold()
 
 
 def _missing(id: str) -> NotFound:

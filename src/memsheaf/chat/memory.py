@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from memsheaf.adapters.background import Distiller
@@ -23,17 +23,14 @@ from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Revision
-from memsheaf.tools import READING, ToolAnswer, Tools
+from memsheaf.store import ABSENT
+from memsheaf.tools import Tools
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from memsheaf.recall.inject import Shown
     from memsheaf.work.compaction.levels import Compacted
 
 PATIENCE = 0.5
@@ -53,7 +50,7 @@ class ChatMemory:
         self.session = layers.session(model=selector, tree=tree)
         self.learning = Learning(layers)
         self._selecting = selector is not None
-        self._tools = Tools(layers, session=self.session)
+        self.tools = Tools(layers, session=self.session)
         self._told = ""
 
     @classmethod
@@ -73,8 +70,7 @@ class ChatMemory:
             ScopeRefused, NotFound, StoreFailed.
         """
         with ExitStack() as stack:
-            opened = Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock)
-            layers = stack.enter_context(opened)
+            layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock))
             memory = cls(layers, selector=selector, tree=around(cwd))
             stack.pop_all()  # from here on whoever has it closes it
         return memory
@@ -92,15 +88,6 @@ class ChatMemory:
     def sheaves(self) -> Sequence[Sheaf]:
         """All scopes, the nearest first."""
         return self.layers.sheaves()
-
-    @property
-    def by(self) -> str:
-        """Who makes the changes that tools make."""
-        return self.layers.by
-
-    @by.setter
-    def by(self, who: str) -> None:
-        self.layers.by = who
 
     # what stands in the prompt, and beside a message
 
@@ -125,18 +112,11 @@ class ChatMemory:
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
         late = None if self.session.ignoring else self.session.collect()
-        if late and not all(self._holds(one) for one in late.memories):
-            self.session.give_back(late)
+        if late and not all(self.find(one.name)[2] == one.memory.version for one in late.memories):
+            self.session.give_back(late)  # one of them was changed meanwhile
             late = None
         self.session.prefetch(message, ignore=ignore, tools=tools)
         return None if self.session.ignoring else late
-
-    def _holds(self, shown: Shown) -> bool:
-        """Whether a memory is still as it was when it was recalled."""
-        try:
-            return self.layers.read(shown.name).version == shown.memory.version
-        except MemsheafError:
-            return False
 
     def recalled(self, *, first: bool) -> Recall | None:
         """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
@@ -147,23 +127,13 @@ class ChatMemory:
         """Whether the user asked to do without memory in this turn."""
         return self.session.ignoring
 
-    # tools
-
-    def schemas(self) -> list[dict[str, Any]]:
-        """The memory tools, as an API takes them."""
-        return self._tools.schemas()
-
-    def answer(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
-        """Run a memory tool."""
-        return self._tools.answer(name, arguments)
-
-    def find(self, name: str) -> tuple[str, str]:
-        """The name that a file is shown by, and its text; "" when it is nowhere."""
+    def find(self, name: str) -> tuple[str, str, str]:
+        """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
         try:
             memory = self.layers.read(name)
         except MemsheafError:
-            return name, ""
-        return memory.path, memory.text
+            return name, "", ""
+        return memory.path, memory.text, memory.version
 
     # learning and fitting
 
@@ -184,8 +154,13 @@ class ChatMemory:
             Refused: it failed three times in a row, and waits for the user to ask for it.
             StoreFailed: what was taken out could not be written.
         """
-        silent = _silent(conversation)
-        entries = [_entry(number, said, silent=number in silent) for number, said in enumerate(conversation)]
+        silent, is_silent, entries = set(), False, []
+        for number, said in enumerate(conversation):
+            is_silent = is_private(said.text) if said.role == "user" else is_silent
+            silent |= {number} if is_silent else set()
+            calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
+            text = UNRECORDED if is_silent else said.text
+            entries.append(TranscriptEntry(said.role, text, str(number), said.tool, calls))
         trigger = "task" if by_user else "budget"
         done = self.layers.compact(entries, budget, trigger=trigger, name=name, approve=by_user)
         left = []
@@ -197,8 +172,12 @@ class ChatMemory:
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
-        _, commit = self.layers.undo()
-        return "\n".join(map(_undone, commit.revisions))
+        lines = []
+        for revision in self.layers.undo()[1].revisions:
+            is_now = "there again" if revision.before == ABSENT else "as it was before"
+            is_now = "gone again" if revision.after == ABSENT else is_now
+            lines.append(f"Taken back: {revision.path} is {is_now}.")
+        return "\n".join(lines)
 
 
 class Learning:
@@ -236,21 +215,9 @@ class Learning:
                 self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
 
-def _undone(revision: Revision) -> str:
-    """What an undo did to one memory, in words."""
-    if revision.after == ABSENT:
-        return f"Taken back: {revision.path} was saved last, and is gone again."
-    return f"Taken back: {revision.path} is {'there again' if revision.before == ABSENT else 'as it was before'}."
-
-
 def _lines(prompt: str) -> dict[str, None]:
     """The lines of a catalog that name a memory, in their order."""
     return dict.fromkeys(line[2:] for line in prompt.split("\n") if line.startswith("- ["))
-
-
-def reading_only(schemas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the memory tools that change nothing."""
-    return [one for one in schemas if one["name"] in READING]
 
 
 def conversation_size(conversation: Sequence[Said]) -> int:
@@ -273,18 +240,3 @@ def _paired(conversation: Sequence[Said]) -> Iterator[Said]:
     for said in conversation:
         if not said.answers or said.answers in called:
             yield said._replace(calls=tuple(call for call in said.calls if call.id in answered))
-
-
-def _silent(conversation: Sequence[Said]) -> set[int]:
-    """The messages of turns that the user wants off the record."""
-    found, is_silent = set(), False
-    for number, said in enumerate(conversation):
-        is_silent = is_private(said.text) if said.role == "user" else is_silent
-        if is_silent:
-            found.add(number)
-    return found
-
-
-def _entry(number: int, said: Said, *, silent: bool) -> TranscriptEntry:
-    calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
-    return TranscriptEntry(said.role, UNRECORDED if silent else said.text, str(number), said.tool, calls)

@@ -13,7 +13,6 @@ from memsheaf.errors import Refused
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
-ANSWERS = ("once", "always", "never", "no")
 ALLOWED = ("read", "write", "shell", "outside")
 """What can be allowed beforehand: reading outside the working directory, writing inside it, commands, and writing
 outside of it (with "write")."""
@@ -65,22 +64,28 @@ class Permission:
         Raises:
             Refused: it may not. The message tells a model what to do instead.
         """
+        said = f"{wish.line} (outside the working directory)" if wish.outside else wish.line
         if self.planning and wish.reach != "read":
             raise Refused(
-                f"this is plan mode, in which nothing is written and no command is run: {_said(wish)}. "
+                f"this is plan mode, in which nothing is written and no command is run: {said}. "
                 "Describe what you would do instead, and let the user decide"
             )
         with self._asking:
             rule = self._rules.get(wish.key) if wish.key else None
             if rule == "never":
-                raise Refused(f"the user never allows this: {_said(wish)}. Go on without it, and do not try it again")
+                raise Refused(f"the user never allows this: {said}. Go on without it, and do not try it again")
             if rule == "always" or self._is_free(wish):
                 return
             if self.ask is None:
-                raise Refused(
-                    f"nobody is here to allow this: {_said(wish)}. Go on without it, and say what was left undone"
-                )
-            self._heed(_answer(self.ask, wish), wish)
+                raise Refused(f"nobody is here to allow this: {said}. Go on without it, and say what was left undone")
+            try:
+                answer = self.ask(wish)
+            except EOFError:  # to walk away is no answer
+                answer = "no"
+            if answer in ("always", "never") and wish.key:
+                self._rules[wish.key] = answer
+            if answer not in ("once", "always"):
+                raise Refused(f"the user said no to this: {said}. Do not try it another way; ask what to do")
 
     def rules(self) -> list[str]:
         """What was answered for good so far, such as "always: run pytest -q"."""
@@ -96,21 +101,3 @@ class Permission:
             return not wish.outside or not self._allow.isdisjoint(("read", "outside"))
         needed = {"write" if wish.reach == "write" else wish.tool}
         return self._allow >= (needed | {"outside"} if wish.outside else needed)
-
-    def _heed(self, answer: str, wish: PermissionRequest) -> None:
-        if answer in ("always", "never") and wish.key:
-            self._rules[wish.key] = answer
-        if answer not in ("once", "always"):
-            raise Refused(f"the user said no to this: {_said(wish)}. Do not try it another way; ask what to do")
-
-
-def _answer(ask: Callable[[PermissionRequest], str], wish: PermissionRequest) -> str:
-    """What the user says; to walk away is no answer."""
-    try:
-        return ask(wish)
-    except EOFError:
-        return "no"
-
-
-def _said(wish: PermissionRequest) -> str:
-    return f"{wish.line} (outside the working directory)" if wish.outside else wish.line

@@ -14,7 +14,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
-from memsheaf.values import NamedTuple, Protocol
+from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -61,28 +61,24 @@ class Cost(NamedTuple):
         )
 
 
-class ToolRunner(Protocol):
-    """What runs tools."""
-
-    def line(self, tool: str, arguments: Mapping[str, object]) -> str:
-        """What a call will do, in a few words."""
-        ...
-
-    def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
-        """Run it: what happens on the way, and its answer."""
-        ...
+Line = Callable[[str, Mapping[str, object]], str]
+Run = Callable[[ToolCall, Mapping[str, object]], Generator[Event, None, ToolAnswer]]
 
 
 class RequestLoop:
-    """The requests of one turn, which add to its conversation. `keep` gets each message as soon as it is whole."""
+    """The requests of one turn, which add to its conversation.
+
+    `line` says what a call will do, `run` runs it; `keep` gets each message as soon as it is whole.
+    """
 
     def __init__(
-        self, conversation: list[Said], runner: ToolRunner, *, keep: Callable[[Said], None] = lambda said: None
+        self, conversation: list[Said], line: Line, run: Run, *, keep: Callable[[Said], None] = lambda said: None
     ) -> None:
         self.conversation = conversation
         self.cost = Cost()
         self.answer = ""
-        self._runner = runner
+        self._line = line
+        self._runs_call = run
         self._keep = keep
         self._partial = ""
         self._open: list[ToolCall] = []
@@ -147,7 +143,7 @@ class RequestLoop:
             name: without_secrets(value) if isinstance(value, str) else value
             for name, value in (arguments or {}).items()
         }
-        yield Calling(call.id, call.tool, self._runner.line(call.tool, shown), shown)
+        yield Calling(call.id, call.tool, self._line(call.tool, shown), shown)
         began = time.monotonic()
         if arguments is None:
             answer = ToolAnswer(
@@ -155,33 +151,19 @@ class RequestLoop:
             )
         else:
             self._runs = True
-            answer = yield from self._runner.run(call, arguments)
+            answer = yield from self._runs_call(call, arguments)
         self._open, self._runs = self._open[1:], False
         self.add(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
 
 
-class _DelegateRunner:
-    """The tools of a second agent: what the first has, without what changes memory or delegates further."""
-
-    def __init__(self, line: Callable[..., str], answer: Callable[..., ToolAnswer]) -> None:
-        self.line = line
-        self._answer = answer
-
-    def run(self, call: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
-        if call.tool == DELEGATE["name"] or (call.tool.startswith("memory_") and call.tool not in READING):
-            return ToolAnswer(f"Error: there is no tool '{one_line(call.tool, 60)}' here.", failed=True)
-        return self._answer(call.tool, arguments)
-        yield
-
-
 def delegate(
     call: ToolCall,
-    arguments: Mapping[str, object],
+    task: object,
     talker: Talker,
     blank: Request,
-    line: Callable[..., str],
-    answer: Callable[..., ToolAnswer],
+    line: Line,
+    answer: Callable[[str, Mapping[str, object]], ToolAnswer],
     *,
     context: int,
     most: int,
@@ -189,33 +171,35 @@ def delegate(
     """Have a second agent do a task, in at most so many requests: its answer, and what it cost.
 
     `blank` is a request without a conversation, `line` and `answer` are how the first agent shows and runs a call.
-    Calls are told as events, with the id of the call that began it before theirs.
+    It has the tools of the first, without what changes memory or delegates further. Calls are told as events, with
+    the id of the call that began it before theirs.
     """
-    task = arguments.get("task")
     if not isinstance(task, str) or not task.strip():
         return ToolAnswer("Error: agent needs task, a text.", failed=True), Cost()
-    loop = RequestLoop([Said("user", task)], _DelegateRunner(line, answer))
+
+    def run(inner: ToolCall, arguments: Mapping[str, object]) -> Generator[Event, None, ToolAnswer]:
+        if inner.tool == DELEGATE["name"] or (inner.tool.startswith("memory_") and inner.tool not in READING):
+            return ToolAnswer(f"Error: there is no tool '{one_line(inner.tool, 60)}' here.", failed=True)
+        return answer(inner.tool, arguments)
+        yield
 
     def request() -> Request:
         if conversation_size(loop.conversation) > context:
             raise ModelFailed(f"its conversation has more than {context:,} tokens")
         return blank._replace(conversation=list(loop.conversation))
 
-    work = loop.go(talker, request, lambda first: iter(()), min(MOST_DELEGATED, most))
+    loop = RequestLoop([Said("user", task)], line, run)
     try:
-        while True:
-            event = next(work)
-            if isinstance(event, Calling | Called):
-                yield event._replace(id=f"{call.id}/{event.id}")
-    except StopIteration as stop:
-        is_done = bool(stop.value)
+        with closing(loop.go(talker, request, lambda first: iter(()), min(MOST_DELEGATED, most))) as work:
+            for event in work:
+                if isinstance(event, Calling | Called):
+                    yield event._replace(id=f"{call.id}/{event.id}")
     except ModelFailed as error:
         return ToolAnswer(f"Error: the second agent failed: {error}", failed=True), loop.cost
-    finally:
-        work.close()
-    if not is_done:
+    last = loop.conversation[-1]
+    if last.role != "assistant" or last.calls:
         return ToolAnswer(f"Error: no end after {loop.cost.requests} requests.", failed=True), loop.cost
-    return ToolAnswer(loop.conversation[-1].text), loop.cost
+    return ToolAnswer(last.text), loop.cost
 
 
 def _arguments(call: ToolCall) -> Mapping[str, object] | None:

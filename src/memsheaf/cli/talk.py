@@ -13,8 +13,16 @@ from memsheaf.chat.assembly import open_agent
 from memsheaf.chat.conversations import Conversations, InputHistory
 from memsheaf.chat.events import Failed
 from memsheaf.chat.permissions import Permission
-from memsheaf.chat.terminal.line_editor import open_reader
-from memsheaf.chat.terminal.repl import LAST_WAIT, Repl, TurnOutcome, permission_prompt, render_greeting, take_turn
+from memsheaf.chat.terminal.repl import (
+    LAST_WAIT,
+    PermissionPrompt,
+    Repl,
+    TurnOutcome,
+    open_reader,
+    read_keys,
+    render_greeting,
+    take_turn,
+)
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.cli import main
@@ -69,14 +77,15 @@ def _talk(call: Call, agent: Agent) -> int:
     """A chat with a person."""
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
-    agent.permission.ask = permission_prompt(screen, stdin)
-    repl = Repl(agent, screen, stdin)
+    agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
     commands = _commands(call, agent, screen)
+    repl = Repl(agent, screen, stdin, commands)
     for line in render_greeting(agent, _counts(agent)):
         screen.note(line)
     if call.options.resume:
         commands.show_last()
-    repl.run(open_reader(InputHistory(agent.memory.home.state), repl, call.environment), commands)
+    history = InputHistory(agent.memory.home.state)
+    repl.run(open_reader(history, repl, call.environment), history)
     return 0
 
 

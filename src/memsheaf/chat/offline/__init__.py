@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import date
 
 from memsheaf.chat.offline.memories import (
     Draft,
     ShownMemory,
     draft_memory,
-    find_indentation,
     read_recalled,
     read_rows,
     read_shown,
@@ -49,30 +48,24 @@ CALL_PREFIX = "offline-"
 READ = 5  # memories for one answer
 LISTED = 3  # memories that a question names
 
-_MODELS = "docs/models.md"
 _STYLE = "indentation tabs spaces code style"
 _NOT_RUN = Said("tool", "Error: it was not run.")
 _FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
 _HEADING = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
 
-ToolCalls = list[tuple[str, dict[str, object]]]
-Reply = Generator[ToolCalls, Sequence[Said], str]
+Calls = list[tuple[str, dict[str, object]]]
+Reply = Generator[Calls, Sequence[Said], str]
 """An answer on its way: yields calls of tools and returns what to say."""
 
 
 class _PastTurn(NamedTuple):
-    """One turn of a conversation.
-
-    `beside` is what was recalled for it, `rounds` the answers to the calls made here, `saved` the files that were
-    written, `seen` those that were written or read.
-    """
+    """A turn: what was recalled `beside` it, the answers to the calls made here, and which files were written."""
 
     text: str
     beside: str
     rounds: list[list[Said]]
     saved: list[str]
-    seen: set[str]
 
 
 class Offline:
@@ -111,6 +104,10 @@ class Offline:
         yield Step(Said("assistant", "", calls=tuple(made)))
 
 
+class _ToolFailed(Exception):
+    """A tool answered with an error, which the user is told."""
+
+
 class _Replying:
     """Finds the reply to the last turn of a conversation."""
 
@@ -120,7 +117,6 @@ class _Replying:
         self._turns = turns
         self._today = today
         self._undo = undo
-        self._is_model_told = any(said.role == "assistant" and _MODELS in said.text for said in request.conversation)
         offered = {str(tool.get("name", "")) for tool in request.tools}
         is_ignoring = bool(turns) and asks_to_ignore(turns[-1].text)
         self._tools = {name for name in offered if not (is_ignoring and name.startswith("memory_"))}
@@ -134,64 +130,57 @@ class _Replying:
         replies = []
         for wanted in requests:
             self._language = wanted.language
-            replies.append((yield from self._reply_to(wanted, is_alone=len(requests) == 1)))
+            try:
+                reply = yield from self._reply_to(wanted, is_alone=len(requests) == 1)
+            except _ToolFailed as error:
+                why = re.sub(_FOR_MODELS, "", str(error).removeprefix("Error:").strip().partition("\n\n")[0])
+                reply = self._say("failed", why=one_line(why, 400))
+            replies.append(reply)
         return "\n\n".join(dict.fromkeys(replies))
 
     def _reply_to(self, wanted: MemoryRequest, *, is_alone: bool) -> Reply:
-        if wanted.kind == "thanks":
+        kind = wanted.kind
+        if kind == "thanks":
             return self._say("thanks")
-        if wanted.kind in ("help", "greeting"):
-            return "\n".join([self._say("help"), *self._model_hint()])
-        if wanted.kind == "create":
+        if kind in ("help", "greeting"):
+            return f"{self._say('help')}\n{self._say('model')}"
+        if kind == "create":
             return (yield from self._create(wanted))
         if not any(tool.startswith("memory_") for tool in self._tools):
             return self._say("ignored")
-        if wanted.kind == "undo":
+        if kind == "undo":
             return self._take_back() if is_alone else self._say("undo alone")
-        if wanted.kind in (*CHANGES, "state") and "memory_write" not in self._tools:
+        if kind in (*CHANGES, "state") and "memory_write" not in self._tools:
             return self._say("reading")
-        if wanted.kind == "state":
+        if kind == "state":
             return self._say("noted")
-        replying: Mapping[str, Callable[[MemoryRequest], Reply]] = {
-            "remember": self._remember, "update": self._update, "forget": self._forget, "know": self._tell,
-            "search": self._search, "list": self._list, "index": self._list, "both": self._list,
-        }  # fmt: skip
-        return (yield from replying.get(wanted.kind, self._recall)(wanted))
-
-    # what is said
+        replying = {"remember": self._remember, "update": self._update, "forget": self._forget, "know": self._tell,
+                    "search": self._search, "list": self._list, "index": self._list, "both": self._list}  # fmt: skip
+        return (yield from replying.get(kind, self._recall)(wanted))
 
     def _say(self, name: str, **given: str) -> str:
         """An answer in the user's language, with what is given in it; a secret is not said again."""
         (text,) = lexicon(self._language).lists.get(f"say {name}") or lexicon("English").lists[f"say {name}"]
         return re.sub(r"\{(\w+)\}", lambda at: without_secrets(given.get(at[1], at[0])), text.replace(" // ", "\n"))
 
-    def _fail(self, answer: str) -> str:
-        """What went wrong, in the tool's words, without what only a model could do about it."""
-        why = re.sub(_FOR_MODELS, "", answer.removeprefix("Error:").strip().partition("\n\n")[0])
-        return self._say("failed", why=one_line(why, 400))
-
-    def _model_hint(self) -> list[str]:
-        """How to come by a model, once in a conversation."""
-        return [] if self._is_model_told else [self._say("model")]
-
-    def _render(self, file: str, answer: str) -> str:
-        """What `memory_read` gave, for a person."""
-        return self._fail(answer) if answer.startswith("Error:") else read_shown(file, answer).render()
+    def _ask(self, *calls: tuple[str, dict[str, object]]) -> Generator[Calls, Sequence[Said], list[Said]]:
+        """What tools answer. Raises _ToolFailed when one does not do what it was asked for."""
+        answers = list((yield list(calls)))
+        if failed := next((each.text for each in answers if each.text.startswith("Error:")), ""):
+            raise _ToolFailed(failed)
+        return answers
 
     # looking
 
     def _tell(self, wanted: MemoryRequest) -> Reply:
         """What is known about something, of a type, or at all."""
         if wanted.file:
-            text = (yield [("memory_read", {"filename": wanted.file})])[0].text
-            return self._render(wanted.file, text)
+            return (yield from self._read([wanted.file]))[0].render()
         if wanted.about in TYPES:
             return (yield from self._tell_type(wanted))
         if not wanted.subject or wanted.about:
             return (yield from self._list(wanted._replace(kind="index")))
         found = yield from self._matching(wanted.subject, READ)
-        if isinstance(found, str):
-            return self._fail(found)
         if not found:
             return (yield from self._search(wanted))
         return "\n".join([self._say("known", subject=wanted.subject), *(one.render() for one in found)])
@@ -200,68 +189,50 @@ class _Replying:
         """The memories of a type, the newest first: some in full, and the names of the others."""
         types = ("user", "feedback") if wanted.about == "user" else (wanted.about,)
         whose = " user" if wanted.about == "user" else ""
-        lists = [each.text for each in (yield [("memory_list", {"type": each}) for each in types])]
-        if failed := next((each for each in lists if each.startswith("Error:")), ""):
-            return self._fail(failed)
-        rows = sorted((row for each in lists for row in read_rows(each)), key=lambda row: row.day, reverse=True)
+        lists = yield from self._ask(*(("memory_list", {"type": each}) for each in types))
+        rows = sorted((row for each in lists for row in read_rows(each.text)), key=lambda row: row.day, reverse=True)
         if not rows:
             return self._say(f"unknown{whose}", subject=wanted.subject)
-        answers = yield [("memory_read", {"filename": row.file}) for row in rows[:READ]]
-        shown = [
-            self._fail(answer.text)
-            if answer.text.startswith("Error:")
-            else read_shown(row.file, answer.text).render()
-            for row, answer in zip(rows, answers, strict=False)
-        ]
+        shown = yield from self._read([row.file for row in rows[:READ]])
         more = [f"+ {row.file}: {row.body}" for row in rows[READ:]]
-        return "\n".join([self._say(f"known{whose}", subject=wanted.subject), *shown, *more])
+        return "\n".join(
+            [self._say(f"known{whose}", subject=wanted.subject), *(one.render() for one in shown), *more]
+        )
 
     def _search(self, wanted: MemoryRequest) -> Reply:
-        found = (yield [("memory_search", {"query": wanted.subject})])[0].text
-        if found.startswith("Error:"):
-            return self._fail(found)
-        if not read_rows(found):
-            return self._say("unknown", subject=wanted.subject)
-        return found
+        (found,) = yield from self._ask(("memory_search", {"query": wanted.subject}))
+        return found.text if read_rows(found.text) else self._say("unknown", subject=wanted.subject)
 
     def _list(self, wanted: MemoryRequest) -> Reply:
         """The files, the index, or both."""
-        listing: ToolCalls = [("memory_list", {"type": wanted.type} if wanted.type else {})]
-        viewing: ToolCalls = [("memory_view", {})]
-        calls = {"list": listing, "index": viewing}.get(wanted.kind, listing + viewing)
-        answers = [each.text for each in (yield calls)]
-        if failed := next((each for each in answers if each.startswith("Error:")), ""):
-            return self._fail(failed)
-        parts = [answers[0]] if wanted.kind != "index" and read_rows(answers[0]) else []
-        parts += [re.sub(_HEADING, "", answers[-1]).strip()] if wanted.kind != "list" else []
+        parts = []
+        if wanted.kind != "index":
+            (listed,) = yield from self._ask(("memory_list", {"type": wanted.type} if wanted.type else {}))
+            parts.append(listed.text if read_rows(listed.text) else "")
+        if wanted.kind != "list":
+            (index,) = yield from self._ask(("memory_view", {}))
+            parts.append(re.sub(_HEADING, "", index.text).strip())
         return "\n\n".join(filter(None, parts)) or self._say("nothing")
 
     def _recall(self, wanted: MemoryRequest) -> Reply:
         """What is remembered that may answer it; no more than that without a model."""
         memories = read_recalled(self._turns[-1].beside)
         if not memories and "memory_search" in self._tools and is_question(wanted.subject):
-            found = yield from self._matching(wanted.subject[:LONGEST], READ)
-            memories = found if isinstance(found, list) else []
+            memories = yield from self._matching(wanted.subject[:LONGEST], READ)
         if memories:
             return "\n".join([self._say("recalled"), *(one.render() for one in memories)])
-        return "\n".join([self._say("no match"), *self._model_hint()])
+        return f"{self._say('no match')}\n{self._say('model')}"
 
-    def _matching(
-        self, subject: str, limit: int = 0
-    ) -> Generator[ToolCalls, Sequence[Said], list[ShownMemory] | str]:
-        """The memories that have all words of a subject, else those that have half of them; or the tool's error."""
-        asked: dict[str, object] = {"query": subject, "limit": limit} if limit else {"query": subject}
-        found = (yield [("memory_search", asked)])[0].text
-        if found.startswith("Error:"):
-            return found
-        if not (near := read_rows(found)):
+    def _read(self, files: Sequence[str]) -> Generator[Calls, Sequence[Said], list[ShownMemory]]:
+        answers = yield from self._ask(*(("memory_read", {"filename": file}) for file in files))
+        return [read_shown(file, answer.text) for file, answer in zip(files, answers, strict=True)]
+
+    def _matching(self, subject: str, limit: int = 20) -> Generator[Calls, Sequence[Said], list[ShownMemory]]:
+        """The memories that have all words of a subject, else those that have half of them."""
+        (found,) = yield from self._ask(("memory_search", {"query": subject, "limit": limit}))
+        if not (rows := read_rows(found.text)):
             return []
-        answers = yield [("memory_read", {"filename": row.file}) for row in near]
-        read = [
-            read_shown(row.file, answer.text)
-            for row, answer in zip(near, answers, strict=True)
-            if not answer.text.startswith("Error:")
-        ]
+        read = yield from self._read([row.file for row in rows])
         shares = [(one, self._share(subject, one.words)) for one in read]
         return [one for one, share in shares if share == 1] or [one for one, share in shares if share >= 0.5]
 
@@ -282,85 +253,72 @@ class _Replying:
             fact = self._turns[-2].text.strip()
         if not fact:
             return self._say("what")
-        return self._refusal(fact) or (
-            yield from self._save(draft_memory(fact, wanted.type, self._language, self._today))
-        )
+        self._refuse_secrets(fact)
+        return (yield from self._save(draft_memory(fact, wanted.type, self._language, self._today)))
 
-    def _refusal(self, fact: str) -> str:
-        """Why nothing of this is kept, if there is a secret in it; or "".
-
-        The message is judged, too: cut out of it, a fact may have lost what gives the secret away.
-        """
+    def _refuse_secrets(self, fact: str) -> None:
+        """Raise _ToolFailed for a secret, also one that the message alone gives away: a fact is only a part of it."""
         if found := find_secrets(self._turns[-1].text) or find_secrets(fact):
             error = SecretFound(found[0].kind, "what you said")
-            return self._fail(f"{error}. {error.hint}")
-        return ""
+            raise _ToolFailed(f"{error}. {error.hint}")
 
     def _save(self, draft: Draft) -> Reply:
-        """Keep something new. One of the same name that is there stays: the new one gets a longer name."""
-        file = file_name(draft.type, draft.name, lambda path: False)
-        known = (name for turn in self._turns[:-1] for name in turn.seen)
-        seen = next((name for name in known if name.rpartition(":")[2] == file), "")  # it would be replaced
-        (answer,) = yield [("memory_read", {"filename": seen}) if seen else ("memory_write", draft._asdict())]
-        file = seen or _touched(answer, "exists")
-        there = answer.text if seen else answer.text.partition("\n\n")[2] * bool(file)
-        if there and not there.startswith("Error:"):
-            if read_shown(file, there).body.strip() == draft.content.strip():
+        """Keep something new. What there is of that name stays: the new one gets a longer name."""
+        longer = one_line(draft.content, 80).rstrip(".")
+        for name in (draft.name, longer, f"{longer} 2", f"{longer} 3"):
+            draft = draft._replace(name=name)
+            file = file_name(draft.type, name, lambda path: False)
+            (read,) = yield [("memory_read", {"filename": file})]
+            if read.text.startswith("Error:"):
+                break
+            if read_shown(file, read.text).body.strip() == draft.content.strip():
                 return self._say("already", file=file, what=draft.content)
-            draft = draft._replace(name=one_line(draft.content, 80).rstrip("."))
-        if there:
-            (answer,) = yield [("memory_write", draft._asdict())]
+        if read.text == _NOT_RUN.text:
+            raise _ToolFailed(read.text)
+        (answer,) = yield [("memory_write", draft._asdict())]
         if same := _touched(answer, "same"):
             return self._say("already", file=same, what=draft.content)
         return self._report("saved", answer, draft)
 
     def _report(self, name: str, answer: Said, draft: Draft) -> str:
-        file = _touched(answer, "saved")
-        return self._say(name, file=file, what=draft.content) if file else self._fail(answer.text)
+        if not (file := _touched(answer, "saved")):
+            raise _ToolFailed(answer.text)
+        return self._say(name, file=file, what=draft.content)
 
     def _forget(self, wanted: MemoryRequest) -> Reply:
         """Delete the one memory that is meant; where that is not sure, ask."""
-        if wanted.file:
-            return (yield from self._delete(wanted.file))
-        if wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject):
-            return self._say("one at a time")
-        if not wanted.subject:
-            saved = self._turns[-2].saved if len(self._turns) > 1 else []
-            return (yield from self._delete(saved[0])) if len(saved) == 1 else self._say("what")
-        found = yield from self._matching(wanted.subject)
-        if isinstance(found, str):
-            return self._fail(found)
-        if not found:
-            return self._say("unknown", subject=wanted.subject)
-        if len(found) == 1 and self._share(wanted.subject, found[0].words) == 1:
-            return (yield from self._delete(found[0].file, found[0].body))
-        return self._ask_which("which forget", found)
-
-    def _delete(self, file: str, body: str = "…") -> Reply:
-        (answer,) = yield [("memory_delete", {"filename": file})]
-        gone = _touched(answer, "deleted")
-        if not gone:
-            return self._fail(answer.text)
-        return self._say("deleted", file=gone, what=one_line(body, 300))
+        file, body = wanted.file, "…"
+        if not file:
+            if wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject):
+                return self._say("one at a time")
+            if not wanted.subject:
+                saved = self._turns[-2].saved if len(self._turns) > 1 else []
+                if len(saved) != 1:
+                    return self._say("what")
+                file = saved[0]
+            else:
+                found = yield from self._matching(wanted.subject)
+                if not found:
+                    return self._say("unknown", subject=wanted.subject)
+                if len(found) > 1 or self._share(wanted.subject, found[0].words) < 1:
+                    return self._ask_which("which forget", found)
+                file, body = found[0].file, found[0].body
+        (answer,) = yield from self._ask(("memory_delete", {"filename": file}))
+        return self._say("deleted", file=_touched(answer, "deleted"), what=one_line(body, 300))
 
     def _update(self, wanted: MemoryRequest) -> Reply:
         """Correct the one memory that is meant; where that is not sure, ask."""
         if not wanted.fact:
             return self._say("what")
-        if refusal := self._refusal(wanted.fact):
-            return refusal
+        self._refuse_secrets(wanted.fact)
         draft = draft_memory(wanted.fact, "", self._language, self._today)
         if wanted.file:
-            (read,) = yield [("memory_read", {"filename": wanted.file})]
-            if read.text.startswith("Error:"):
-                return self._fail(read.text)
-            return (yield from self._correct(read_shown(wanted.file, read.text), draft))
+            (old,) = yield from self._read([wanted.file])
+            return (yield from self._correct(old, draft))
         subject = wanted.fact if wanted.about or not wanted.subject else wanted.subject
         if wanted.also:
             return (yield from self._save(draft))
         found = yield from self._matching(subject)
-        if isinstance(found, str):
-            return self._fail(found)
         if not found:
             is_named = subject == wanted.subject
             return self._say("unknown", subject=subject) if is_named else (yield from self._save(draft))
@@ -373,9 +331,8 @@ class _Replying:
 
     def _correct(self, old: ShownMemory, draft: Draft) -> Reply:
         """Put a fact in the place of what a memory said; the rest of its text stays."""
-        fields = draft._replace(
-            content=replace_sentence(old.body, draft.content), type=old.type if old.type in TYPES else draft.type
-        )
+        type = old.type if old.type in TYPES else draft.type
+        fields = draft._replace(content=replace_sentence(old.body, draft.content), type=type)
         (answer,) = yield [("memory_write", {**fields._asdict(), "filename": old.file})]
         return self._report("updated", answer, draft)
 
@@ -394,18 +351,15 @@ class _Replying:
     def _create(self, wanted: MemoryRequest) -> Reply:
         """A file with the smallest beginning, indented as memories say."""
         if "write" not in self._tools:
-            return "\n".join([self._say("no files"), *self._model_hint()])
+            return f"{self._say('no files')}\n{self._say('model')}"
         memories = read_recalled(self._turns[-1].beside)
-        if "memory_search" in self._tools and not any(find_indentation(one) for one in memories):
-            found = yield from self._matching(_STYLE, READ)
-            memories += found if isinstance(found, list) else []
-        followed = next((one for one in memories if find_indentation(one)), None)
+        if "memory_search" in self._tools and not any(one.indentation for one in memories):
+            memories += yield from self._matching(_STYLE, READ)
+        followed = next((one for one in memories if one.indentation), None)
         is_python = wanted.file.endswith(".py")
-        indent = find_indentation(followed) if followed else "    "
+        indent = followed.indentation if followed else "    "
         text = _STARTER.replace("{indent}", indent) if is_python else "\n"
-        (answer,) = yield [("write", {"path": wanted.file, "content": text})]
-        if answer.text.startswith("Error:"):
-            return self._fail(answer.text)
+        yield from self._ask(("write", {"path": wanted.file, "content": text}))
         lines = [self._say("wrote", file=wanted.file)]
         if followed and is_python:
             lines.append(self._say("followed", file=followed.file, what=one_line(followed.body, 200)))
@@ -431,19 +385,9 @@ def _read_turn(turn: Sequence[Said]) -> _PastTurn:
     own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
     rounds = [[answers.get(call.id, _NOT_RUN) for call in calls] for calls in own]
     saved = [file for said in turn if said.tool == "memory_write" and (file := _touched(said, "saved"))]
-    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
-    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
+    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved)
 
 
 def _touched(answer: Said, action: str) -> str:
     """The file that a tool did this to, or found in its way; "" for none."""
     return next((one.path for one in answer.touched if one.action == action), "")
-
-
-def _filename(call: ToolCall) -> str:
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        return ""
-    name = given.get("filename") if isinstance(given, dict) else ""
-    return name if isinstance(name, str) else ""

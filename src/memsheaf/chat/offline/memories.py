@@ -18,7 +18,7 @@ _NAME_WORDS = 8
 _ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
 _RECALLED = r"(?m)^<memories-([0-9a-z]{8,64})>$"
 _SENTENCE_END = r"(?<=[^\W\d][.!?])\s+|(?<=[。！？])|\n+"
-_INDENTATION = (
+_TABS_OR_SPACES = (
     r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
 )
 
@@ -38,6 +38,12 @@ class ShownMemory(NamedTuple):
         """All of it, to look for words in."""
         return f"{self.file}\n{self.name}\n{self.body}"
 
+    @property
+    def indentation(self) -> str:
+        """How it wants code to be indented: by what it names first of tabs and spaces; "" where it does not say."""
+        found = re.search(_TABS_OR_SPACES, self.body)
+        return "" if not found else "\t" if found["tabs"] else "    "
+
     def render(self) -> str:
         """The memory for a person: its file, its type and day, its text."""
         about = ", ".join(filter(None, (self.type, self.day)))
@@ -55,9 +61,8 @@ class Draft(NamedTuple):
 
 
 def read_rows(answer: str) -> list[ShownMemory]:
-    """The memories that `memory_list` or `memory_search` named, with their descriptions; none where it failed."""
-    found = [] if answer.startswith("Error:") else re.findall(_ROW, answer)
-    return [ShownMemory(file, type, day, description) for file, type, description, day in found]
+    """The memories that `memory_list` or `memory_search` named, with their descriptions."""
+    return [ShownMemory(file, type, day, about) for file, type, about, day in re.findall(_ROW, answer)]
 
 
 def read_shown(file: str, answer: str) -> ShownMemory:
@@ -76,8 +81,7 @@ def read_recalled(beside: str) -> list[ShownMemory]:
     for opening in re.finditer(_RECALLED, beside):
         mark = re.escape(opening[1])
         head = rf'<memory-{mark} file="([^"\n]*)" type="([^"\n]*)"[^\n]*? saved="([^"\n]*)">'
-        envelope = rf"(?s){head}\n(.*?)\n</memory-{mark}>"
-        for file, type, saved, text in re.findall(envelope, beside[opening.end() :]):
+        for file, type, saved, text in re.findall(rf"(?s){head}\n(.*?)\n</memory-{mark}>", beside[opening.end() :]):
             title, _, body = text.partition("\n\n")
             name, *notes = title.split("\n")
             found[file] = ShownMemory(file, type, saved, body, name, tuple(notes))
@@ -109,13 +113,12 @@ description='The user lives in Berlin', type='user')
     lead = lexicon(language).lists["lead"][0] + ("" if language in WIDE else " ")
     asked = (Turn("", (Message("user", said),)) for said in (lead + text, text))
     found = next((proposal for turn in asked for proposal in find_stated_facts(turn, today)), None)
+    content = _end_sentence(absolute(text if found else text[:1].upper() + text[1:], today))
     if found is None:
-        content = _end_sentence(absolute(text[:1].upper() + text[1:], today))
-        first = content.split("\n", 1)[0].split(" ")
-        name = " ".join(first[:_NAME_WORDS]).rstrip(" .,;:。，") + "…" * (len(first) > _NAME_WORDS)
-        return Draft(content, one_line(name, 60) or "Note", one_line(content, 150).rstrip("."), type or "project")
-    is_whole = set(words(text)) <= {*words(found.content), *words("i we my our am")}
-    content = found.content if is_whole and "\n" not in text else _end_sentence(absolute(text, today))
+        name = one_line(" ".join(content.split()[:_NAME_WORDS]).rstrip(" .,;:。，"), 60)
+        return Draft(content, name or "Note", one_line(content, 150).rstrip("."), type or "project")
+    if "\n" not in text and set(words(text)) <= {*words(found.content), *words("i we my our am")}:
+        content = found.content  # it says all of it
     return Draft(content, found.name, found.description, type or found.kind)
 
 
@@ -132,17 +135,10 @@ def replace_sentence(body: str, fact: str) -> str:
     'We deploy on Fridays now. Mira approves.'
     """
     ends = [match.span() for match in re.finditer(_SENTENCE_END, body)]
-    starts = [0, *(end for _, end in ends)]
-    pieces = zip(starts, [*(start for start, _ in ends), len(body)], strict=True)
+    pieces = zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(body)], strict=True)
     spans = [(start, end) for start, end in pieces if body[start:end].strip()]
     if not spans:
         return fact
     asked = set(words(fact))
     start, end = max(spans, key=lambda span: len(asked.intersection(words(body[span[0] : span[1]]))))
     return body[:start] + fact + body[end:]
-
-
-def find_indentation(memory: ShownMemory) -> str:
-    """How a memory wants code to be indented: by what it names first of tabs and spaces; "" where it does not say."""
-    found = re.search(_INDENTATION, memory.body)
-    return "" if not found else "\t" if found["tabs"] else "    "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
 
@@ -72,14 +72,14 @@ class MemoryRequest(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Where a sentence stands, and its request: what its phrase holds, its list, its language, where it begins."""
+    """Where a sentence stands; and if it is a request, which, where it begins, and where the parts of it are."""
 
     start: int
     end: int
-    held: dict[str, tuple[int, int]]
     title: str = ""
     language: str = ""
     begin: int = 0
+    held: Mapping[str, tuple[int, int]] = {}
 
 
 def find_requests(text: str) -> list[MemoryRequest]:
@@ -149,7 +149,7 @@ def _sentences(text: str) -> Iterator[_Sentence]:
             count += 1
             first = start + len(sentence) - len(sentence.lstrip(" \t\n¿¡-*•"))
             is_read = count <= _MOST_SENTENCES and re.search(r"\w", sentence)
-            yield _read(shown, first, end) if is_read else _Sentence(start, end, {})
+            yield _read(shown, first, end) if is_read else _Sentence(start, end)
         start = following
 
 
@@ -165,11 +165,14 @@ def _read(shown: str, start: int, end: int) -> _Sentence:
                 title for title in KINDS if polite or not is_asked or title.removesuffix(" that") not in CHANGES
             ]
             for title, _, pattern in lexicon(language).candidates(titles, shown[begin:cut]):
-                match = pattern.fullmatch(shown, begin, cut)
-                held = _spans(match, last, is_cut=cut < last) if match else None
-                if held is not None:
-                    return _Sentence(start, end, held, title, language, begin)
-    return _Sentence(start, end, {})
+                if match := pattern.fullmatch(shown, begin, cut):
+                    held = {name: match.span(name) for name, value in match.groupdict().items() if value}
+                    reaching = [name for name, span in held.items() if not shown[span[1] : cut].strip()]
+                    is_whole = cut == last or reaching  # what was cut off belongs to the part that reaches there
+                    if is_whole and all(re.search(rf"[\w{SHOWN}]", match[name]) for name in held):
+                        held |= {name: (held[name][0], last) for name in reaching}
+                        return _Sentence(start, end, title, language, begin, held)
+    return _Sentence(start, end)
 
 
 def _starts(language: str, text: str, start: int, end: int) -> list[int]:
@@ -181,47 +184,32 @@ def _starts(language: str, text: str, start: int, end: int) -> list[int]:
     return starts
 
 
-def _spans(match: re.Match[str], last: int, *, is_cut: bool) -> dict[str, tuple[int, int]] | None:
-    """Where the parts of a phrase are, the last one whole where the sentence was cut; None if one has no word."""
-    spans = {name: match.span(name) for name, value in match.groupdict().items() if value}
-    if any(not re.search(rf"[\w{SHOWN}]", match[name]) for name in spans):
-        return None
-    reaching = [name for name, (_, stop) in spans.items() if not match.string[stop : match.end()].strip()]
-    if is_cut and not reaching:
-        return None
-    return spans | {name: (spans[name][0], last) for name in reaching}
-
-
-def _request(text: str, sentences: list[_Sentence], place: int) -> MemoryRequest:
+def _request(text: str, sentences: Sequence[_Sentence], place: int) -> MemoryRequest:
     """The request of one sentence, with what it points at."""
     said = sentences[place]
     language, kind = said.language, said.title.removesuffix(" that")
     held = {name: text[start:end].strip() for name, (start, end) in said.held.items()}
     subject, fact = _clean(held.get("subject", "")), held.get("fact", "")
     if said.title in ("remember that", "update that"):
-        fact = _join(text, sentences, _before(text, sentences, place))
+        fact = _said_before(text, sentences, place)
     elif said.title == "forget that":
-        subject = _outdated(text, sentences, place, language)
+        subject = _outdated(text, sentences, place)
     elif fact:
         fact = _whole_fact(text, sentences, place)
     if kind == "update" and subject and len(fact.split()) <= _BARE and language not in WIDE:
         fact = f"{subject}: {fact}"  # alone it would say nothing
-    is_everything = said.title == "forget" and not held
+    kinds = ("all", "user", "project", "reference")
+    about = next((each for each in kinds if list_pattern(f"about {each}", language).fullmatch(subject)), "")
     return MemoryRequest(
         kind=kind,
         subject=subject,
         fact=fact.strip(" ,;:–—，；：、\n" + "-" * ("\n" not in fact)),
-        about="all" if is_everything else _about(subject, language),
+        about="all" if said.title == "forget" and not held else about,
         file=held.get("path") or held.get("file", ""),
         type=_type(text, said) if kind in ("remember", "list") else "",
         also=kind == "update" and bool(list_pattern("also", language).search(fact)),
         language=language,
     )
-
-
-def _about(subject: str, language: str) -> str:
-    kinds = ("all", "user", "project", "reference")
-    return next((kind for kind in kinds if list_pattern(f"about {kind}", language).fullmatch(subject)), "")
 
 
 def _type(text: str, said: _Sentence) -> str:
@@ -231,52 +219,42 @@ def _type(text: str, said: _Sentence) -> str:
     return next((kind for kind in TYPES if list_pattern(kind, said.language).search(words)), "")
 
 
-def _whole_fact(text: str, sentences: list[_Sentence], place: int) -> str:
-    """The fact that a request names, and what is said of it behind its sentence."""
+def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int) -> str:
+    """The fact that a request names, and what is said of it behind its sentence: all of it where it was announced."""
     said = sentences[place]
     start, end = said.held["fact"]
     if text[end : said.end].strip(END):
         return text[start:end]
-    stop = text[end : said.end].rstrip()
+    if is_question(text[start : said.end]):
+        return text[start:end]
     is_announced = text[said.begin : start].rstrip().endswith((":", "："))
-    fact = text[start:end] + ("" if re.search("[?？]", stop) else stop)
-    for at in range(place + 1, len(sentences)):
-        each, gap = sentences[at], text[sentences[at - 1].end : sentences[at].start]
-        is_end = is_question(text[each.start : each.end]) or re.search(r"\n\s*\n", gap)
-        if each.title or (is_end and not is_announced):
-            return fact
-        fact += gap + text[each.start : each.end]
-    return fact
-
-
-def _before(text: str, sentences: list[_Sentence], place: int) -> list[int]:
-    """The sentences before one, back to another request, that are no questions and no courtesies."""
-    found: list[int] = []
-    for at in range(place - 1, -1, -1):
-        if sentences[at].title not in ("", "thanks", "greeting"):
+    stop = said.end
+    for each in sentences[place + 1 :]:
+        is_apart = is_question(text[each.start : each.end]) or re.search(r"\n\s*\n", text[stop : each.start])
+        if each.title or (is_apart and not is_announced):
             break
-        if not sentences[at].title and not is_question(text[sentences[at].start : sentences[at].end]):
-            found.append(at)
-    return found[::-1]
+        stop = each.end
+    return text[start:stop]
 
 
-def _join(text: str, sentences: list[_Sentence], places: list[int]) -> str:
-    """Sentences as they were written, with what stands between neighbours."""
-    parts: list[str] = []
-    for at in places:
-        gap = text[sentences[at - 1].end : sentences[at].start] if at - 1 in places else " "
-        parts += [gap, text[sentences[at].start : sentences[at].end]]
-    return "".join(parts).strip()
+def _said_before(text: str, sentences: Sequence[_Sentence], place: int, most: int = _MOST_SENTENCES) -> str:
+    """The sentences before one that say something: back to a question or another request."""
+
+    def says_something(at: int) -> bool:
+        return not sentences[at].title and not is_question(text[sentences[at].start : sentences[at].end])
+
+    while place and not says_something(place - 1) and sentences[place - 1].title in ("", "thanks", "greeting"):
+        place -= 1
+    first = place
+    while first and place - first < most and says_something(first - 1):
+        first -= 1
+    return text[sentences[first].start : sentences[place - 1].end].strip() if first < place else ""
 
 
-def _outdated(text: str, sentences: list[_Sentence], place: int, language: str) -> str:
+def _outdated(text: str, sentences: Sequence[_Sentence], place: int) -> str:
     """What the sentence before a request to forget is about."""
-    places = _before(text, sentences, place)
-    if not places:
-        return ""
-    last = sentences[places[-1]]
-    sentence = text[last.start : last.end].strip(END)[:LONGEST]
-    for _, _, pattern in lexicon(language).candidates(["outdated"], sentence):
+    sentence = _said_before(text, sentences, place, most=1).strip(END)[:LONGEST]
+    for _, _, pattern in lexicon(sentences[place].language).candidates(["outdated"], sentence):
         if match := pattern.fullmatch(sentence):
             return _clean(match.groupdict().get("subject", ""))
     return _clean(sentence)

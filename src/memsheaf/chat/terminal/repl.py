@@ -1,26 +1,38 @@
-"""The read-eval-print loop of the chat."""
+"""The read-eval-print loop of the chat: messages in, turns out, and the one key that answers a question.
+
+With `pip install 'memsheaf[chat]'` messages are edited with prompt_toolkit; otherwise `input` reads plain lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, closing
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.conversations import InputHistory
 from memsheaf.chat.events import Event, Failed, TurnEnded
 from memsheaf.chat.permissions import PermissionRequest
-from memsheaf.chat.terminal.line_editor import Reader, interrupted_once, keys, without_echo
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands, NextStep, render_cost
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, Protocol
+
+if sys.platform != "win32":
+    import termios
+    import tty
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
-
-    from memsheaf.chat.agent import Agent
 
 LEARNED_WITHIN = 0.3
 """Seconds after an answer in which what is learned of it stands in the same line."""
@@ -28,9 +40,13 @@ LEARNED_WITHIN = 0.3
 LAST_WAIT = 60.0
 """Seconds that the end of a chat waits for what is being learned."""
 
+PROMPT = "> "
 DETAIL_LINES = 16
 CHOICE = "y once, a always, n no, N never"
 _ANSWERS = {"y": "once", "a": "always", "n": "no", "N": "never"}
+_AT_ONCE = 1_024  # bytes of what is pasted into a question
+_STOPS_WITHIN = 1.0  # seconds that a turn has to stop in, before Ctrl-C is taken again
+_TOGETHER = 0.03  # seconds between characters that nobody types one by one
 
 
 class TurnOutcome(NamedTuple):
@@ -80,47 +96,63 @@ def _broken_off(error: BaseException) -> TurnEnded | Failed:
     return Failed(f"the turn failed: {why}", "Nothing that was said is lost.")
 
 
+class Reader(Protocol):
+    """Reads messages. `shows_status` says whether the status stands on the screen meanwhile."""
+
+    shows_status: bool
+
+    def read(self) -> str:
+        """The next message. Raises EOFError at the end, KeyboardInterrupt for Ctrl-C."""
+        ...
+
+
 class Repl:
     """A chat at a terminal."""
 
-    def __init__(self, agent: Agent, screen: Screen, stdin: TextIO) -> None:
+    def __init__(self, agent: Agent, screen: Screen, stdin: TextIO, commands: Commands) -> None:
         self._agent = agent
         self._screen = screen
         self._stdin = stdin
+        self._commands = commands
         self._news: list[str] = []
-        self.commands: Commands | None = None
 
-    def run(self, reader: Reader, commands: Commands) -> None:
-        """Read and answer until the user leaves."""
-        self.commands = commands
+    def run(self, reader: Reader, history: InputHistory | None = None) -> None:
+        """Read and answer until the user leaves; what is typed is added to the history."""
         interrupted = 0
         while True:
             try:
                 if interrupted > 1:
                     self._screen.note("Ctrl-D or /exit leaves")
-                text = reader.read()
+                text = (
+                    reader.read().encode("utf-8", "replace").decode()
+                )  # bytes that are no UTF-8 are half characters
                 interrupted = 0
-                if text.strip() and not self._goes_on(commands, text, shows_status=reader.shows_status):
+                if text.strip() and history:
+                    history.add(text)
+                if text.strip() and not self._goes_on(text, shows_status=reader.shows_status):
                     break
             except KeyboardInterrupt:  # at the prompt, or in a moment when nobody else heard it
                 interrupted += 1
             except EOFError:
                 break
-        self._leave()
-
-    def _goes_on(self, commands: Commands, text: str, *, shows_status: bool) -> bool:
         try:
-            then = commands.do(text)
+            if self._agent.busy():
+                self._screen.note("learning from what was said; Ctrl-C leaves it for later")
+            self._screen.memory(None, self._agent.learned(LAST_WAIT))
+        except KeyboardInterrupt:
+            self._screen.note("left for later")
+
+    def _goes_on(self, text: str, *, shows_status: bool) -> bool:
+        try:
+            then = self._commands.do(text)
         except KeyboardInterrupt:
             self._screen.note("stopped")
             return True
-        if then.leave:
-            return False
         if then.message:
             self._answer(then)
             if not shows_status and (render_cost(self._agent) or self._agent.permission.planning):
                 self._screen.note(self.status())
-        return True
+        return not then.leave
 
     def _answer(self, then: NextStep) -> None:
         with without_echo(self._stdin), interrupted_once():
@@ -130,20 +162,12 @@ class Repl:
                 with self._screen.interlude():
                     pass
 
-    def _leave(self) -> None:
-        try:
-            if self._agent.busy():
-                self._screen.note("learning from what was said; Ctrl-C leaves it for later")
-            self._screen.memory(None, self._agent.learned(LAST_WAIT))
-        except KeyboardInterrupt:
-            self._screen.note("left for later")
-
     # what a reader asks meanwhile
 
     def complete(self, text: str) -> list[str]:
         """What may stand for the last word of a text."""
         try:
-            return self.commands.candidates(text) if self.commands else []
+            return self._commands.candidates(text)
         except MemsheafError:  # no completion is worth a word
             return []
 
@@ -169,6 +193,57 @@ class Repl:
         self._screen.expand()
 
 
+def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str]:
+    """The first screen: what this is, who answers, what is remembered, and where help is."""
+    who = f"model: {agent.talker.name}"
+    if agent.talker.name == "offline":
+        who = "no model: offline mode keeps and finds memories and answers from them; --model NAME has one answer"
+    remembered = ", ".join(f"{scope} ({count:,})" for scope, count in counts)
+    return [
+        "memsheaf chat, an agent that remembers",
+        who,
+        f"memories: {remembered}",
+        "/help lists the commands; Ctrl-D leaves",
+    ]
+
+
+# reading
+
+
+def open_reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -> Reader:
+    """The best reader there is here."""
+    if environment.get("TERM", "dumb") != "dumb":
+        with suppress(ImportError):
+            from memsheaf.chat.terminal.full_reader import FullReader
+
+            return FullReader(history, repl)
+    return PlainReader(history, repl)
+
+
+class PlainReader:
+    """Reads a line with `input`; where the interpreter has readline, with what was typed before."""
+
+    shows_status = False
+
+    def __init__(self, history: InputHistory, repl: Repl) -> None:
+        self._repl = repl
+        with suppress(ImportError):  # Windows has none
+            import readline
+
+            for text in history.all():
+                readline.add_history(text)
+
+    def read(self) -> str:
+        """The next message; what came in meanwhile is told before it."""
+        if self._repl.has_news():
+            self._repl.tell_news()
+        try:
+            return input(PROMPT)
+        except (EOFError, KeyboardInterrupt):
+            print()
+            raise
+
+
 class PermissionPrompt:
     """Puts to the user what a tool wants to do, and gives the answer that `Permission` wants."""
 
@@ -178,13 +253,12 @@ class PermissionPrompt:
 
     def __call__(self, wish: PermissionRequest) -> str:
         """Ask until one of the keys is pressed; Ctrl-C and Ctrl-D are no."""
-        style = _of_a_diff if wish.reach == "write" else _plain
         line = f"outside the working directory: {wish.line}" if wish.outside else wish.line
         most = DETAIL_LINES
         with self._screen.interlude(), self._keys() as pressed:
             while True:
                 try:
-                    self._screen.ask(line, wish.detail, CHOICE, style=style, most=most)
+                    self._screen.ask(line, wish.detail, CHOICE, is_diff=wish.reach == "write", most=most)
                     key = pressed()
                 except KeyboardInterrupt:
                     key = ""
@@ -196,32 +270,77 @@ class PermissionPrompt:
                 most = 0 if key == "d" else most
 
 
-def _of_a_diff(line: str) -> str:
-    if line.startswith(("+++", "---", "@@")):
-        return "cyan"
-    return "green" if line.startswith("+") else "red" if line.startswith("-") else ""
+@contextmanager
+def read_keys(stdin: TextIO) -> Iterator[Callable[[], str]]:
+    """What reads one key after the other; "" when there is none any more.
+
+    What was typed before is thrown away: it is no answer to what is asked now. Several characters at once, such as
+    what is pasted, come as they are, and are no key.
+    """
+    if sys.platform == "win32":
+        yield input
+        return
+    terminal = stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal, termios.TCSAFLUSH)
+    try:
+        yield lambda: _pressed(terminal)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
-def _plain(line: str) -> str:
-    return ""
+def _pressed(terminal: int) -> str:
+    data = os.read(terminal, _AT_ONCE)
+    while data and len(data) < _AT_ONCE and select.select([terminal], [], [], _TOGETHER)[0]:
+        if not (more := os.read(terminal, _AT_ONCE)):
+            break
+        data += more
+    text = data.decode("utf-8", "replace")
+    return "" if text == "\x04" else text.rstrip("\r\n") or text
 
 
-def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str]:
-    """The first screen: what this is, who answers, what is remembered, and where help is."""
-    name = agent.talker.name
-    if name == "offline":
-        who = "no model: offline mode keeps and finds memories and answers from them; --model NAME has one answer"
-    else:
-        who = f"model: {name}"
-    remembered = ", ".join(f"{scope} ({count:,})" for scope, count in counts)
-    return [
-        "memsheaf chat, an agent that remembers",
-        who,
-        f"memories: {remembered}",
-        "/help lists the commands; Ctrl-D leaves",
-    ]
+@contextmanager
+def without_echo(stdin: TextIO) -> Iterator[None]:
+    """Let what is typed meanwhile not stand in the middle of an answer; it is there at the next prompt."""
+    if sys.platform == "win32" or not stdin.isatty():
+        yield
+        return
+    terminal = stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    termios.tcsetattr(terminal, termios.TCSANOW, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
-def permission_prompt(screen: Screen, stdin: TextIO) -> PermissionPrompt:
-    """Somebody who asks at a terminal."""
-    return PermissionPrompt(screen, lambda: keys(stdin))
+# Ctrl-C
+
+
+@contextmanager
+def interrupted_once(*, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Hear Ctrl-C once while something stops: whoever presses it again at once would break into the tidying up."""
+    heard = clock() - _STOPS_WITHIN
+
+    def hear() -> None:
+        nonlocal heard
+        if (now := clock()) - heard >= _STOPS_WITHIN:
+            heard = now
+            raise KeyboardInterrupt
+
+    with on_interrupt(hear):
+        yield
+
+
+@contextmanager
+def on_interrupt(call: Callable[[], None]) -> Iterator[None]:
+    """Call this for Ctrl-C; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: call())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)

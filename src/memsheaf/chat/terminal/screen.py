@@ -9,11 +9,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import columns, for_terminal, one_line
-from memsheaf.values import NamedTuple
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -34,13 +33,6 @@ _NAMES = 5  # memories that are named in one line
 
 class OutputClosed(Exception):
     """The screen cannot be written to; without a message, because its reader has had enough."""
-
-
-class ShownCall(NamedTuple):
-    """A tool's call as it can be shown in full."""
-
-    calling: Calling
-    called: Called | None = None
 
 
 class SafeStream:
@@ -71,18 +63,16 @@ class SafeStream:
 
 
 class Spinner:
-    """Turns where the text ends, as long as nothing is written there. Whoever writes does so `away` from it."""
+    """Turns where the text ends, as long as nothing is written there. Whoever writes does so while it is `paused`."""
 
     def __init__(self, err: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._err = err
         self._clock = clock
         self._guard = threading.RLock()
         self._done = threading.Event()
-        self._worker: threading.Thread | None = None
         self._shown = 0
-        self._fits = True
-        self._is_resting = False
         self._since = 0.0
+        self.fits = True
 
     def __enter__(self) -> Spinner:
         self._done.clear()
@@ -93,58 +83,39 @@ class Spinner:
 
     def __exit__(self, *why: object) -> None:
         self._done.set()
-        if self._worker:
-            self._worker.join()
-            self._worker = None
+        self._worker.join()
         with self._guard:
             self._erase()
 
     @contextmanager
-    def away(self, column: int, width: int) -> Iterator[None]:
-        """Let something be written that ends in this column; with no room behind it, nothing turns there."""
+    def paused(self) -> Iterator[None]:
+        """Let something be written, or somebody be asked."""
         with self._guard:
             self._erase()
-            try:
-                yield
-            finally:
-                self._fits = column + _SPINNER_ROOM < width
-                self._since = self._clock()
-
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Turn no more until somebody has answered."""
-        with self._guard:
-            self._erase()
-            before, self._is_resting = self._is_resting, True
-        try:
             yield
-        finally:
-            with self._guard:
-                self._is_resting = before
-                self._since = self._clock()
+            self._since = self._clock()
 
     def _turn(self) -> None:
         frame = 0
         while not self._done.wait(_FRAME_EVERY):
             with self._guard:
                 waited = self._clock() - self._since
-                if self._is_resting or not self._fits or waited < _IDLE:
-                    continue
-                self._erase()
-                sign = FRAMES[frame % len(FRAMES)] + (f" {waited:.0f} s" if waited >= _COUNTED else "")
-                self._write(sign)
-                self._shown = len(sign)
-                frame += 1
+                if self.fits and waited >= _IDLE:
+                    self._erase()
+                    sign = FRAMES[frame % len(FRAMES)] + (f" {waited:.0f} s" if waited >= _COUNTED else "")
+                    self._write(sign)
+                    self._shown = len(sign)
+                    frame += 1
 
     def _erase(self) -> None:
-        if self._shown:
-            self._write("\b" * self._shown + " " * self._shown + "\b" * self._shown)
-            self._shown = 0
+        self._write("\b" * self._shown + " " * self._shown + "\b" * self._shown)
+        self._shown = 0
 
     def _write(self, text: str) -> None:
         try:
-            self._err.write(text)
-            self._err.flush()
+            if text:
+                self._err.write(text)
+                self._err.flush()
         except (OSError, ValueError):  # nobody watches any more
             self._done.set()
 
@@ -166,7 +137,7 @@ class Screen:
     ) -> None:
         self.out = out
         self.live = live
-        self.calls: list[ShownCall] = []
+        self.calls: list[tuple[Calling, Called | None]] = []
         self.width = width
         self._err = err
         self._colour = colour
@@ -176,20 +147,14 @@ class Screen:
         self._open = ""  # the call whose line is not finished yet
         self._spinner = Spinner(err) if live and err.isatty() else None
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> AbstractContextManager[object]:
         """Show that something goes on, while it does."""
-        if self._spinner is None:
-            yield
-            return
-        self.out.flush()
-        with self._spinner:
-            yield
+        return self._spinner or nullcontext()
 
     @contextmanager
     def interlude(self) -> Iterator[None]:
         """Let something else be said in the middle of a turn, from the start of a line."""
-        with self._spinner.resting() if self._spinner else nullcontext():
+        with self._spinner.paused() if self._spinner else nullcontext():
             self._end_line()
             self._open = ""
             yield
@@ -222,9 +187,8 @@ class Screen:
         """Tell something that is no part of an answer."""
         self._end_line()
         self._aside_line(one_line(line, 2_000), style)
-        if hint:
-            for one in hint.split("\n"):
-                self._aside_line(one, "dim")
+        for one in hint.split("\n") if hint else ():
+            self._aside_line(one, "dim")
 
     def memory(self, ended: TurnEnded | None, learned: Sequence[str] = ()) -> None:
         """Say in one line what memory did: what was recalled in a turn, and what was learned behind it."""
@@ -243,7 +207,7 @@ class Screen:
             self.say(f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim")
         self.say(called.answer if called else "(no answer)")
 
-    def ask(self, line: str, detail: str, keys: str, *, style: Callable[[str], str], most: int = 0) -> None:
+    def ask(self, line: str, detail: str, keys: str, *, is_diff: bool = False, most: int = 0) -> None:
         """Draw a question: what is wanted, all of it behind a rule at the left, and which keys there are.
 
         Nothing in the detail can stand at the left margin, also where a line is longer than the screen. Of a detail
@@ -252,7 +216,11 @@ class Screen:
         room = max(self.width() - 3, 20)
         first, *more = wrap_line(one_line(line, 4 * room), room)
         lines = for_terminal(detail).rstrip("\n").split("\n") if detail.strip() else []
-        rows = [(part, style(each)) for each in lines for part in wrap_line(each.expandtabs(4), room)]
+        rows = [
+            (part, _style_of_diff(each) if is_diff else "")
+            for each in lines
+            for part in wrap_line(each.expandtabs(4), room)
+        ]
         left = len(rows) - most if most and len(rows) > most + 2 else 0
         self.say(first, "bold")
         for part, its_style in [*((part, "bold") for part in more), *rows[: len(rows) - left]]:
@@ -286,30 +254,24 @@ class Screen:
     def _calling(self, event: Calling) -> None:
         self._put(self._flow.rest())
         self._end_line()
-        self.calls = [*self.calls[1 - KEPT_CALLS :], ShownCall(event)]
+        self.calls = [*self.calls[1 - KEPT_CALLS :], (event, None)]
         if self.live:
             self._put(self._call_line(event), style="dim")
             self._open = event.id
 
     def _called(self, event: Called) -> None:
-        calling = self._ran(event)
+        at = next((at for at, (each, _) in reversed(list(enumerate(self.calls))) if each.id == event.id), -1)
         said = f"— {render_outcome(event)}"
         if self._open == event.id:
             room = max(self.width() - self._column - 1, 20)
             self._put(f" {one_line(said, room - 1)}\n", style="dim")
         else:
             self._end_line()
-            line = self._call_line(calling) if calling else f"· {one_line(event.tool, 40)}"
+            line = self._call_line(self.calls[at][0]) if at >= 0 else f"· {one_line(event.tool, 40)}"
             self._aside_line(f"{line} {one_line(said, 100)}", "dim")
+        if at >= 0:
+            self.calls[at] = (self.calls[at][0], event)
         self._open = ""
-
-    def _ran(self, event: Called) -> Calling | None:
-        """The call that was answered, with the answer put beside it."""
-        for at in range(len(self.calls) - 1, -1, -1):
-            if self.calls[at].calling.id == event.id and self.calls[at].called is None:
-                self.calls[at] = self.calls[at]._replace(called=event)
-                return self.calls[at].calling
-        return None
 
     def _call_line(self, event: Calling) -> str:
         """What a call will do, in one line with room for what comes of it; that of a second agent is indented."""
@@ -322,11 +284,12 @@ class Screen:
             self._put("\n")
 
     def _aside_line(self, text: str, style: str) -> None:
+        line = self.styled(for_terminal(text), style) + "\n"
         if self.live:
-            self._put(self.styled(for_terminal(text), style) + "\n")
-            return
-        with suppress(OutputClosed):  # there is nobody else to tell
-            _deliver(self._err, self.styled(for_terminal(text), style) + "\n")
+            self._put(line)
+        else:
+            with suppress(OutputClosed):  # there is nobody else to tell
+                _deliver(self._err, line)
 
     def _put(self, text: str, style: str = "") -> None:
         """Write text that is safe, and keep count of the column it ends in."""
@@ -334,8 +297,10 @@ class Screen:
             return
         tail = text.rpartition("\n")[2] if "\n" in text else text
         column = columns(tail) + (0 if "\n" in text else self._column)
-        with self._spinner.away(column, self.width()) if self._spinner else nullcontext():
+        with self._spinner.paused() if self._spinner else nullcontext():
             self._column = column
+            if self._spinner:
+                self._spinner.fits = column + _SPINNER_ROOM < self.width()
             _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
 
 
@@ -347,10 +312,9 @@ class JsonScreen:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> AbstractContextManager[object]:
         """Show nothing."""
-        yield
+        return nullcontext()
 
     def draw(self, event: Event) -> None:
         """Print one event."""
@@ -406,6 +370,12 @@ def render_outcome(event: Called) -> str:
     if len(lines) == 1 and len(lines[0]) <= _ANSWER:
         return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
     return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
+
+
+def _style_of_diff(line: str) -> str:
+    if line.startswith(("+++", "---", "@@")):
+        return "cyan"
+    return "green" if line.startswith("+") else "red" if line.startswith("-") else ""
 
 
 def wrap_line(line: str, room: int) -> list[str]:

@@ -6,14 +6,11 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.terminal.screen import JsonScreen, Screen
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, Protocol
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.chat.agent import Agent
+from memsheaf.values import NamedTuple
 
 
 class SlashCommand(NamedTuple):
@@ -64,45 +61,25 @@ class NextStep(NamedTuple):
     leave: bool = False
 
 
-class CommandOutput(Protocol):
-    """Where commands print."""
-
-    def say(self, text: str = "", style: str = "") -> None:
-        """Print a line."""
-        ...
-
-    def note(self, line: str, hint: str = "", style: str = "dim") -> None:
-        """Tell something aside."""
-        ...
-
-    def expand(self, number: int = 1) -> None:
-        """Show a tool call in full."""
-        ...
-
-
-Files = Callable[[], Iterable[str]]
-"""Every memory, by the name under which it is shown."""
-
-
 class Commands:
     """Slash commands, for one agent.
 
     `run` runs a line of `memsheaf` in this process, `complete` tells what may stand on such a line, `files` which
-    memories there are.
+    memories there are, by the names under which they are shown.
     """
 
     def __init__(
         self,
         agent: Agent,
-        told: CommandOutput,
+        screen: Screen | JsonScreen,
         run: Callable[[Sequence[str]], int],
         *,
-        files: Files = lambda: (),
-        conversations: Callable[[], Sequence[str]] = lambda: (),
+        files: Callable[[], Iterable[str]] = lambda: (),
+        conversations: Callable[[], Iterable[str]] = lambda: (),
         complete: Callable[[Sequence[str]], list[str]] = lambda words: [],
     ) -> None:
         self._agent = agent
-        self._told = told
+        self._screen = screen
         self._run = run
         self._files = files
         self._conversations = conversations
@@ -117,17 +94,22 @@ class Commands:
             return NextStep(rest)
         name = _ALIASES.get(name, name)
         if name not in COMMANDS:
-            self._told.note(f"there is no command /{one_line(name, 40)}{_closest(name)}", "/help lists them.", "red")
-            return NextStep()
-        try:
-            if name in _ON_A_LINE:
+            close = get_close_matches(name, [*COMMANDS, *_ALIASES], 1)
+            meant = f"; did you mean /{close[0]}?" if close else ""
+            self._screen.note(f"there is no command /{one_line(name, 40)}{meant}", "/help lists them.", "red")
+        elif not rest and COMMANDS[name].takes[:1].isupper():
+            self._refuse(name)
+        else:
+            try:
+                if name not in _ON_A_LINE:
+                    return getattr(self, f"_{name}")(rest) or NextStep()
                 self._run([name, *split_words(rest)])
-                return NextStep()
-            then = getattr(self, f"_{name}")(rest)
-        except MemsheafError as error:
-            self._told.note(str(error), error.hint, "red")
-            return NextStep()
-        return then if isinstance(then, NextStep) else NextStep()
+            except MemsheafError as error:
+                self._screen.note(str(error), error.hint, "red")
+        return NextStep()
+
+    def _refuse(self, name: str) -> None:
+        self._screen.note(f"/{name} takes {COMMANDS[name].takes}", style="red")
 
     def candidates(self, text: str) -> list[str]:
         """What may stand for the last word of a line that is being typed."""
@@ -143,17 +125,12 @@ class Commands:
     def _words(self, name: str, words: list[str]) -> Iterable[str]:
         first = len(words) == 1
         if (name == "memory" and len(words) == 2 and words[0] in ("show", "edit")) or (name == "forget" and first):
-            return self._looked_up("files", self._files)
+            return self._known.get("files") or self._known.setdefault("files", list(self._files()))
         if name == "resume" and first:
-            return self._looked_up("conversations", self._conversations)
+            return self._known.get("ids") or self._known.setdefault("ids", list(self._conversations()))
         if name in COMMANDS and COMMANDS[name].words and first:
             return COMMANDS[name].words
         return self._complete([name, *words]) if name in (*_ON_A_LINE, "cost") else ()
-
-    def _looked_up(self, what: str, look: Callable[[], Iterable[str]]) -> list[str]:
-        if what not in self._known:
-            self._known[what] = list(look())
-        return self._known[what]
 
     # memory
 
@@ -162,118 +139,101 @@ class Commands:
         rest = rest.strip()
         if what == "list":
             self._run(["list", *self._scopes(), *split_words(rest)])
-        elif what in ("show", "edit") and rest:
-            self._run([what, *self._scopes(), "--", rest])
-        elif what in ("why", "search") and rest:
-            self._said(what, rest)
+        elif what in ("show", "edit", "why", "search") and rest:
+            self._run_about(what, rest)
         elif what == "undo" and not rest:
-            self._told.say(self._agent.memory.undo())  # in whichever scope it was
+            self._screen.say(self._agent.memory.undo())  # in whichever scope it was
         elif what == "undo":
             self._run(["undo", *split_words(rest)])
-        elif what in COMMANDS["memory"].words:
-            self._told.note(f"/memory {what} takes {'a FILE' if what in ('show', 'edit') else 'a TEXT'}", style="red")
         else:
-            self._told.note(f"/memory takes {COMMANDS['memory'].takes}", style="red")
+            self._refuse("memory")
 
-    def _said(self, command: str, text: str) -> None:
-        """Run a command about a text that is taken as it was typed."""
+    def _run_about(self, command: str, text: str) -> None:
+        """Run a command about a text or a file that is taken as it was typed."""
         self._run([command, *(["--help"] if text in ("--help", "-h") else [*self._scopes(), "--", text])])
 
     def _scopes(self) -> list[str]:
         """The scopes of this chat as words for a line, where it is not about those that commands are about anyway."""
         return [word for scope in self._agent.memory.layers.given for word in ("--scope", scope)]
 
-    def _remember(self, rest: str) -> NextStep | None:
-        if not rest:
-            self._told.note("/remember takes a TEXT: /remember I prefer tabs", style="red")
-            return None
+    def _remember(self, rest: str) -> NextStep:
         return NextStep(f"Remember this: {rest}")
 
     def _forget(self, rest: str) -> NextStep | None:
-        if not rest:
-            self._told.note("/forget takes a FILE, or some words of what to forget", style="red")
-        elif rest in ("--help", "-h"):
-            self._run(["forget", rest])
-        elif rest.endswith(".md") and (" " not in rest or rest in self._files()):
-            self._run(["forget", *self._scopes(), "--", rest])
-        else:
+        is_file = rest.endswith(".md") and (" " not in rest or rest in self._files())
+        if not is_file and rest not in ("--help", "-h"):
             return NextStep(f"Forget what you know about {rest}")
+        self._run_about("forget", rest)
         return None
 
     def _recall(self, rest: str) -> None:
-        if rest:
-            self._said("recall", rest)
-        else:
-            self._told.note("/recall takes a TEXT: /recall how do we deploy?", style="red")
+        self._run_about("recall", rest)
 
-    def _ignore(self, rest: str) -> NextStep | None:
-        if rest:
-            return NextStep(rest, ignore=True)
-        self._told.note("/ignore takes the message that is to be answered without memory", style="red")
-        return None
+    def _ignore(self, rest: str) -> NextStep:
+        return NextStep(rest, ignore=True)
 
     # the conversation
 
     def _cost(self, rest: str) -> None:
         if not rest:
-            self._told.say(f"this conversation: {render_cost(self._agent) or 'nothing was asked of a model'}")
+            self._screen.say(f"this conversation: {render_cost(self._agent) or 'nothing was asked of a model'}")
         self._run(["cost", *split_words(rest)])
 
     def _compact(self, rest: str) -> None:
-        self._told.say(self._agent.compact())
+        self._screen.say(self._agent.compact())
 
     def _clear(self, rest: str) -> None:
         self._agent.clear()
-        self._told.say("a new conversation; /resume has the old one")
+        self._screen.say("a new conversation; /resume has the old one")
 
     def _model(self, rest: str) -> None:
         if not rest:
-            self._told.say(f"model: {self._agent.talker.name}")
-            self._told.note("/model NAME has another answer from here on; `memsheaf models` shows which there are")
+            self._screen.say(f"model: {self._agent.talker.name}")
+            self._screen.note("/model NAME has another answer from here on; `memsheaf models` shows which there are")
             return
-        self._told.say(f"model: {self._agent.use(rest)}")
+        self._screen.say(f"model: {self._agent.use(rest)}")
 
     def _resume(self, rest: str) -> None:
         if not rest:
             self._run(["conversations"])
-            self._told.note("/resume ID goes on with one; the beginning of an id is enough")
+            self._screen.note("/resume ID goes on with one; the beginning of an id is enough")
             return
         count = self._agent.resume(rest)
-        self._told.say(f"goes on with {self._agent.id}: {count} messages")
+        self._screen.say(f"goes on with {self._agent.id}: {count} messages")
         self.show_last()
 
     def show_last(self) -> None:
         """Show what was said last, so that one knows where one was."""
         said = [one for one in self._agent.conversation if one.role in ("user", "assistant") and one.text]
         for one in said[-2:]:
-            self._told.note(f"{'> ' if one.role == 'user' else ''}{one_line(one.text, _SHOWN_LAST)}")
+            self._screen.note(f"{'> ' if one.role == 'user' else ''}{one_line(one.text, _SHOWN_LAST)}")
 
     def _plan(self, rest: str) -> None:
         permission = self._agent.permission
         permission.planning = {"on": True, "off": False}.get(rest, not permission.planning)
-        self._told.say("plan mode: nothing is written or run" if permission.planning else "plan mode is off")
+        self._screen.say("plan mode: nothing is written or run" if permission.planning else "plan mode is off")
 
     def _allow(self, rest: str) -> None:
         if rest == "reset":
             self._agent.permission.forget()
-            self._told.say("nothing is allowed for good any more: you are asked again")
+            self._screen.say("nothing is allowed for good any more: you are asked again")
             return
         if rest:
-            self._told.note("/allow shows what you allowed, /allow reset takes it back", style="red")
+            self._refuse("allow")
             return
         rules = self._agent.permission.rules()
-        self._told.say("\n".join(rules) or "nothing was answered with always or never yet")
+        self._screen.say("\n".join(rules) or "nothing was answered with always or never yet")
 
     def _expand(self, rest: str) -> None:
-        self._told.expand(int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 1)
+        self._screen.expand(int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 1)
 
     def _help(self, rest: str) -> None:
         shown = {f"/{name} {one.takes}".rstrip(): one.help for name, one in COMMANDS.items()}
         if rest.removeprefix("/") in COMMANDS:
             shown = {usage: said for usage, said in shown.items() if usage.split()[0] == f"/{rest.removeprefix('/')}"}
         for usage, said in shown.items():
-            self._told.say(f"{usage:<24}  {said}" if len(usage) <= 24 else f"{usage}\n{'':<24}  {said}")
-        self._told.note(KEYS)
+            self._screen.say(f"{usage:<24}  {said}" if len(usage) <= 24 else f"{usage}\n{'':<24}  {said}")
+        self._screen.note(KEYS)
 
     def _exit(self, rest: str) -> NextStep:
         return NextStep(leave=True)
@@ -321,8 +281,3 @@ def _short(count: int) -> str:
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
-
-
-def _closest(name: str) -> str:
-    found = get_close_matches(name, [*COMMANDS, *_ALIASES], 1)
-    return f"; did you mean /{found[0]}?" if found else ""

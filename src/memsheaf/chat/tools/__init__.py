@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
-from memsheaf.chat.tools.edits import BOM, diff_texts, keep_form, refuse_masks, replace_text
 from memsheaf.chat.tools.files import (
     AT_ONCE,
+    BOM,
     LARGEST,
     MARGIN,
     FileContent,
     FileExcerpt,
     ResolvedPath,
+    diff_texts,
     fetch,
     is_within,
+    keep_form,
     quote_path,
     read_excerpt,
+    refuse_masks,
     replace_file,
+    replace_text,
     resolve_path,
 )
-from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_lines, mask_secrets, split_pattern
+from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_secrets, split_pattern
 from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
@@ -34,7 +39,7 @@ from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tool_schema import arguments_of, from_json, schema
 from memsheaf.tools import Tool, ToolAnswer, shortened
-from memsheaf.values import Annotated, NamedTuple
+from memsheaf.values import Annotated
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -52,17 +57,8 @@ LINES = 2_000
 """Lines that are read when nobody says how many."""
 
 _WIDEST = 2_000  # characters of a line that is read
-_BESIDE = 3  # lines around a change that are shown
-_CHANGED = 60  # lines of it
 _SAID = 200  # characters of a command or a path, where there is one line for it
 _LONGEST_PATH = 4_096
-
-
-class _Seen(NamedTuple):
-    """Which version of a file the model has seen, and how many lines of it, from the first on."""
-
-    version: str
-    lines: int
 
 
 def shell(
@@ -111,7 +107,7 @@ def read(
     notes = [f"(lines {start} to {last}{of}; go on with start={last + 1})"] if more else []
     if shown and not more and not found.data.endswith(b"\n"):
         notes.append("(no line break at the end of the file)")
-    return "\n".join([*_numbered(shown, start), *notes]) or "(the file is empty)"
+    return "\n".join([*map(_number_line, count(start), shown), *notes]) or "(the file is empty)"
 
 
 def write(
@@ -153,9 +149,7 @@ def edit(
         raise Refused(f"{quote_path(place.shown)} is no text, but binary; change it with the shell")
     was = old.data.decode("utf-8", "surrogateescape")
     now = replace_text(was, old_text, new_text, count=count, name=place.shown)
-    data = now.text.encode("utf-8", "surrogateescape")
-    desk.change("edit", place, old, data)
-    return "\n".join([f"Changed {place.shown}:", *_around(data.decode("utf-8", "replace"), now.stretches)])
+    return f"Changed {place.shown} ({desk.change('edit', place, old, now.encode('utf-8', 'surrogateescape'))})."
 
 
 def glob(
@@ -212,19 +206,17 @@ class FolderTools:
         self.environment = environment
         self.seconds = seconds
         self.keep_out = tuple(map(os.path.realpath, keep_out))
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, tuple[str, int]] = {}  # the version that the model has read, and how many lines of it
 
     def schemas(self) -> list[dict[str, Any]]:
         """Name, description and JSON schema of each tool."""
         return list(map(schema, TOOLS.values()))
 
     def line(self, name: str, arguments: Mapping[str, object]) -> str:
-        """What a call is about, in a few words on one line, such as `read src/app.py:1-40`."""
+        """What a call is about, in a few words on one line, such as `read src/app.py`."""
         given = {_known(name, key): value for key, value in arguments.items() if value not in (None, "")}
-        said = [str(given[key]) for key in ("command", "pattern", "path") if key in given]
-        if name == "read" and said and ("start" in given or "lines" in given):
-            said[-1] += _stretch(given.get("start", 1), given.get("lines"))
-        return without_secrets(one_line(f"{name} {' in '.join(said)}", _SAID))
+        said = " in ".join(str(given[key]) for key in ("command", "pattern", "path") if key in given)
+        return without_secrets(one_line(f"{name} {said}", _SAID))
 
     def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
         """Run a tool and give its answer; what goes wrong, or is not allowed, is an answer, too."""
@@ -249,9 +241,10 @@ class FolderTools:
             takes = ", ".join(schema(tool)["input_schema"]["properties"])
             return _failure(f"the arguments of {name} must be an object with {takes}")
         given = arguments_of(tool, {_known(name, str(key)): value for key, value in offered.items()})
-        for key, value in given.items():
-            if isinstance(value, str) and not _is_whole(value):
-                return _failure(f"{name}: '{key}' holds half characters")
+        try:
+            "".join(value for value in given.values() if isinstance(value, str)).encode()
+        except UnicodeEncodeError:
+            return _failure(f"{name}: an argument holds half characters")
         return tool(self, **given)
 
     # what the tools ask for
@@ -297,11 +290,11 @@ class FolderTools:
         self._seen.clear()
 
     def saw(self, place: ResolvedPath, data: bytes, first: int, last: int) -> None:
-        """Note that the model knows these lines of a file."""
+        """Note that the model knows these lines of a file; they count when it knows those before them."""
         version = version_of(data)
-        seen = self._seen.get(place.real)
-        known = seen.lines if seen and seen.version == version else 0
-        self._seen[place.real] = _Seen(version, max(known, last) if first <= known + 1 else known)
+        seen, known = self._seen.get(place.real, ("", 0))
+        known = known if seen == version else 0
+        self._seen[place.real] = (version, max(known, last) if first <= known + 1 else known)
 
     def has_read(self, place: ResolvedPath) -> bool:
         """Whether the model has seen some of a file, in one version or another."""
@@ -309,35 +302,38 @@ class FolderTools:
 
     def refuse_unseen(self, place: ResolvedPath, data: bytes) -> None:
         """Raise Refused for a file of which the model does not know all that would be lost."""
-        name, seen = quote_path(place.shown), self._seen.get(place.real)
+        name, lines = quote_path(place.shown), _count(data)
         if b"\0" in data:
             raise Refused(f"{name} is no text, but binary; change it with the shell")
-        if seen is None:
+        if not self.has_read(place):
             raise Refused(f"{name} exists, and you have not read it. Read it first, or use edit to change a part")
-        if seen.version != version_of(data):
+        seen, known = self._seen[place.real]
+        if seen != version_of(data):
             raise Refused(f"{name} was changed since you read it. Read it again, then write")
-        if seen.lines < _count(data):
-            raise Refused(
-                f"of {name} you have read {seen.lines} of {_count(data)} lines. Read the rest first, or use edit"
-            )
+        if known < lines:
+            raise Refused(f"of {name} you have read {known} of {lines} lines. Read the rest first, or use edit")
 
-    def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> None:
-        """Replace what was found at a place, once the user agrees. Raises Refused, and OSError of the disk."""
+    def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> str:
+        """Replace what was found at a place, once the user agrees; says how large the change is.
+
+        Raises:
+            Refused: it may not be written, or somebody else has changed it meanwhile.
+            OSError: the disk refused it.
+        """
         if len(data) > LARGEST:
             raise Refused(f"a file that is written here has at most {LARGEST >> 10} KiB")
         if old is not None and not old.mode & 0o222:
             raise Refused(f"{quote_path(place.shown)} is read-only, and stays so; tell the user")
         was = "" if old is None else old.data.decode("utf-8", "replace")
-        found = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
-        size = f"new, {_lines(data)}" if old is None else f"+{found.added} -{found.taken} lines"
+        text, added, taken = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
+        size = f"new, {_lines(data)}" if old is None else f"+{added} -{taken} lines"
         line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
-        self.permission.require(PermissionRequest(tool, line, for_terminal(found.text), "write", place.outside, key))
+        self.permission.require(PermissionRequest(tool, line, for_terminal(text), "write", place.outside, key))
         replace_file(self.root, place, data, old)
-        seen = self._seen.get(place.real)
-        knew = old is None or (seen is not None and seen == (version_of(old.data), _count(old.data)))
-        if knew:
-            self.saw(place, data, 1, _count(data))
+        if old is None or self._seen.get(place.real) == (version_of(old.data), _count(old.data)):
+            self._seen[place.real] = (version_of(data), _count(data))
+        return size
 
 
 def _failure(said: str) -> ToolAnswer:
@@ -351,25 +347,10 @@ def _known(tool: str, argument: str) -> str:
     return other if argument not in takes and other in takes else argument
 
 
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _ended(code: int | None, seconds: float) -> str:
     if code is None:
         return f"it was not done after {seconds:g} seconds, and was ended with all it had started"
     return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
-
-
-def _stretch(start: object, lines: object) -> str:
-    """The lines that are read, behind the name of the file."""
-    if isinstance(start, int) and isinstance(lines, int):
-        return f":{start}-{start + lines - 1}"
-    return f":{start}-"
 
 
 def _count(data: bytes) -> int:
@@ -400,24 +381,7 @@ def _page(found: FileExcerpt, start: int, most: int) -> tuple[list[str], bool]:
     return lines, more
 
 
-def _numbered(lines: Sequence[str], start: int) -> list[str]:
-    return [f"{number:>6}\t{_narrow(line.removesuffix(chr(13)))}" for number, line in enumerate(lines, start)]
-
-
-def _narrow(line: str) -> str:
-    if len(line) <= _WIDEST:
-        return line
-    return f"{line[:_WIDEST]}… ({len(line) - _WIDEST} more characters)"
-
-
-def _around(text: str, stretches: Sequence[tuple[int, int]]) -> list[str]:
-    """The lines of a changed text that are new, and some around them."""
-    lines = text.split("\n")
-    near = (range(max(0, first - _BESIDE), min(len(lines), last + _BESIDE + 1)) for first, last in stretches)
-    wanted = sorted({at for stretch in near for at in stretch if at < len(lines) - 1 or lines[at]})[:_CHANGED]
-    said: list[str] = []
-    previous = -1
-    for at, line in mask_lines(lines, wanted).items():
-        said += ["   ..."] * (bool(said) and at != previous + 1) + _numbered([line], at + 1)
-        previous = at
-    return said
+def _number_line(number: int, line: str) -> str:
+    line = line.removesuffix("\r")
+    more = f"… ({len(line) - _WIDEST} more characters)" if len(line) > _WIDEST else ""
+    return f"{number:>6}\t{line[:_WIDEST]}{more}"

@@ -1,4 +1,4 @@
-"""Read and replace files below one directory, safe against symbolic links.
+"""Read, edit and replace files below one directory, safe against symbolic links.
 
 A path is resolved once, with its links, and is judged by where it leads. What is opened then is that very place, step
 by step from the working directory, and no step may be a link.
@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate, islice
 
 from memsheaf.errors import PathRefused, Refused
+from memsheaf.guard.secrets import REMOVED
+from memsheaf.history import diff
 from memsheaf.store import Revision, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk, write_all
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
+BOM = "\ufeff"
 LARGEST = READ_LIMIT
 """How many bytes a file may have that is changed; a larger one is read in pieces only."""
 AT_ONCE = 256 << 10
@@ -28,8 +32,9 @@ MARGIN = 16 << 10
 
 _CHUNK = 1 << 16
 _FARTHEST = 1 << 30  # bytes that are passed over to find a line
+_COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
+_PLACES = 8  # that are named, of those where a text occurs
 _PATIENCE = 0.02  # seconds that an empty file is given to be filled by who is just saving it
-_DRAFTS = 100
 
 
 class ResolvedPath(NamedTuple):
@@ -149,14 +154,22 @@ def read_excerpt(root: str, place: ResolvedPath, start: int) -> FileExcerpt:
         Refused: it is no plain file, or the line is too far away.
         OSError: it is not there, or may not be read.
     """
-    with open_file(root, place) as fd:
-        if os.fstat(fd).st_size <= LARGEST:
-            data = read_all(fd, LARGEST + 1)
-            if len(data) <= LARGEST:
-                before, found, ended = _from_line((data,), start)
-                return FileExcerpt(before, found, ended, data)
-            os.lseek(fd, 0, os.SEEK_SET)  # it grew
-        return FileExcerpt(*_from_line(iter(lambda: os.read(fd, _CHUNK), b""), start), None)
+    with open_file(root, place) as fd, open(fd, "rb", closefd=False) as file:
+        whole = file.read(LARGEST + 1)
+        file.seek(0)
+        line, passed, before = 1, 0, bytearray()
+        while line < start and (piece := file.readline(_CHUNK)):
+            line += piece.endswith(b"\n")
+            passed += len(piece)
+            before += piece
+            if len(before) > 2 * _CHUNK:
+                del before[:-MARGIN]
+            if passed > _FARTHEST:
+                raise Refused(f"line {start} is more than {_FARTHEST >> 20} MiB away; use the shell")
+        most = AT_ONCE + MARGIN
+        data = file.read(most + 1)
+    all = whole if len(whole) <= LARGEST else None
+    return FileExcerpt(bytes(before[-MARGIN:]), data[:most], len(data) <= most, all)
 
 
 def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent | None) -> None:
@@ -201,32 +214,6 @@ def open_file(root: str, place: ResolvedPath) -> Iterator[int]:
             os.close(fd)
 
 
-def _from_line(chunks: Iterable[bytes], start: int) -> tuple[bytes, bytes, bool]:
-    """What stands before a line, what begins with it, and whether that is all that follows."""
-    before, data, ahead, passed = b"", b"", start - 1, 0
-    for chunk in chunks:
-        if ahead:
-            at, ahead = _behind(chunk, ahead)
-            before, chunk = (before + chunk[:at])[-MARGIN:], chunk[at:]
-            passed += at
-            if passed > _FARTHEST:
-                raise Refused(f"line {start} is more than {_FARTHEST >> 20} MiB away; use the shell")
-        data += chunk
-        if len(data) > AT_ONCE + MARGIN:
-            return before, data[: AT_ONCE + MARGIN], False
-    return before, data, True
-
-
-def _behind(chunk: bytes, breaks: int) -> tuple[int, int]:
-    """The place behind so many line breaks, or the end; and how many are still to come."""
-    if (found := chunk.count(b"\n")) < breaks:
-        return len(chunk), breaks - found
-    at = 0
-    for _ in range(breaks):
-        at = chunk.index(b"\n", at) + 1
-    return at, 0
-
-
 def _make_folders(root: str, place: ResolvedPath) -> None:
     """Make the folders above a place as far as they are missing, with the mode that the user's umask gives.
 
@@ -243,24 +230,8 @@ def _make_folders(root: str, place: ResolvedPath) -> None:
 
 def _stage(folder: Folder, data: bytes, old: FileContent | None) -> str:
     """Write a draft beside the file that it will replace, with that one's mode and owner; give its name."""
-    fd = -1
-    for number in range(_DRAFTS):
-        draft = f".memsheaf-{os.getpid()}-{number}.tmp"
-        with suppress(FileExistsError):
-            fd = folder.open_file(draft, CREATE, 0o666 if old is None else 0o600)
-            break
-    if fd < 0:
-        raise Refused(f"{quote_path(folder.path)} is full of drafts that were left; remove .memsheaf-*.tmp there")
-    try:
-        _fill(fd, data, old)
-    except BaseException:
-        folder.unlink(draft)
-        raise
-    return draft
-
-
-def _fill(fd: int, data: bytes, old: FileContent | None) -> None:
-    """Write a draft, and close it."""
+    draft = f".memsheaf-{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    fd = folder.open_file(draft, CREATE, 0o666 if old is None else 0o600)
     try:
         write_all(fd, data)
         if old is not None and sys.platform != "win32":
@@ -268,5 +239,90 @@ def _fill(fd: int, data: bytes, old: FileContent | None) -> None:
                 os.fchown(fd, *old.owner)  # only root may give a file away
             os.fchmod(fd, old.mode)
         flush(fd)
+    except BaseException:
+        folder.unlink(draft)
+        raise
     finally:
         os.close(fd)
+    return draft
+
+
+# edits
+
+
+def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str:
+    """The text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
+
+    Raises:
+        Refused: the piece does not occur so often, or nothing would change.
+    """
+    if not old or old == new:
+        raise Refused("old_text is empty; give the exact text to replace" if not old else "new_text is old_text")
+    refuse_masks(new, old, name)
+    ways = ((old, new), *((_with_ends(old, end), _with_ends(new, end)) for end in ("\r\n", "\n")))
+    old, new = next((way for way in ways if way[0] in text), ways[0])
+    if 2 * text.count("\r\n") > text.count("\n"):
+        new = _with_ends(new, "\r\n")
+    before = text.split(old)[:-1]
+    if not before:
+        raise Refused(
+            f"old_text is not in {quote_path(name)}. Read it, and copy the text exactly, with spaces and line ends, "
+            "but without the numbers of the lines"
+        )
+    if len(before) != count:
+        places = accumulate((each + old).count("\n") for each in before)
+        lines = ", ".join(str(1 + breaks - old.count("\n")) for breaks in islice(places, _PLACES))
+        more = "" if len(before) <= _PLACES else " and others"
+        raise Refused(
+            f"old_text occurs {len(before)} times in {quote_path(name)}, at line {lines}{more}. "
+            f"Give more of the text around it, or say count={len(before)} to change all"
+        )
+    return text.replace(old, new)
+
+
+def keep_form(content: str, was: str | None) -> str:
+    """A new text in the form of the old one: with its byte order mark and its line ends, which a model does not see.
+
+    >>> keep_form("a\\nb\\n", "x\\r\\n")
+    'a\\r\\nb\\r\\n'
+    """
+    if was is None:
+        return content
+    if was.count("\r\n") == was.count("\n") > 0 and "\r" not in content:
+        content = _with_ends(content, "\r\n")
+    return BOM + content if was.startswith(BOM) and not content.startswith(BOM) else content
+
+
+def refuse_masks(new: str, old: str, name: str) -> None:
+    """Raise Refused for a text with more places where a secret was hidden: they would replace the secret."""
+    if new.count(REMOVED) > old.count(REMOVED):
+        raise Refused(
+            f"the text holds '{REMOVED}…', which stands where a secret in {quote_path(name)} is hidden from you: "
+            "it would be lost. Use edit, and leave those places as they are"
+        )
+
+
+def diff_texts(path: str, old: str, new: str) -> tuple[str, int, int]:
+    """A change as `diff -u` shows it, and how many lines it brings and takes.
+
+    What is too large to be compared line by line is shown as one block.
+    """
+    was, now = old.split("\n"), new.split("\n")
+    if not old:  # a new file has no lines yet, not even an empty one
+        added = now[:-1] if new.endswith("\n") else now
+        return "\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0
+    if len(was) * len(now) <= _COMPARED:
+        text = diff(path, old, new)
+    else:
+        shortest = min(len(was), len(now))
+        first = next((at for at in range(shortest) if was[at] != now[at]), shortest)
+        same = next((at for at in range(shortest - first) if was[-1 - at] != now[-1 - at]), shortest - first)
+        taken, brought = was[first : len(was) - same], now[first : len(now) - same]
+        head = [f"--- {path}  before", f"+++ {path}  after", f"@@ from line {first + 1} on @@"]
+        text = "\n".join([*head, *(f"-{line}" for line in taken), *(f"+{line}" for line in brought)])
+    lines = text.split("\n")[2:]
+    return text, sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _with_ends(text: str, end: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", end)

@@ -14,15 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from heapq import nlargest
-from subprocess import DEVNULL, PIPE, TimeoutExpired, run
 
 from memsheaf.chat.tools import regex_worker
-from memsheaf.chat.tools.files import AT_ONCE, LARGEST, ResolvedPath, fetch, folder_at, open_file, quote_path
+from memsheaf.chat.tools.files import AT_ONCE, BOM, LARGEST, ResolvedPath, fetch, folder_at, open_file, quote_path
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import REMOVED, find_secrets
+from memsheaf.llm.process_group import TooMuch, run
 from memsheaf.scope import FOLDER
-from memsheaf.store.safe_dir import READ, Folder, read_all
-from memsheaf.values import NamedTuple
+from memsheaf.store.safe_dir import Folder, read_all, read_file
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -43,6 +42,7 @@ _MOST_DEPTH = 60
 _LONGEST = 1_000  # characters of a pattern or an expression
 _MOST_WAYS = 64  # to read a pattern with braces
 _MOST_TEXT = 32 << 20  # bytes that are searched
+_MOST_ANSWER = 1 << 20  # bytes that say which lines match
 _WIDEST = 500  # characters of a line that is shown
 _SHOWN = 30_000  # characters of all of them
 _AROUND = 100  # lines beside one that is shown, that are searched for a secret
@@ -251,34 +251,33 @@ def _stretches(wanted: Sequence[int], end: int) -> list[tuple[int, int]]:
     return found
 
 
-class _Text(NamedTuple):
-    path: str
-    data: bytes
-
-
-def _read_texts(root: str, base: ResolvedPath, names: str, keep_out: Sequence[str]) -> tuple[list[_Text], list[str]]:
-    """The texts to search, and what is to be said about those that are not searched."""
+def _read_texts(
+    root: str, base: ResolvedPath, names: str, keep_out: Sequence[str]
+) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The texts to search by their paths, and what is to be said about those that are not searched."""
     if os.path.isfile(base.real):
         with open_file(root, base) as fd:
             data = read_all(fd, _MOST_TEXT)
         if b"\0" in data[:AT_ONCE]:
             raise Refused(f"{quote_path(base.shown)} is binary")
-        cut = [f"(only the first {_MOST_TEXT >> 20} MiB were searched)"] * (len(data) == _MOST_TEXT)
-        return [_Text("", data)], cut
+        return [("", data)], [f"(only the first {_MOST_TEXT >> 20} MiB were searched)"] * (len(data) == _MOST_TEXT)
     walk = Walk(root, keep_out)
-    found: list[_Text] = []
+    found: list[tuple[str, bytes]] = []
     room, large = _MOST_TEXT, 0
     with folder_at(root, base) as folder:
         for path, inner, entry in walk.files(folder, names if "/" in names else f"**/{names or '*'}"):
-            data = _read_entry(inner, entry)
-            large += len(data) > LARGEST
-            if len(data) > LARGEST or b"\0" in data:
-                continue
-            room -= len(data)
-            if room < 0:
-                walk.is_stopped = True
-                break
-            found.append(_Text(path, data))
+            data = b""
+            with suppress(OSError, MemsheafError):
+                if stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                    data = read_file(inner, entry.name, LARGEST + 1)
+            if len(data) > LARGEST:
+                large += 1
+            elif b"\0" not in data:
+                room -= len(data)
+                if room < 0:
+                    walk.is_stopped = True
+                    break
+                found.append((path, data))
     notes = []
     if large:
         notes.append(f"({large} files are larger than {LARGEST >> 10} KiB and were not searched; name one in path)")
@@ -287,44 +286,31 @@ def _read_texts(root: str, base: ResolvedPath, names: str, keep_out: Sequence[st
     return found, notes
 
 
-def _read_entry(folder: Folder, entry: os.DirEntry[str]) -> bytes:
-    """The bytes of a file, a little more than may be searched; b"" for what is no plain file or may not be read."""
-    with suppress(OSError, MemsheafError):
-        if stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
-            fd = folder.open_file(entry.name, READ)
-            try:
-                return read_all(fd, LARGEST + 1)
-            finally:
-                os.close(fd)
-    return b""
-
-
 def _search(expression: str, texts: Sequence[bytes], patience: float) -> Mapping[str, Any]:
     """Search in a process of its own, which can be killed. Raises Refused when it has to be."""
-    asked = {"expression": expression, "sizes": list(map(len, texts)), "most": MOST_LINES, "seconds": patience + 2}
-    line = json.dumps(asked).encode() + b"\n"
+    asked = json.dumps({"expression": expression, "sizes": list(map(len, texts)), "most": MOST_LINES})
     program = (sys.executable, "-I", "-S", regex_worker.__file__)
+    text = b"".join((asked.encode(), b"\n", *texts))
     try:
-        done = run(program, input=b"".join((line, *texts)), stdout=PIPE, stderr=DEVNULL, timeout=patience)
-        found: Mapping[str, Any] = json.loads(done.stdout)
-    except TimeoutExpired:
+        done = run(program, text, folder=os.sep, environment=os.environ, deadline=patience, limit=_MOST_ANSWER)
+        found: Mapping[str, Any] = json.loads(done.out)
+    except (TimeoutError, TooMuch, ValueError):  # or it ran out of memory, or somebody killed it
         raise Refused(
             f"the search was given up after {patience:g} seconds: make the expression simpler, or narrow it with path"
         ) from None
-    except ValueError:  # it ran out of memory, or somebody killed it
-        raise Refused("the search came to no end: make the expression simpler, or narrow it with path") from None
     return found
 
 
 def _render_hits(
-    base: ResolvedPath, texts: Sequence[_Text], hits: Mapping[int, Mapping[int, int]], context: int
+    base: ResolvedPath, texts: Sequence[tuple[str, bytes]], hits: Mapping[int, Mapping[int, int]], context: int
 ) -> tuple[list[str], int]:
     """Lines with their places, as many as fit, and how many of them match."""
     shown: list[str] = []
     count = size = 0
     for number, columns in hits.items():
-        path = _join_path(base, texts[number].path)
-        raw = texts[number].data.decode("utf-8", "replace").removeprefix("\ufeff").removesuffix("\n").split("\n")
+        inner, data = texts[number]
+        path = _join_path(base, inner)
+        raw = data.decode("utf-8", "replace").removeprefix(BOM).removesuffix("\n").split("\n")
         lines = [_cut_line(line.removesuffix("\r"), columns.get(at, 0)) for at, line in enumerate(raw)]
         wanted = {near for at in columns for near in range(max(0, at - context), min(len(raw), at + context + 1))}
         last = -1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Mapping
-from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired, call
-from threading import Thread
+from collections.abc import Mapping
+from contextlib import suppress
 
 from memsheaf.llm.process_group import listen
 from memsheaf.values import NamedTuple
@@ -16,9 +13,6 @@ MOST_OUTPUT = 30_000
 
 _KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
 _ALSO_KEYS = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
-
-
-Add = Callable[[bytes], None]
 
 
 class CommandResult(NamedTuple):
@@ -68,7 +62,11 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     >>> without_keys({"PATH": "/bin", "OPENAI_API_KEY": "sk-…", "HF_TOKEN": "hf_…"})
     {'PATH': '/bin'}
     """
-    return {name: value for name, value in environment.items() if not _is_key(name.upper())}
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.upper().endswith(_KEYS) and name.upper() not in _ALSO_KEYS
+    }
 
 
 def run_command(command: str, *, folder: str, environment: Mapping[str, str], seconds: float) -> CommandResult:
@@ -81,40 +79,8 @@ def run_command(command: str, *, folder: str, environment: Mapping[str, str], se
     Raises:
         OSError: it could not be started.
     """
-    output = OutputBuffer()
-    run = _run_by_cmd if sys.platform == "win32" else _run_by_sh
-    code = run(command, folder, without_keys(environment), seconds, output.add)
+    output, shell = OutputBuffer(), ("/bin/sh", "-c", command)
+    code: int | None = None
+    with suppress(TimeoutError):
+        code = listen(shell, output.add, folder=folder, environment=without_keys(environment), deadline=seconds)
     return CommandResult(output.text(), code)
-
-
-def _is_key(name: str) -> bool:
-    return name.endswith(_KEYS) or name in _ALSO_KEYS
-
-
-def _run_by_sh(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
-    try:
-        return listen(("/bin/sh", "-c", command), add, folder=folder, environment=environment, deadline=seconds)
-    except TimeoutError:
-        return None
-
-
-def _run_by_cmd(command: str, folder: str, environment: Mapping[str, str], seconds: float, add: Add) -> int | None:
-    """Where there are no sessions: what a command starts is ended with it, but not when this process is killed."""
-    process = Popen(command, shell=True, cwd=folder, env=dict(environment), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
-    assert process.stdout is not None
-    pipe = process.stdout.fileno()
-
-    def listen() -> None:
-        while part := os.read(pipe, 1 << 16):
-            add(part)
-
-    listener = Thread(target=listen, name="memsheaf-shell", daemon=True)
-    listener.start()
-    try:
-        return process.wait(seconds)
-    except TimeoutExpired:
-        return None
-    finally:
-        call(["taskkill", "/F", "/T", "/PID", str(process.pid)], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
-        process.wait()
-        listener.join(1.0)
