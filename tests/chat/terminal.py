@@ -1,6 +1,6 @@
-"""A program in a pseudo-terminal, as a person has it: what is on the screen, and keys to press.
+"""`memsheaf` in a pseudo-terminal, as a person has it: what is on the screen, and keys to press.
 
-    with Terminal(["memsheaf", "chat"], environment, folder) as terminal:
+    with Terminal(["chat"], environment, folder) as terminal:
         terminal.prompt()
         terminal.tell("What do you remember?")
         print(terminal.text())
@@ -11,23 +11,25 @@ Waiting ends as soon as what is waited for is there, and fails with the screen a
 from __future__ import annotations
 
 import codecs
+import fcntl
 import os
+import pty
 import re
 import select
+import signal
 import struct
-import subprocess
-import sys
+import termios
 import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from chat.forks import exit_code, start_program
+
 PATIENCE = 60.0
 ENTER, ESCAPE, TAB, UP = "\r", "\x1b", "\t", "\x1b[A"
 CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U = "\x03", "\x04", "\n", "\x0f", "\x15"
 
-# The program gets the terminal as its own, so that Ctrl-C reaches it.
-_START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 _SEQUENCE = re.compile(
     r"\x1b\[([?>=]?)([0-9;]*)([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>78M]"
 )
@@ -130,7 +132,7 @@ class Cells:
 
 
 class Terminal:
-    """A program that runs in a terminal of its own. What it wrote, byte for byte, is `raw`."""
+    """`memsheaf` with these words, in a terminal of its own. What it wrote, byte for byte, is `raw`."""
 
     def __init__(
         self,
@@ -140,11 +142,8 @@ class Terminal:
         *,
         rows: int = 40,
         columns: int = 100,
+        without: Sequence[str] = (),
     ) -> None:
-        import fcntl
-        import pty
-        import termios
-
         self.cells = Cells(rows, columns)
         self.raw = b""
         self.patience = PATIENCE
@@ -153,23 +152,16 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         own = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows), "LANG": "C.UTF-8"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, *words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**own, **environment},
-            cwd=folder,
-            start_new_session=True,
-        )
+        self._process = start_program(words, {**own, **environment}, folder, [theirs] * 3, without=without)
+        self._code: int | None = None
         os.close(theirs)
 
     def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *why: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        if self._poll() is None:
+            os.kill(self._process, signal.SIGKILL)
         os.close(self._ours)
 
     def send(self, keys: str) -> None:
@@ -205,16 +197,20 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until the program has ended; gives its exit code."""
-        self.until(lambda: self._process.poll() is not None, "the end")
+        self.until(lambda: self._poll() is not None, "the end")
         while self._read(0.0):
             pass
-        return self._process.returncode
+        return self._code or 0
+
+    def _poll(self) -> int | None:
+        self._code = exit_code(self._process) if self._code is None else self._code
+        return self._code
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
         """Read what the program writes until something is so."""
         deadline = time.monotonic() + self.patience
         while not is_so():
-            if not self._read(0.05) and self._process.poll() is not None and not self._read(0.0):
+            if not self._read(0.05) and self._poll() is not None and not self._read(0.0):
                 if is_so():
                     return
                 raise AssertionError(f"{what} did not come before the end; the screen:\n{self.text()}")

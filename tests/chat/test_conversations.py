@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cases import each_case
-from memsheaf.chat.conversations import MOST_LINES, ROOM, Conversation, Conversations, InputHistory
+from memsheaf.chat.conversations import Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.learn.conversation_file import LONGEST, forget
+from memsheaf.learn.conversation_file import LONGEST, ConversationLine, append_lines, forget
 from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
@@ -85,21 +85,14 @@ def test_what_was_said_is_there_again_without_what_stood_beside_it(kept: Convers
 
 
 def test_nothing_is_written_before_the_first_message(kept: Conversations, state: State) -> None:
-    with kept.begin(model="openai:x", scope="user", cwd="/somewhere") as conversation:
-        conversation.mark(state={"spent": 3})
+    with kept.begin(model="openai:x", scope="user") as conversation:
+        conversation.mark(model="openai:y")
         conversation.add()
         assert not os.path.exists(state.folder)
 
         conversation.add(Said("user", "Hello."))
-
-        assert conversation.facts() == {
-            "model": "openai:x",
-            "scope": "user",
-            "cwd": "/somewhere",
-            "state": {"spent": 3},
-        }
     (one,) = kept.list()
-    assert (one.model, one.scope, one.title, one.turns) == ("openai:x", "user", "Hello.", 1)
+    assert (one.model, one.scope, one.title, one.turns) == ("openai:y", "user", "Hello.", 1)
 
 
 def test_each_message_is_a_line_of_json_for_this_user_alone(kept: Conversations, state: State) -> None:
@@ -127,15 +120,11 @@ def test_ids_are_short_sortable_and_different(kept: Conversations) -> None:
 
 def test_the_last_of_each_fact_counts_and_is_written_once(kept: Conversations, state: State) -> None:
     with kept.begin(model="one") as conversation:
-        conversation.add(Said("user", "x"))
-        conversation.mark(model="two", cost=1)
-        before = files(state)
-        conversation.mark(model="two", cost=1)
-        assert files(state) == before
-    with kept.open() as conversation:
-        conversation.mark(model="three")
-        assert conversation.facts() == {"model": "three", "cost": 1}
-        assert [one.text for one in conversation.messages()] == ["x"]
+        for model in ("one", "two", "two", "two"):
+            conversation.mark(model=model)
+            conversation.add(Said("user", "x"))
+        assert b"".join(files(state).values()).count(b'"facts"') == 2
+    assert kept.list()[0].model == "two"
 
 
 def test_half_characters_come_back_as_they_were(kept: Conversations) -> None:
@@ -170,7 +159,7 @@ def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, 
             Said("assistant", f"I use {token}.", (call,)),
             Said("tool", f"password: {secret}", answers="c", tool="shell"),
         )
-        conversation.mark(state={"seen": [f"token {token}"]})
+        conversation.mark(model=f"token {token}")
         conversation.compacted([Said("user", f"the password is {secret}")])
         assert isinstance(json.loads(list(conversation.lines())[2].said.calls[0].arguments), dict)  # type: ignore[union-attr]
         InputHistory(state).add(f"the password is {secret}")
@@ -389,7 +378,6 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
         "    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (700, allowed[1]))\n"
         "    for attempt in (lambda: conversation.add(*[Said('user', 'x' * 150)] * 9),\n"
-        "                    lambda: conversation.mark(model='m' * 1000),\n"
         "                    lambda: conversation.compacted([Said('user', 'x' * 1000)])):\n"
         "        try: attempt()\n"
         "        except StoreFailed as error: print(error)\n"
@@ -398,7 +386,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     command = [sys.executable, "-c", program, state.folder]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert len(said) == 3
+    assert len(said) == 2
     assert all(line.startswith(f"{conversation.name} cannot be written: ") for line in said)
     assert {name: data for name, data in files(state).items() if name != "history"} == before
     with kept.open() as conversation:
@@ -511,16 +499,15 @@ def test_old_ones_are_pruned_by_when_somebody_went_on_with_them(kept: Conversati
 # typed lines
 
 
-def test_what_was_typed_is_there_again_the_latest_thousand(state: State) -> None:
+def test_of_what_was_typed_the_latest_is_there_again(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memsheaf.chat.conversations.MOST_LINES", 20)
+    monkeypatch.setattr("memsheaf.chat.conversations.ROOM", 5)
     lines = InputHistory(state)
-    for number in range(MOST_LINES + ROOM + 5):
+    for number in range(30):
         lines.add(f"line {number}\nand more")
 
-    found = InputHistory(state).all()
-
-    assert len(found) == MOST_LINES
-    assert found[-1] == f"line {MOST_LINES + ROOM + 4}\nand more"
-    assert len(list(state.lines("history"))) <= MOST_LINES + ROOM
+    assert InputHistory(state).all() == [f"line {number}\nand more" for number in range(10, 30)]
+    assert len(list(state.lines("history"))) <= 25
 
 
 def test_an_empty_line_and_the_same_one_again_are_not_kept(state: State) -> None:
@@ -559,7 +546,8 @@ def told(sheaf: Sheaf) -> Conversation:
             Said("assistant", f"Helix.\nAs to the vault: {FACT}"),
         )
         version = sheaf.read(FILE).version
-        conversation.mark(state={"surfaced": [["user", FILE, version]], "spent": 12})
+        facts = {"state": {"surfaced": [["user", FILE, version]], "spent": 12}}
+        append_lines(sheaf.state, conversation.name, [ConversationLine("2026-11-15T12:00:00.000Z", facts=facts)])
         conversation.compacted([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
     InputHistory(sheaf.state).add(FACT)
     InputHistory(sheaf.state).add("Which editor do I use?")
@@ -600,7 +588,8 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
             "Helix.\n(erased)",
         ]
         assert set(json.loads(messages[1].calls[0].arguments)) == {"name", "description", "content"}
-        assert conversation.facts()["state"] == {"surfaced": [["user", "(erased)", "(erased)"]], "spent": 12}
+        facts = [line.facts for line in conversation.lines() if line.facts and "state" in line.facts]
+        assert facts == [{"state": {"surfaced": [["user", "(erased)", "(erased)"]], "spent": 12}}]
     assert InputHistory(sheaf.state).all() == ["Which editor do I use?"]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,6 @@ import pytest
 
 from chat.terminal import CTRL_D, Terminal
 from llm.talkers import Asked, Reply, Server, anthropic_server, call, openai_server, say
-
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal is a thing of POSIX")
-
-PROGRAM = [str(Path(sys.executable).with_name("memsheaf")), "chat"]
 
 
 class Desk:
@@ -41,7 +36,7 @@ class Desk:
 
     @contextmanager
     def chat(self, *words: str, **environment: str) -> Iterator[Terminal]:
-        with Terminal([*PROGRAM, *words], {**self.environment, **environment}, self.work) as terminal:
+        with Terminal(["chat", *words], {**self.environment, **environment}, self.work) as terminal:
             terminal.prompt()
             yield terminal
             terminal.send(CTRL_D)

@@ -15,10 +15,10 @@ import pytest
 
 from chat.scene import Scene, calling
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
+from memsheaf.chat.agent import Agent
 from memsheaf.chat.events import Event, Text
 from memsheaf.chat.permissions import PermissionRequest
-from memsheaf.chat.terminal.line_editor import interrupted_once
-from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, render_greeting, take_turn
+from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, interrupted_once, render_greeting, take_turn
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
@@ -29,8 +29,7 @@ if sys.platform == "win32":
 
 from chat.terminal import CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U, ENTER, ESCAPE, TAB, UP, Terminal
 
-WITHOUT = "import sys; sys.modules['prompt_toolkit'] = None; from memsheaf.cli import main; sys.exit(main())"
-READERS = {"full": ["-m", "memsheaf"], "plain": ["-c", WITHOUT]}
+READERS = {"full": (), "plain": ("prompt_toolkit", "memsheaf.chat.terminal.full_reader")}
 Chat = Callable[..., Terminal]
 
 
@@ -65,7 +64,7 @@ def chat(environment: dict[str, str], work: Path) -> Chat:
     """Start the real program."""
 
     def started(*words: str, reader: str = "full", **more: str) -> Terminal:
-        return Terminal([sys.executable, *READERS[reader], "chat", *words], {**environment, **more}, work)
+        return Terminal(["chat", *words], {**environment, **more}, work, without=READERS[reader])
 
     return started
 
@@ -104,10 +103,7 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "offline" in first[1]
         assert "project (0), user (0)" in first[2]
         assert "/help" in first[3]
-        place = terminal.cells.place
-        terminal.send("What do you remember?\n")  # as a program types
-        terminal.wait("Nothing is remembered yet.")
-        terminal.prompt(below=place)
+        assert "Nothing is remembered yet." in terminal.tell("What do you remember?")
         assert "[memory: 1 learned: " in terminal.tell("Remember that I prefer tabs over spaces.")
         assert "[memory: left out of this turn]" in terminal.tell("/ignore what is my indentation?")
         terminal.send(CTRL_D)
@@ -468,6 +464,10 @@ class Typed:
         raise line
 
 
+def repl(agent: Agent, screen: Screen) -> Repl:
+    return Repl(agent, screen, io.StringIO(), Commands(agent, screen, lambda words: 0))
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
@@ -477,9 +477,7 @@ def test_a_turn_that_fails_is_told_and_the_next_one_goes_on(scene: Scene) -> Non
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
     with scene.chat([ModelFailed("the API is down"), ZeroDivisionError("odd"), "Here I am."]) as agent:
-        Repl(agent, screen, io.StringIO()).run(
-            Typed("one", "two", KeyboardInterrupt, "three"), Commands(agent, screen, lambda words: 0)
-        )
+        repl(agent, screen).run(Typed("one", "two", KeyboardInterrupt, "three"))
 
     assert "the API is down\n" in out.getvalue()
     assert "the turn failed: ZeroDivisionError: odd\n" in out.getvalue()
@@ -538,15 +536,15 @@ def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> 
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
     with scene.chat(["Notice."]) as agent:
-        repl = Repl(agent, screen, io.StringIO())
+        asked = repl(agent, screen)
         for _ in agent.turn("Remember that I prefer tabs over spaces."):
             pass
-        while repl.has_news() is False:
+        while asked.has_news() is False:
             agent.memory.learning.distiller.wait(1)
 
-        assert repl.has_news()
-        repl.tell_news()
-        assert repl.has_news() is None
+        assert asked.has_news()
+        asked.tell_news()
+        assert asked.has_news() is None
         assert out.getvalue().startswith("[memory: 1 learned: ")
 
 
@@ -562,7 +560,7 @@ def test_a_plain_terminal_is_told_the_cost_after_the_answer(scene: Scene) -> Non
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
     with scene.chat(["Fine.", ["Good.", Step(Said("assistant", ""), input=1_200, output=30)]]) as agent:
-        Repl(agent, screen, io.StringIO()).run(Typed("one", "two"), Commands(agent, screen, lambda words: 0))
+        repl(agent, screen).run(Typed("one", "two"))
 
     assert out.getvalue().splitlines()[:3] == ["Fine.", "Good.", "scripted · project · 1.2k tokens in, 30 out"]
 

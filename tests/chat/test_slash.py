@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,28 +12,28 @@ import pytest
 from chat.scene import Scene, run
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.permissions import PermissionRequest
+from memsheaf.chat.terminal.screen import Screen
 from memsheaf.chat.terminal.slash import COMMANDS, Commands, NextStep, split
 
 
-class Paper:
-    """Where commands print, kept as lines."""
+class Paper(Screen):
+    """Where commands print."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        super().__init__(io.StringIO(), io.StringIO(), live=True)
         self.expanded: list[int] = []
-
-    def say(self, text: str = "", style: str = "") -> None:
-        self.lines += text.split("\n")
-
-    def note(self, line: str, hint: str = "", style: str = "dim") -> None:
-        self.lines += [line, *[hint] * bool(hint)]
 
     def expand(self, number: int = 1) -> None:
         self.expanded.append(number)
 
     @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
     def text(self) -> str:
-        return "\n".join(self.lines)
+        assert isinstance(self.out, io.StringIO)
+        return self.out.getvalue()
 
 
 class Chat:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
-from memsheaf.chat.tools import FolderTools, regex_worker
-
+from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import ResolvedPath, diff_texts, keep_form
 from memsheaf.chat.tools.find import Walk, find_lines
 from memsheaf.errors import Refused
@@ -67,16 +64,16 @@ def test_each_tool_is_described_with_its_arguments(workshop: FolderTools) -> Non
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
-        ("read", {"path": "src/app.py", "start": 1, "lines": 40}, "read src/app.py:1-40"),
+        ("read", {"path": "src/app.py", "start": 1, "lines": 40}, "read src/app.py"),
         ("read", {"path": "src/app.py"}, "read src/app.py"),
-        ("read", {"path": "src/app.py", "start": 7}, "read src/app.py:7-"),
-        ("read", {"file_path": "src/app.py", "offset": "x"}, "read src/app.py:x-"),
+        ("read", {"path": "src/app.py", "start": 7}, "read src/app.py"),
+        ("read", {"file_path": "src/app.py", "offset": "x"}, "read src/app.py"),
         ("shell", {"command": "pytest\n -q"}, "shell pytest -q"),
         ("write", {"path": "a\x1b[2J", "content": "x"}, "write a [2J"),
         ("grep", {"pattern": "def .*", "path": "src"}, "grep def .* in src"),
         ("glob", {"pattern": "**/*.py", "path": ""}, "glob **/*.py"),
         ("nonsense", {"path": 3}, "nonsense 3"),
-        ("read", {"path": ["a"], "start": 1, "lines": None}, "read ['a']:1-"),
+        ("read", {"path": ["a"], "start": 1, "lines": None}, "read ['a']"),
         ("shell", {"command": f"curl -H {TOKEN}"}, "shell curl -H [removed: a GitHub token]"),
         ("shell", {}, "shell"),
     ],
@@ -98,7 +95,7 @@ def test_a_call_in_a_few_words(workshop: FolderTools, name: str, arguments: dict
         ("read", {"path": ""}, "a path must not be empty."),
         ("read", {"path": "a\0b"}, "a path must not hold a NUL character."),
         ("read", {"path": "~/a"}, "'~' is not expanded: write the path in full"),
-        ("read", {"path": "a\ud800"}, "read: 'path' holds half characters."),
+        ("read", {"path": "a\ud800"}, "read: an argument holds half characters."),
         ("read", {"path": "x" * 4_000}, "read could not be done: File name too long."),
         ("read", {"path": "a" + "/b" * 3_000}, "a path has at most 4,096 characters."),
         ("write", {"path": "a/" * 2_500_000 + "b", "content": ""}, "a path has at most 4,096 characters."),
@@ -431,10 +428,8 @@ def test_a_full_disk_is_an_answer_and_the_old_text_stays(root: Path) -> None:
 
 def test_an_edit_shows_the_lines_around_it(call: Call, root: Path) -> None:
     (root / "a").write_text("".join(f"{number}\n" for number in range(1, 11)))
-    assert call("edit", path="a", old_text="5\n6\n", new_text="five\nsix\nand a half\n").text == (
-        "Changed a:\n     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tsix\n     7\tand a half\n"
-        "     8\t7\n     9\t8\n    10\t9\n    11\t10"
-    )
+    answer = call("edit", path="a", old_text="5\n6\n", new_text="five\nsix\nand a half\n")
+    assert answer.text == "Changed a (+3 -2 lines)."
     assert (root / "a").read_text() == "1\n2\n3\n4\nfive\nsix\nand a half\n7\n8\n9\n10\n"
 
 
@@ -498,7 +493,7 @@ def test_a_change_that_is_too_large_to_be_compared_is_shown_as_one_block() -> No
     new = old.replace("\n2000\n", "\ntwo\nthousand\n").replace("\n2002\n", "\n")
     text, added, taken = diff_texts("a", old, new)
     assert (added, taken) == (3, 3)
-    assert "@@ -1998,9 +1998,9 @@\n 1997\n 1998\n 1999\n-2000\n-2001\n-2002\n+two\n+thousand\n+2001\n 2003\n" in text
+    assert text.endswith("@@ from line 2001 on @@\n-2000\n-2001\n-2002\n+two\n+thousand\n+2001")
 
 
 # glob
@@ -589,15 +584,6 @@ def test_an_expression_that_takes_for_ever_is_given_up(root: Path) -> None:
     (root / "a").write_text("a" * 60 + "\n")
     with pytest.raises(Refused, match="given up after 1 seconds"):
         find_lines(str(root), ResolvedPath(".", str(root), False), "(a+)+$b", patience=1.0)
-
-
-def test_a_search_ends_by_itself_when_nobody_is_there_to_give_it_up() -> None:
-    asked = {"expression": "(a+)+$b", "sizes": [61], "most": 10, "seconds": 1}
-    question = json.dumps(asked).encode() + b"\n" + b"a" * 60 + b"\n"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", regex_worker.__file__], input=question, capture_output=True, timeout=60
-    )
-    assert (done.returncode, done.stdout) == (1, b"")
 
 
 def test_an_empty_line_is_found_where_there_is_one(call: Call, root: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from chat.test_documents import PROGRAM, Desk
+from chat.forks import run_program
+from chat.test_documents import Desk
 from llm.talkers import breaks_after, call, error_event, garbage, openai_server, say, status
 
 MODEL = {"MEMSHEAF_MODEL": "openai-compatible:local", "MEMSHEAF_MODEL_KEY": "TEST_KEY", "TEST_KEY": "k"}
@@ -20,32 +20,19 @@ MESSAGE = "I always prefer tabs over spaces."
 
 def chat(
     desk: Desk, url: str, *words: str, messages: Sequence[str] = (MESSAGE,), limit: int | None = None
-) -> subprocess.CompletedProcess[str]:
-    """A chat whose messages come on standard input."""
-
-    def limited() -> None:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit or 0, limit or 0))
-
-    return subprocess.run(
-        [*PROGRAM, *words],
-        input="\n".join(messages) + "\n",
-        env={**desk.environment, **MODEL, "MEMSHEAF_MODEL_URL": url} if url else desk.environment,
-        cwd=desk.work,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=limited if limit is not None else None,
-    )
+) -> tuple[int, str, str]:
+    """A chat whose messages come on standard input: its exit code, what it printed, and its errors."""
+    environment = {**desk.environment, **MODEL, "MEMSHEAF_MODEL_URL": url} if url else desk.environment
+    input = "\n".join(messages) + "\n"
+    code, out, err = run_program(["chat", *words], environment, desk.work, input=input, limit=limit)
+    assert "Traceback" not in err, err
+    return code, out, err
 
 
 def kept(desk: Desk) -> list[str]:
     """What was said, as the next process finds it."""
-    line = [PROGRAM[0], "conversations", "--export", "last"]
-    found = subprocess.run(line, env=desk.environment, cwd=desk.work, capture_output=True, text=True, check=True)
-    return [said["text"] for said in map(json.loads, found.stdout.splitlines()) if said.get("role") == "user"]
+    _, lines, _ = run_program(["conversations", "export", "last"], desk.environment, desk.work)
+    return [said["text"] for said in map(json.loads, lines.splitlines()) if said.get("role") == "user"]
 
 
 @pytest.fixture
@@ -56,11 +43,9 @@ def desk(tmp_path: Path) -> Desk:
 def test_a_dead_api_is_one_line_and_the_message_is_kept_and_learned(desk: Desk) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    done = chat(desk, f"http://127.0.0.1:{port}/v1")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.count("cannot be reached") >= 1
-    assert "Traceback" not in done.stderr
+    code, out, err = chat(desk, f"http://127.0.0.1:{port}/v1")
+    assert (code, out) == (1, "")
+    assert "cannot be reached" in err
     assert kept(desk) == [MESSAGE]
 
 
@@ -80,13 +65,11 @@ def test_a_server_in_trouble_is_one_line_and_the_next_message_is_answered(desk: 
         message for number in range(len(TROUBLE)) for message in (f"Message {number}", "Are you there again?")
     ]
     with openai_server(script) as server:
-        done = chat(desk, server.url, messages=messages)
+        code, out, err = chat(desk, server.url, messages=messages)
         last = server.requests[-1].text
-    assert done.returncode == 1
-    for _, line in TROUBLE:
-        assert [each for each in done.stderr.splitlines() if line in each], done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout.count("Here again.") == len(TROUBLE)
+    assert code == 1
+    assert all(line in err for _, line in TROUBLE), err
+    assert out.count("Here again.") == len(TROUBLE)
     assert all(message in last for message in messages)  # nothing that was said is lost
     assert kept(desk) == messages
 
@@ -95,10 +78,10 @@ def test_a_server_in_trouble_is_one_line_and_the_next_message_is_answered(desk: 
 def test_a_tool_that_hangs_is_ended_with_all_it_started(desk: Desk) -> None:
     command = "sleep 987654 & echo $! > child; sleep 987654"
     with openai_server([call("shell", {"command": command, "seconds": 1}), say("It hung.")]) as server:
-        done = chat(desk, server.url, "--allow", "shell")
+        code, out, err = chat(desk, server.url, "--allow", "shell")
         answer = server.requests[-1].text
-    assert done.returncode == 0, done.stderr
-    assert "It hung." in done.stdout
+    assert code == 0, err
+    assert "It hung." in out
     assert "1 second" in answer
     child = Path("/proc") / (desk.work / "child").read_text().strip() / "stat"
     assert not child.exists() or child.read_text().rpartition(") ")[2].startswith("Z")  # dead, if not buried
@@ -107,20 +90,18 @@ def test_a_tool_that_hangs_is_ended_with_all_it_started(desk: Desk) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="how much a process may write is limited there")
 def test_a_disk_that_takes_nothing_is_one_line_and_the_answer_comes(desk: Desk) -> None:
     with openai_server([say("Tabs, then.")]) as server:
-        done = chat(desk, server.url, limit=0)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "Tabs, then." in done.stdout or "cannot" in done.stderr
-    assert [line for line in done.stderr.splitlines() if "cannot" in line], done.stderr
+        _, _, err = chat(desk, server.url, limit=0)
+    assert "cannot" in err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="how much a process may write is limited there")
 def test_a_full_disk_in_the_middle_keeps_what_was_there(desk: Desk) -> None:
-    chat(desk, "", messages=["Good morning to you", *["What do you know about tabs?"] * 20])
+    chat(desk, "", messages=["Good morning to you", *["What do you know about tabs?"] * 9])
     before = kept(desk)
     [conversation] = Path(desk.environment["MEMSHEAF_STATE"]).glob("*/conversation-*.jsonl")
-    done = chat(desk, "", "--resume", messages=["Thank you " * 50], limit=conversation.stat().st_size + 40)
-    assert "Nothing that is remembered fits" in done.stdout, done.stderr
-    assert [line for line in done.stderr.splitlines() if "cannot" in line] == [
+    _, out, err = chat(desk, "", "--resume", messages=["Thank you " * 50], limit=conversation.stat().st_size + 40)
+    assert "Nothing that is remembered fits" in out, err
+    assert [line for line in err.splitlines() if "cannot" in line] == [
         f"this conversation cannot be kept: {conversation.name} cannot be written: File too large"
     ]
     assert kept(desk) == before

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from chat.terminal import CTRL_D, ENTER, Terminal
-from chat.test_documents import PROGRAM, Desk, served
+from chat.test_documents import Desk, served
 
 SEVEN = (
     (
@@ -75,7 +75,7 @@ def show(conversations: Sequence[Sequence[str]], environment: dict[str, str], *,
         desk.home.mkdir()
         (desk.home / "config.toml").write_text("[chat]\nanswer_tokens = 400\n")  # a small model may never end
         for prompts in conversations:
-            with Terminal([*PROGRAM], {**desk.environment, **environment}, desk.work, columns=columns) as terminal:
+            with Terminal(["chat"], {**desk.environment, **environment}, desk.work, columns=columns) as terminal:
                 terminal.patience = PATIENCE
                 terminal.prompt()
                 for prompt in prompts:

@@ -94,7 +94,7 @@ class Conversation:
 
     def mark(self, **facts: str) -> None:
         """Note facts about the conversation, which are written with the next message; the last of each counts."""
-        news = {key: without_secrets(value) for key, value in facts.items() if self._noted.get(key) != value}
+        news = {key: without_secrets(value) for key, value in facts.items() if self._noted.get(key, "") != value}
         self._noted |= facts
         self._waiting |= news
 

@@ -60,12 +60,13 @@ Reply = Generator[Calls, Sequence[Said], str]
 
 
 class _PastTurn(NamedTuple):
-    """A turn: what was recalled `beside` it, the answers to the calls made here, and which files were written."""
+    """A turn: what was recalled `beside` it, the answers to the calls made here, which files were written or seen."""
 
     text: str
     beside: str
     rounds: list[list[Said]]
     saved: list[str]
+    seen: set[str]
 
 
 class Offline:
@@ -264,18 +265,19 @@ class _Replying:
 
     def _save(self, draft: Draft) -> Reply:
         """Keep something new. What there is of that name stays: the new one gets a longer name."""
+        known = {name for turn in self._turns[:-1] for name in turn.seen}  # what is written anew is replaced
         longer = one_line(draft.content, 80).rstrip(".")
         for name in (draft.name, longer, f"{longer} 2", f"{longer} 3"):
             draft = draft._replace(name=name)
             file = file_name(draft.type, name, lambda path: False)
-            (read,) = yield [("memory_read", {"filename": file})]
-            if read.text.startswith("Error:"):
+            seen = next((each for each in known if each.rpartition(":")[2] == file), "")
+            (answer,) = yield [("memory_read", {"filename": seen}) if seen else ("memory_write", draft._asdict())]
+            there = seen or _touched(answer, "exists")
+            text = answer.text if seen else answer.text.partition("\n\n")[2]
+            if there and read_shown(there, text).body.strip() == draft.content.strip():
+                return self._say("already", file=there, what=draft.content)
+            if not there:
                 break
-            if read_shown(file, read.text).body.strip() == draft.content.strip():
-                return self._say("already", file=file, what=draft.content)
-        if read.text == _NOT_RUN.text:
-            raise _ToolFailed(read.text)
-        (answer,) = yield [("memory_write", draft._asdict())]
         if same := _touched(answer, "same"):
             return self._say("already", file=same, what=draft.content)
         return self._report("saved", answer, draft)
@@ -385,9 +387,19 @@ def _read_turn(turn: Sequence[Said]) -> _PastTurn:
     own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
     rounds = [[answers.get(call.id, _NOT_RUN) for call in calls] for calls in own]
     saved = [file for said in turn if said.tool == "memory_write" and (file := _touched(said, "saved"))]
-    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved)
+    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
+    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
 
 
 def _touched(answer: Said, action: str) -> str:
     """The file that a tool did this to, or found in its way; "" for none."""
     return next((one.path for one in answer.touched if one.action == action), "")
+
+
+def _filename(call: ToolCall) -> str:
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return ""
+    name = given.get("filename") if isinstance(given, dict) else ""
+    return name if isinstance(name, str) else ""

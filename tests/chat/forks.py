@@ -1,0 +1,154 @@
+"""The real program, forked: one process imports the chat and its models once, and becomes a program on request.
+
+    code = run_program(["chat", "-p", "Hello"], environment, folder, stdout=file.fileno())
+
+Importing the models' SDKs takes seconds, which each program would pay anew.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import functools
+import gc
+import importlib
+import io
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from memsheaf.cli import main
+
+IMPORTED = ("memsheaf.chat.terminal.full_reader", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+
+
+@functools.cache
+def _server() -> socket.socket:
+    """The process that forks; it ends with this one."""
+    ours, theirs = socket.socketpair()
+    words = [sys.executable, "-P", __file__, str(theirs.fileno())]
+    process = subprocess.Popen(words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+    theirs.close()
+    atexit.register(lambda: (ours.close(), process.wait()))
+    return ours
+
+
+def _ask(asked: object, descriptors: Sequence[int] = ()) -> object:
+    server = _server()
+    socket.send_fds(server, [json.dumps(asked).encode()], descriptors)
+    return json.loads(server.recv(1 << 16))
+
+
+def start_program(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str | Path,
+    descriptors: Sequence[int],
+    *,
+    limit: int | None = None,
+    without: Sequence[str] = (),
+) -> int:
+    """Start `memsheaf` with these words, in a session of its own; gives its process.
+
+    `limit` is how large a file may be that it writes, `without` names modules that it cannot import.
+    """
+    asked = {"words": list(words), "environment": dict(environment), "folder": str(folder), "limit": limit}
+    return int(str(_ask({**asked, "without": list(without)}, descriptors)))
+
+
+def exit_code(process: int) -> int | None:
+    """How a program ended; None while it runs."""
+    code = _ask({"wait": process})
+    return None if code is None else int(str(code))
+
+
+def run_program(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, *, input: str = "", limit: int | None = None
+) -> tuple[int, str, str]:
+    """Run `memsheaf` to its end: its exit code, what it printed, and its errors."""
+    given = folder.parent / "stdin"
+    given.write_text(input)
+    (out, to_out), (err, to_err) = os.pipe(), os.pipe()
+    with given.open() as stdin, ThreadPoolExecutor() as readers:
+        process = start_program(words, environment, folder, [stdin.fileno(), to_out, to_err], limit=limit)
+        os.close(to_out)
+        os.close(to_err)
+        printed = [readers.submit(lambda fd: open(fd, encoding="utf-8").read(), fd) for fd in (out, err)]  # noqa: SIM115
+        texts = [each.result(120) for each in printed]
+    while (code := exit_code(process)) is None:
+        time.sleep(0.01)
+    return code, texts[0], texts[1]
+
+
+def _serve(ours: socket.socket) -> None:
+    for name in (*IMPORTED, "memsheaf.cli.talk"):
+        with suppress(ImportError):  # an extra that is not installed
+            importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as home:  # what a first answer compiles is there, too
+        for message in (
+            "Hello",
+            "Remember that I like tea.",
+            "What do you know about tea?",
+            "Forget that I like tea.",
+        ):
+            nowhere, environment = io.StringIO(), {"MEMSHEAF_HOME": home, "MEMSHEAF_EMBEDDER": "none", "HOME": home}
+            main(["chat", "-p", message], environment=environment, stdout=nowhere, stderr=nowhere)
+    gc.freeze()
+    codes: dict[int, int] = {}
+    while True:
+        message, descriptors, *_ = socket.recv_fds(ours, 1 << 20, 3)
+        if not message:
+            return
+        asked = json.loads(message)
+        answer: int | None
+        if "wait" in asked:
+            answer = asked["wait"]
+            if answer not in codes and (found := os.waitpid(answer, os.WNOHANG))[0]:
+                codes[answer] = os.waitstatus_to_exitcode(found[1])
+            answer = codes.get(answer)
+        else:
+            answer = os.fork()
+            if not answer:
+                ours.close()
+                _be_program(asked, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+        ours.send(json.dumps(answer).encode())
+
+
+def _be_program(asked: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
+    os.setsid()
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal is its own, so that Ctrl-C reaches it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["folder"])
+    for name in asked["without"]:
+        sys.modules[name] = None  # type: ignore[assignment]
+    if asked["limit"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["limit"], asked["limit"]))
+    code = main(asked["words"])
+    threading._shutdown()  # type: ignore[attr-defined] # wait for threads, as an interpreter does at its end
+    sys.stdout.flush()
+    os._exit(code)  # taking all down that was imported takes a second
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
