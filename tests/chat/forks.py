@@ -42,7 +42,12 @@ def _server() -> socket.socket:
     words = [sys.executable, "-P", __file__, str(theirs.fileno())]
     process = subprocess.Popen(words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
     theirs.close()
-    atexit.register(lambda: (ours.close(), process.wait()))
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
     return ours
 
 
@@ -86,8 +91,10 @@ def run_program(
         process = start_program(words, environment, folder, [stdin.fileno(), to_out, to_err], limit=limit)
         os.close(to_out)
         os.close(to_err)
-        printed = [readers.submit(lambda fd: open(fd, encoding="utf-8").read(), fd) for fd in (out, err)]  # noqa: SIM115
+        printed = [readers.submit(Path(f"/dev/fd/{fd}").read_text) for fd in (out, err)]
         texts = [each.result(120) for each in printed]
+    os.close(out)
+    os.close(err)
     while (code := exit_code(process)) is None:
         time.sleep(0.01)
     return code, texts[0], texts[1]
@@ -109,10 +116,10 @@ def _serve(ours: socket.socket) -> None:
     gc.freeze()
     codes: dict[int, int] = {}
     while True:
-        message, descriptors, *_ = socket.recv_fds(ours, 1 << 20, 3)
-        if not message:
+        data, descriptors, *_ = socket.recv_fds(ours, 1 << 20, 3)
+        if not data:
             return
-        asked = json.loads(message)
+        asked = json.loads(data)
         answer: int | None
         if "wait" in asked:
             answer = asked["wait"]

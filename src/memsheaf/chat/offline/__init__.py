@@ -54,7 +54,8 @@ _FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with m
 _HEADING = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
 
-Calls = list[tuple[str, dict[str, object]]]
+Call = tuple[str, dict[str, object]]
+Calls = list[Call]
 Reply = Generator[Calls, Sequence[Said], str]
 """An answer on its way: yields calls of tools and returns what to say."""
 
@@ -164,7 +165,7 @@ class _Replying:
         (text,) = lexicon(self._language).lists.get(f"say {name}") or lexicon("English").lists[f"say {name}"]
         return re.sub(r"\{(\w+)\}", lambda at: without_secrets(given.get(at[1], at[0])), text.replace(" // ", "\n"))
 
-    def _ask(self, *calls: tuple[str, dict[str, object]]) -> Generator[Calls, Sequence[Said], list[Said]]:
+    def _ask(self, *calls: Call) -> Generator[Calls, Sequence[Said], list[Said]]:
         """What tools answer. Raises _ToolFailed when one does not do what it was asked for."""
         answers = list((yield list(calls)))
         if failed := next((each.text for each in answers if each.text.startswith("Error:")), ""):
@@ -190,7 +191,7 @@ class _Replying:
         """The memories of a type, the newest first: some in full, and the names of the others."""
         types = ("user", "feedback") if wanted.about == "user" else (wanted.about,)
         whose = " user" if wanted.about == "user" else ""
-        lists = yield from self._ask(*(("memory_list", {"type": each}) for each in types))
+        lists = yield from self._ask(*[_call("memory_list", type=each) for each in types])
         rows = sorted((row for each in lists for row in read_rows(each.text)), key=lambda row: row.day, reverse=True)
         if not rows:
             return self._say(f"unknown{whose}", subject=wanted.subject)
@@ -225,7 +226,7 @@ class _Replying:
         return f"{self._say('no match')}\n{self._say('model')}"
 
     def _read(self, files: Sequence[str]) -> Generator[Calls, Sequence[Said], list[ShownMemory]]:
-        answers = yield from self._ask(*(("memory_read", {"filename": file}) for file in files))
+        answers = yield from self._ask(*[_call("memory_read", filename=file) for file in files])
         return [read_shown(file, answer.text) for file, answer in zip(files, answers, strict=True)]
 
     def _matching(self, subject: str, limit: int = 20) -> Generator[Calls, Sequence[Said], list[ShownMemory]]:
@@ -366,6 +367,10 @@ class _Replying:
         if followed and is_python:
             lines.append(self._say("followed", file=followed.file, what=one_line(followed.body, 200)))
         return "\n".join(lines)
+
+
+def _call(tool: str, **given: object) -> Call:
+    return tool, given
 
 
 # what the conversation holds
