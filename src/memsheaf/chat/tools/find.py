@@ -19,7 +19,7 @@ from memsheaf.chat.tools import regex_worker
 from memsheaf.chat.tools.files import AT_ONCE, BOM, LARGEST, ResolvedPath, fetch, folder_at, open_file, quote_path
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import REMOVED, find_secrets
-from memsheaf.llm.process_group import TooMuch, run
+from memsheaf.llm.process_group import listen
 from memsheaf.scope import FOLDER
 from memsheaf.store.safe_dir import Folder, read_all, read_file
 
@@ -42,7 +42,6 @@ _MOST_DEPTH = 60
 _LONGEST = 1_000  # characters of a pattern or an expression
 _MOST_WAYS = 64  # to read a pattern with braces
 _MOST_TEXT = 32 << 20  # bytes that are searched
-_MOST_ANSWER = 1 << 20  # bytes that say which lines match
 _WIDEST = 500  # characters of a line that is shown
 _SHOWN = 30_000  # characters of all of them
 _AROUND = 100  # lines beside one that is shown, that are searched for a secret
@@ -290,11 +289,11 @@ def _search(expression: str, texts: Sequence[bytes], patience: float) -> Mapping
     """Search in a process of its own, which can be killed. Raises Refused when it has to be."""
     asked = json.dumps({"expression": expression, "sizes": list(map(len, texts)), "most": MOST_LINES})
     program = (sys.executable, "-I", "-S", regex_worker.__file__)
-    text = b"".join((asked.encode(), b"\n", *texts))
+    text, printed = b"".join((asked.encode(), b"\n", *texts)), bytearray()
     try:
-        done = run(program, text, folder=os.sep, environment=os.environ, deadline=patience, limit=_MOST_ANSWER)
-        found: Mapping[str, Any] = json.loads(done.out)
-    except (TimeoutError, TooMuch, ValueError):  # or it ran out of memory, or somebody killed it
+        listen(program, printed.extend, folder=os.sep, environment=os.environ, deadline=patience, text=text)
+        found: Mapping[str, Any] = json.loads(printed)
+    except (TimeoutError, ValueError):  # or it ran out of memory, or somebody killed it
         raise Refused(
             f"the search was given up after {patience:g} seconds: make the expression simpler, or narrow it with path"
         ) from None
