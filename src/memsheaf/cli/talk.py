@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -16,9 +16,10 @@ from memsheaf.chat.permissions import Permission
 from memsheaf.chat.terminal.repl import (
     LAST_WAIT,
     PermissionPrompt,
+    PlainReader,
+    Reader,
     Repl,
     TurnOutcome,
-    open_reader,
     read_keys,
     render_greeting,
     take_turn,
@@ -85,8 +86,18 @@ def _talk(call: Call, agent: Agent) -> int:
     if call.options.resume:
         commands.show_last()
     history = InputHistory(agent.memory.home.state)
-    repl.run(open_reader(history, repl, call.environment), history)
+    repl.run(_reader(history, repl, call.environment), history)
     return 0
+
+
+def _reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -> Reader:
+    """The best line editor there is here."""
+    if environment.get("TERM", "dumb") != "dumb":
+        with suppress(ImportError):
+            from memsheaf.chat.terminal.full_reader import FullReader
+
+            return FullReader(history, repl)
+    return PlainReader(history, repl)
 
 
 def _answer(call: Call, agent: Agent, message: str | None) -> int:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from memsheaf.chat.agent import Agent
@@ -208,16 +208,6 @@ def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str
 
 
 # reading
-
-
-def open_reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -> Reader:
-    """The best reader there is here."""
-    if environment.get("TERM", "dumb") != "dumb":
-        with suppress(ImportError):
-            from memsheaf.chat.terminal.full_reader import FullReader
-
-            return FullReader(history, repl)
-    return PlainReader(history, repl)
 
 
 class PlainReader:
