@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from memsheaf.store import Change
@@ -23,7 +23,6 @@ DAY = 86_400
 TODAY = "2026-11-15"
 NOON = 1_794_744_000.0  # of that day
 TEST = "`cd evals && npm test`"
-CORPORA = Path(__file__).parent.parent / "corpora"
 
 
 class Place:
@@ -152,12 +151,8 @@ def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_kee
 
 
 def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
-    corpus = json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
-    cases = [case for case in corpus if case["expect"] == "flag"][:20]
-    secrets = ["".join(case["parts"][at] for at in case["secret"]) for case in cases]
     with place.sheaf() as sheaf:
-        for number, case in enumerate(cases):
-            text = "".join(case["parts"])
+        for number, (text, _) in enumerate(SECRETS[:20]):
             for twin in ("", " Once a day."):
                 body = f"Run `curl {text.strip()} --fail`.{twin}\n\n    {text}"
                 sheaf.remember(f"Entry {number}{twin}", "d", "project", body, allow=Allow(secrets=True, anyway=True))
@@ -166,7 +161,7 @@ def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
     shown = str(place.audit(tree=True))
 
     assert shown.count("'duplicate'") > 10
-    for secret in secrets:
+    for _, secret in SECRETS[:20]:
         assert secret not in shown
 
 

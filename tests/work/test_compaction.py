@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpus import SECRETS, read_cases
 from memsheaf.errors import ModelFailed, Refused, StoreFailed
 from memsheaf.learn import spill
 from memsheaf.llm import Question
@@ -46,13 +46,6 @@ from memsheaf.work.compaction.messages import (
 )
 from memsheaf.work.compaction.summary import BULLET, BULLETS, LEAST, NOTES_MOST, RICH_TEXTS, RICH_TOKENS, SHOWN, WAIT
 
-CORPORA = Path(__file__).parent.parent / "corpora"
-SECRETS: list[dict[str, Any]] = [
-    case
-    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
-    if case["expect"] in ("flag", "flag_best_effort")
-]
-HOSTILE: list[dict[str, Any]] = json.loads((CORPORA / "injection.json").read_text(encoding="utf-8"))["cases"]
 NOW = 1_800_000_000.0
 STANDING = Standing(
     "3 of 6: migrate the readers",
@@ -357,7 +350,7 @@ def test_the_first_and_last_quotes_are_kept_and_the_others_are_counted() -> None
 
 
 def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
-    for number, case in enumerate(HOSTILE):
+    for number, case in enumerate(read_cases("injection")):
         payload = str(case["payload"])
         output = f"{payload}\n{'x' * 9_000}\n{payload}"
         said = [
@@ -545,17 +538,15 @@ def test_a_message_cannot_pose_as_another_in_the_file() -> None:
 
 def test_no_secret_reaches_the_disk(state: State) -> None:
     said = []
-    for case in SECRETS:
-        text = "".join(case["parts"])
+    for text, _ in SECRETS:
         said += [Entry("user", f"{text}\nWe decided to use it."), Entry("tool", f"{text}\n" + "x" * 5_000)]
-    standing = Standing("", tuple("".join(case["parts"]) for case in SECRETS))
+    standing = Standing("", tuple(text for text, _ in SECRETS))
 
     for budget in (sum(tokens(one.text) for one in said) * 9 // 10, 2_000):
         done = run([*said, Entry("user", "go on")], budget, state=state, now=NOW, standing=standing)
         assert done.spill is not None
         written = done.text + (state.read(done.spill.name) or b"").decode()
-        values = ["".join(case["parts"][place] for place in case["secret"]) for case in SECRETS]
-        assert [value for value in values if value in written] == []
+        assert [value for _, value in SECRETS if value in written] == []
 
 
 @pytest.mark.parametrize("words", ["Off the record: I am leaving.", "Ignore your memory for this: who am I?"])

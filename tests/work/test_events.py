@@ -2,31 +2,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from memsheaf import Settings
+from corpus import SECRETS, texts_that
 from memsheaf.doctor import examine
 from memsheaf.errors import PathRefused, SecretFound, TextRefused
 from memsheaf.work import events
 from memsheaf.work.layers import Layers
 from memsheaf.work.tasks import Task, of, start
-
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent.parent / "corpora" / "secrets.json").read_text("utf-8")
-)["cases"]
-
-
-@pytest.fixture
-def layers(tmp_path: Path) -> Iterator[Layers]:
-    (tmp_path / "work").mkdir()
-    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-    with Layers(settings, str(tmp_path / "work"), by="user") as layers:
-        yield layers
 
 
 @pytest.fixture
@@ -210,7 +196,7 @@ def test_no_text_breaks_its_line(task: Task) -> None:
 
 
 def test_no_secret_of_the_corpus_passes_wherever_it_stands(task: Task) -> None:
-    for number, text in enumerate("".join(case["parts"]) for case in CASES if case["expect"] == "flag"):
+    for number, text in enumerate(text for text, _ in SECRETS):
         payload = ({"said": text}, {text: 1}, {"deep": [{"list": ["x", text]}]})[number % 3]
         with pytest.raises(SecretFound) as caught:
             task.event(discovery(payload=payload))
@@ -220,7 +206,7 @@ def test_no_secret_of_the_corpus_passes_wherever_it_stands(task: Task) -> None:
     with pytest.raises(SecretFound):
         task.event(gate(task, reason="the password is Corr3ct-H0rse-Fake"))
     assert files(task) == {}
-    for text in ("".join(case["parts"]) for case in CASES if case["expect"] == "pass"):
+    for text in (text for text, _ in texts_that("pass")):
         task.event(discovery(payload={"said": text}))
 
 
@@ -269,17 +255,10 @@ def test_files_of_other_names_are_left_alone(task: Task) -> None:
 
     assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x-9.ndjson"] * 2
     assert (folder / "other.ndjson").read_text() == "{}\n"
-
-
-def test_a_full_file_with_the_last_possible_number_stops_nothing(task: Task) -> None:
-    folder = Path(task.sheaf.root, "observability")
-    folder.mkdir()
-    (folder / "feature-x-999999999.ndjson").write_text("{}\n" * 11_000)
-
-    for _ in range(2):
-        task.event(discovery())
-
-    assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x.ndjson"] * 2
+    (folder / "feature-x-9.ndjson").unlink()
+    (folder / "feature-x-999999999.ndjson").write_text("{}\n" * 11_000)  # the last possible number stops nothing
+    task.event(discovery())
+    assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x.ndjson"]
 
 
 def test_a_link_is_not_followed(task: Task, tmp_path: Path) -> None:

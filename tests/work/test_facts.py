@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from corpus import HOSTILE_NAMES as HOSTILE
+from corpus import SECRETS
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import (
@@ -34,17 +35,6 @@ from memsheaf.work.facts import FACT_BYTES, Fact, Facts, missing
 from memsheaf.worktree import WorkingTree
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
-CORPORA = Path(__file__).parent.parent / "corpora"
-SECRETS = [
-    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
-    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
-    if case["expect"] in ("flag", "flag_best_effort")
-]
-HOSTILE: list[str] = [
-    case["input"]
-    for case in json.loads((CORPORA / "traversal.json").read_text(encoding="utf-8"))["cases"]
-    if case["surface"] == "name" and isinstance(case["input"], str)
-]
 PORT = Fact(
     "Port of the staging service",
     "The staging service listens on port 8080.",
@@ -334,15 +324,6 @@ def test_two_files_on_one_subject_are_named(sheaf: Sheaf, facts: Facts) -> None:
     assert facts.find("other.md").path == "facts/other.md"
 
 
-def test_a_correction_lacks_nothing_either(sheaf: Sheaf, facts: Facts, tree: WorkingTree) -> None:
-    facts.add(PORT, tree=tree)
-    (Path(tree.root) / "src" / "serve.py").unlink()
-
-    with WorkingTree.open(tree.root) as now, pytest.raises(TextRefused, match=r"no 'src/serve\.py'"):
-        facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved", tree=now)
-    assert paths(sheaf) == [PATH]
-
-
 def test_of_two_who_supersede_a_fact_at_once_one_is_told(facts: Facts, opened: Callable[..., Sheaf]) -> None:
     for number in range(10):
         facts.add(Fact(f"Number {number}", f"The number of {number} is unknown.", ("a.py:1",), "r", "project"))
@@ -566,17 +547,6 @@ def test_what_is_no_fact_in_the_folder_is_passed_over(sheaf: Sheaf, facts: Facts
         facts.find("bad.md")
 
 
-def test_no_tool_retires_a_fact_about_something_else(sheaf: Sheaf, facts: Facts) -> None:
-    old = facts.add(PORT)
-    more = f"citations:\n  - a.py:1\nreason: y\nsupersedes:\n  - {old.path}\n"
-    content = f"---\nname: Nonsense\ndescription: d\ntype: project\n{more}---\nNobody knows.\n"
-
-    answer = Tools(sheaf).call("memory_write", {"filename": "facts/zzz.md", "content": content})
-
-    assert answer.startswith(f"Error: '{old.path}' is a fact")
-    assert paths(sheaf) == [old.path]
-
-
 def test_a_fact_needs_a_place_that_can_be_looked_up(sheaf: Sheaf) -> None:
     for citation in ("x", "https://example.com/x", "src/app.py"):
         text = f"---\nname: N\ndescription: d\ntype: project\ncitations:\n  - {citation}\nreason: r\n---\nIt is so.\n"
@@ -597,17 +567,6 @@ def test_a_correction_that_was_learned_does_not_borrow_the_evidence_of_the_old_t
     assert made.supersedes == (old.path,)
     assert made.name == PORT.subject
     assert all("@" not in place for place in made.citations)
-
-
-def test_the_name_of_a_retired_fact_is_not_used_again(sheaf: Sheaf, facts: Facts) -> None:
-    names = [facts.add(PORT).path]
-    for port in (9090, 7070):
-        text = f"The staging service listens on port {port}."
-        names.append(facts.supersede(names[-1], text, reason="it moved").path)
-
-    assert len(set(names)) == 3
-    assert paths(sheaf) == names[-1:]
-    assert [sum(1 for _ in sheaf.log(name)) for name in names] == [2, 2, 1]
 
 
 def test_a_tool_is_told_how_to_correct_a_fact_and_can_do_so(sheaf: Sheaf, facts: Facts) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,6 +10,7 @@ from threading import Barrier
 
 import pytest
 
+from corpus import SECRETS
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
 from memsheaf.memory import Allow, Memory
@@ -29,26 +29,19 @@ from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items, promote, sources, task_names, usual_target
 from memsheaf.worktree import WorkingTree
 
-CORPORA = Path(__file__).parent.parent / "corpora"
 PUSH = "Test command: `make check` runs before each push, see Makefile:2\nWhy: CI runs the same"
 FRIDAY = "Releases: they go out on Fridays, as docs/release.md:1 says\nWhy: the customer tests on weekends"
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A working tree with two files that can be cited."""
-    (tmp_path / "work" / "docs").mkdir(parents=True)
-    (tmp_path / "work" / "Makefile").write_text("check:\n\tpytest\n")
-    (tmp_path / "work" / "docs" / "release.md").write_text("Fridays.\n")
-    return tmp_path / "work"
-
-
-@pytest.fixture
-def layers(settings: Settings, work: Path) -> Iterator[Layers]:
-    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
-        sessions.start(layers, "Work", id="s1")
-        tasks.start(layers, "Feature X", phases=6)
-        yield layers
+def layers(layers: Layers, work: Path) -> Layers:
+    """A session and a task, in a working tree with two files that can be cited."""
+    (work / "docs").mkdir()
+    (work / "Makefile").write_text("check:\n\tpytest\n")
+    (work / "docs" / "release.md").write_text("Fridays.\n")
+    sessions.start(layers, "Work", id="s1")
+    tasks.start(layers, "Feature X", phases=6)
+    return layers
 
 
 @pytest.fixture
@@ -400,15 +393,6 @@ def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Layers)
     assert path.read_bytes() == text.replace("see Makefile:2", marked).replace("\n", "\r\n").encode()
 
 
-def test_a_note_that_is_gone_meanwhile_is_promoted_and_nothing_is_marked(layers: Layers) -> None:
-    item = noted(layers, PUSH)
-    sessions.of(layers, "s1").note("something else", section="Key Results", replace=True)
-    before = list(layers.sheaf("session/s1").log())
-
-    assert up(layers, item).path == "facts/reference_test-command.md"
-    assert list(layers.sheaf("session/s1").log()) == before
-
-
 def test_both_sides_can_be_taken_back(layers: Layers) -> None:
     item = noted(layers, PUSH)
     up(layers, item)
@@ -571,13 +555,6 @@ def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layer
     assert list(layers.sheaf("team/core").list()) == []
 
 
-SECRETS = [
-    ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
-    for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
-    if case["expect"] == "flag"
-]
-
-
 def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers) -> None:
     item = noted(layers, FRIDAY)
     insist = PromotionChoice(anyway="I insist", confirmed=True, convention=True)
@@ -600,16 +577,6 @@ def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers) -> None:
 def on_disk(layers: Layers) -> str:
     home = Path(layers.settings.home)
     return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
-
-
-def test_two_notes_that_are_the_same_are_one_item_and_both_are_marked(layers: Layers) -> None:
-    noted(layers, FRIDAY)
-    noted(layers, FRIDAY)
-
-    (item,) = items(layers.sheaf("session/s1"))
-    up(layers, item)
-
-    assert sessions.of(layers, "s1").text.count("(promoted: facts/project_releases.md)") == 2
 
 
 def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -> None:

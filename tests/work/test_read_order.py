@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,12 @@ TEXT = "The zebra service runs in {}."
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "work").mkdir()
-    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
-
-
-@pytest.fixture
-def layers(settings: Settings, tmp_path: Path) -> Iterator[Layers]:
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
-        tasks.start(layers, "Feature X")
-        sessions.start(layers, "Now", id="now")
-        for scope in ("user", "project", "session/now", "task/feature-x"):
-            layers.sheaf(scope).remember("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
-        yield layers
+def layers(layers: Layers) -> Layers:
+    tasks.start(layers, "Feature X")
+    sessions.start(layers, "Now", id="now")
+    for scope in ("user", "project", "session/now", "task/feature-x"):
+        layers.sheaf(scope).remember("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
+    return layers
 
 
 def test_a_look_up_asks_task_session_project_and_user_and_says_which(layers: Layers) -> None:

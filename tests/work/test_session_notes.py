@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from corpus import SECRETS, read_cases
 from memsheaf.config import Settings
 from memsheaf.errors import (
     BadHeader,
@@ -37,15 +36,8 @@ from memsheaf.work.sessions import (
     template_of,
 )
 
-CORPORA = Path(__file__).parent.parent / "corpora"
 NOON = 1_795_003_200.0  # 2026-11-18 12:00:00 UTC
 SHORT = ["Current State", "Files and Functions", "Errors & Corrections", "Key Results", "Worklog"]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "work").mkdir()
-    return Settings(str(tmp_path / "home"), str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none")
 
 
 @pytest.fixture
@@ -55,8 +47,8 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def layers(settings: Settings, tmp_path: Path, now: list[float]) -> Iterator[Layers]:
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user", clock=lambda: now[0]) as layers:
+def layers(settings: Settings, work: Path, now: list[float]) -> Iterator[Layers]:
+    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
         yield layers
 
 
@@ -339,15 +331,6 @@ def test_without_a_session_there_is_none_and_looking_makes_none(layers: Layers, 
     assert bytes_below(tmp_path) == {}
 
 
-def test_no_prompt_holds_anything_of_a_session(layers: Layers, notes: SessionNotes) -> None:
-    notes.note("quetzalcoatl")
-
-    for prompt in (layers.prompt(), layers.project.prompt(), notes.sheaf.prompt()):
-        assert "quetzalcoatl" not in prompt
-    assert "login" not in layers.prompt()
-    assert [row.path for row in layers.project.list()] == []
-
-
 # what is found and shown of it
 
 NOBODYS = [
@@ -462,13 +445,8 @@ def test_a_secret_that_a_person_wrote_does_not_keep_a_session_from_ending(notes:
 
 # hostile input
 
-CASES: list[dict[str, Any]] = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
-NAMES = [case["input"] for case in CASES if isinstance(case.get("input"), str)]
-SECRETS = [
-    "".join(case["parts"])
-    for case in json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
-    if case["expect"] == "flag"
-]
+
+NAMES = [case["input"] for case in read_cases("traversal") if isinstance(case.get("input"), str)]
 
 
 def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers: Layers, tmp_path: Path) -> None:
@@ -507,10 +485,10 @@ def test_a_session_folder_that_is_a_link_is_refused(layers: Layers, tmp_path: Pa
 
 def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_path: Path) -> None:
     before = bytes_below(tmp_path)
-    for number, secret in enumerate(SECRETS[::2]):  # the gate itself is tested with all of them
+    for number, (secret, _) in enumerate(SECRETS[::2]):  # the gate itself is tested with all of them
         with pytest.raises(SecretFound, match="the note holds "):
             notes.note(secret, section="key", replace=bool(number % 2))
-    for secret in SECRETS[:3]:
+    for secret, _ in SECRETS[:3]:
         with pytest.raises(TextRefused):
             start(layers, secret)
         with pytest.raises(TextRefused):

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from corpus import HOSTILE_NAMES as NAMES
+from corpus import SECRETS
 from memsheaf import Settings
 from memsheaf.errors import (
     BadHeader,
@@ -24,34 +26,6 @@ from memsheaf.work import events
 from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items
 from memsheaf.work.tasks import Task, active_tasks, every_task, of, slug_of, start
-
-CORPORA = Path(__file__).parent.parent / "corpora"
-NAMES = [
-    case["input"]
-    for case in json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
-    if case["surface"] == "name" and case["expect"] == "reject"
-]
-SECRETS = [
-    "".join(case["parts"])
-    for case in json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
-    if case["expect"] == "flag"
-]
-
-
-def opened(tmp_path: Path, *, read_only: bool = False) -> Layers:
-    (tmp_path / "work").mkdir(exist_ok=True)
-    settings = Settings(
-        home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), state=str(tmp_path / "state"), embedder="none"
-    )
-    # a day that stays: 2026-11-15
-    clock = 1_794_744_000.0
-    return Layers(settings, str(tmp_path / "work"), by="user", read_only=read_only, clock=lambda: clock)
-
-
-@pytest.fixture
-def layers(tmp_path: Path) -> Iterator[Layers]:
-    with opened(tmp_path) as layers:
-        yield layers
 
 
 @pytest.fixture
@@ -138,8 +112,8 @@ def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: 
     ]
 
 
-def test_to_look_for_a_task_makes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path, read_only=True) as layers:
+def test_to_look_for_a_task_makes_nothing(settings: Settings, work: Path, tmp_path: Path) -> None:
+    with Layers(settings, str(work), read_only=True) as layers:
         with pytest.raises(NotFound, match="nobody"):
             of(layers, "nobody")
         assert active_tasks(layers) == []
@@ -363,7 +337,7 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
     task.note("Redis")
     task.event({"event_type": "discovery", "payload": {"n": 1}})
 
-    with opened(tmp_path, read_only=True) as later:
+    with layers.looking() as later:
         state = of(later).state()
 
     assert json.loads(json.dumps(state)) == {
@@ -469,7 +443,7 @@ def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers,
 def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tmp_path: Path) -> None:
     task.verify("login", "One can log in")
     before = tree(tmp_path)
-    for text in SECRETS[::9]:  # the gate itself is tested with all of them
+    for text, _ in SECRETS[::9]:  # the gate itself is tested with all of them
         line = " ".join(text.split())
         steps: list[Callable[[], object]] = [
             partial(start, layers, line),
