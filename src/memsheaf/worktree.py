@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import IO
 
 from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
@@ -337,7 +338,6 @@ class _Git:
     def _running(self, *words: str, seconds: float = PATIENCE) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
         """Git at work, for so many seconds at most: what it prints, and how it ended."""
         from subprocess import DEVNULL, PIPE, Popen
-        from threading import Timer
 
         command = [*self._command, *words]
         with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment) as process:

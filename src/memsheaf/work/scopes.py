@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from memsheaf.store import Change, Commit
     from memsheaf.store.tombstones import Tombstone
 
-Names = list[str]
-Sheaves = list[Sheaf]
-
 SCRATCH = ("task", "session")
 """Layers whose notes are read on demand: they are in no prompt, and nothing is learned there."""
 
@@ -141,7 +138,7 @@ class OpenScopes:
         """The home scope: its names are bare, and what is said is learned from its inbox."""
         return self.sheaf(self.home)
 
-    def sheaves(self) -> Sheaves:
+    def sheaves(self) -> list[Sheaf]:
         """The scopes that are asked, opened, the nearest first."""
         return [self.sheaf(scope) for scope in self.scopes()]
 
@@ -156,7 +153,7 @@ class OpenScopes:
         for sheaf in self._open.values():
             sheaf.by = who
 
-    def scopes(self) -> Names:
+    def scopes(self) -> list[str]:
         """The scopes that are asked, in order: a task and a session only where it is clear which one is meant.
 
         Raises:
@@ -174,7 +171,7 @@ class OpenScopes:
                 found.append(f"{layer}/{going[0]}")
         return [*found, "project", "user"]
 
-    def going(self, layer: str) -> Names:
+    def going(self, layer: str) -> list[str]:
         """The tasks that are active, or the sessions that are open, in order."""
         return list(filter(self._is_active, self.names("task"))) if layer == "task" else self.open_sessions()
 
@@ -189,17 +186,17 @@ class OpenScopes:
         except MemsheafError:
             return True
 
-    def open_sessions(self) -> Names:
+    def open_sessions(self) -> list[str]:
         """The ids of the sessions that have begun and not ended, in order."""
         return self.sessions_with(SESSION_FILE)
 
-    def sessions_with(self, file: str) -> Names:
+    def sessions_with(self, file: str) -> list[str]:
         """The ids of the sessions that have this file, in order."""
         places = {f"sessions/{name}/{file}": name for name in self.names("session")}
         changed = self.project.reader.modified(places) if places else {}
         return [name for place, name in places.items() if changed[place] is not None]
 
-    def unclear(self) -> Names:
+    def unclear(self) -> list[str]:
         """What is not asked because several could be meant, in words."""
         return [
             f"{len(going)} {layer}s are {word}, and none was asked: name one with --{layer} ({', '.join(going)})"
@@ -207,7 +204,7 @@ class OpenScopes:
             if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1
         ]
 
-    def notices(self) -> Names:
+    def notices(self) -> list[str]:
         """What a person should look at first: a `.memory` nobody accepted, files that changed there."""
         unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
         found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
@@ -253,7 +250,7 @@ class OpenScopes:
 
     # which task, which session
 
-    def names(self, layer: str) -> Names:
+    def names(self, layer: str) -> list[str]:
         """The names of the tasks, or sessions, that have a folder here, in order."""
         project = self._open.get("project")  # then nobody has to look for the repository again
         root = project.root if project else project_root(self.settings.places(self._cwd))
@@ -270,8 +267,8 @@ class OpenScopes:
         """Whether somebody said which task, or session, is meant."""
         return bool(self._chosen[layer])
 
-    def chosen(self, layer: str, name: str = "", *, among: Callable[[], Names]) -> str:
-        """The task, or session, that is meant: the one named, the one chosen at the start, or the only one.
+    def chosen(self, layer: str, name: str = "") -> str:
+        """The task, or session, that is meant: the one named, the one chosen at the start, or the only one going.
 
         Raises:
             ScopeRefused: several could be meant, or the name is not allowed.
@@ -279,7 +276,7 @@ class OpenScopes:
         """
         if named := name or self._chosen[layer]:
             return check_label(named, layer)
-        found = among()
+        found = self.going(layer)
         if len(found) == 1:
             return found[0]
         if not found:
@@ -298,7 +295,7 @@ class OpenScopes:
         wanted = "user" if is_users else "project"
         return wanted if wanted in self.scopes() else self.home
 
-    def wider(self, sheaf: Sheaf) -> Sheaves:
+    def wider(self, sheaf: Sheaf) -> list[Sheaf]:
         """The scopes behind one: what they say is known wherever that one is read."""
         scopes = self.scopes()
         return [self.sheaf(scope) for scope in scopes[scopes.index(str(sheaf.scope)) + 1 :]]

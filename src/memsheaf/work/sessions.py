@@ -273,7 +273,7 @@ def of(layers: OpenScopes, id: str = "") -> SessionNotes:
         ScopeRefused: several are open, or the name is not allowed.
     """
     try:
-        chosen = layers.chosen("session", id, among=lambda: open_sessions(layers))
+        chosen = layers.chosen("session", id)
     except NotFound as error:
         raise _missing("no session is open", "`memsheaf session start` begins one.", error.path) from None
     except ScopeRefused as error:

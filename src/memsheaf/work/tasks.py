@@ -95,7 +95,7 @@ def of(layers: OpenScopes, slug: str = "") -> Task:
     advice = "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one."
     try:
         with suppress(NotFound):
-            name = layers.chosen("task", slug, among=lambda: active_tasks(layers))
+            name = layers.chosen("task", slug)
             why = f"there is no task {name!r}"
             if name in layers.names("task"):  # to look at a task that is not there makes nothing
                 return Task(layers.sheaf(f"task/{name}"))

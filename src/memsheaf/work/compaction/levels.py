@@ -33,15 +33,9 @@ LEVELS = (
 )
 """What each level means, in words."""
 
-LONG, HEAD, TAIL = 4_096, 2_048, 1_024
-"""Tool output with more bytes than the first is long; so many are kept of its beginning, and of its end."""
-
-FIRST, LAST = 8, 16
-"""How many sentences of the user are quoted, of the first and of the last; in at most a quarter of the budget."""
-
-ITEM = 500
-"""How many characters are shown of one thing that stands."""
-
+LONG, HEAD, TAIL = 4_096, 2_048, 1_024  # bytes: output with more is long; so many of its beginning and end are kept
+FIRST, LAST = 8, 16  # sentences of the user that are quoted; in at most a quarter of the budget
+ITEM = 500  # characters that are shown of one thing that stands
 KEPT, CUT, LINED, DROPPED, SPILLED = "kept", "cut", "one line", "dropped", "spilled"
 _LEFT_OUT = {CUT: "cut in the middle", LINED: "in one line", DROPPED: "dropped", SPILLED: "spilled"}
 

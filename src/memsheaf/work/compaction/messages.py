@@ -21,18 +21,10 @@ from memsheaf.text.phrases import Dialect, any_of, compiled
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
-TAIL_LEAST, TAIL_MOST = 10_000, 40_000
-"""The tail grows until it has the first number of tokens, and never beyond the second."""
-
-TAIL_TEXTS = 5
-"""So many messages with text, of the user and the agent, the tail has at least."""
-
-LINE = 400
-"""Tool output with at most so many bytes is no longer than the line that would stand for it."""
-
-QUOTED = 240
-"""How many characters of a sentence are quoted at most."""
-
+TAIL_LEAST, TAIL_MOST = 10_000, 40_000  # tokens: the tail grows until it has the first, and never beyond the second
+TAIL_TEXTS = 5  # messages with text, of the user and the agent, that the tail has at least
+LINE = 400  # bytes: output with no more is no longer than the line that would stand for it
+QUOTED = 240  # characters of a sentence that are quoted at most
 _KINDS = {"decided": "The user decided", "bound": "The user asked"}
 _ENDS = 4_000  # characters that are read at the beginning of a message, and at its end
 _LONGEST = 400  # characters of a sentence; what is longer was pasted

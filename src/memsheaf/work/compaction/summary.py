@@ -20,18 +20,11 @@ from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.values import NamedTuple
 from memsheaf.work.compaction.messages import is_text, size, tokens
 
+# Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text.
 RICH_TOKENS, RICH_TEXTS = 10_000, 5
-"""Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text."""
-
-NOTES_MOST = 40_000
-"""How many tokens of notes are taken in at most."""
-
-WAIT = 15.0
-"""How many seconds a model has."""
-
-LEAST = 500
-"""With less room than so many tokens a model is not asked."""
-
+NOTES_MOST = 40_000  # tokens of notes that are taken in at most
+WAIT = 15.0  # seconds that a model has
+LEAST = 500  # with less room than so many tokens a model is not asked
 BULLETS, BULLET = 20, 300  # how many a model may give, and how many characters of each are taken
 SHOWN, SHOWN_EACH, SHOWN_TOOL = 160_000, 4_000, 300  # bytes that a model is shown: of all, of a message, of a tool
 
@@ -71,29 +64,13 @@ def summarize(
 
 
 def _enveloped(name: str, text: str, room: int) -> str:
-    """The text between marks it cannot close, cut at its sections to what there is room for; "" when that is none."""
+    """The text between marks it cannot close, cut to what there is room for; "" when that is too little."""
     shown = for_prompt(without_secrets(text).strip())
-    inner = _cut(shown, 4 * min(room, NOTES_MOST) - size(name) * 2 - 16)
-    return f"<{name}>\n{inner}\n</{name}>\n" if inner else ""
-
-
-def _cut(text: str, room: int) -> str:
-    """The sections that there is room for, in their order, and a line that names the others."""
-    if size(text) <= room:
-        return text
-    sections = re.split(r"(?m)^(?=#{1,6} )", text)
-    names = [one_line(section.lstrip("# ").partition("\n")[0], 60) for section in sections]
-    kept, left = [], []
-    room -= sum(size(name) + 2 for name in names) + 80
-    for name, section in zip(names, sections, strict=True):
-        if size(section) <= room:
-            kept.append(section)
-            room -= size(section)
-        elif section:
-            left.append(name)
-    if not "".join(kept).strip():
-        return f"{cut_bytes(text, room)}\n({size(text):,} bytes, cut here)" if room >= LEAST else ""
-    return f"{''.join(kept).rstrip()}\n(left out for want of room: {', '.join(left)})"
+    most = 4 * min(room, NOTES_MOST) - size(name) * 2 - 16
+    if size(shown) > most:
+        kept = cut_bytes(shown, most - 40).rpartition("\n")[0] or cut_bytes(shown, most - 40)
+        shown = f"{kept}\n({size(shown):,} bytes, cut here)" if most >= LEAST else ""
+    return f"<{name}>\n{shown}\n</{name}>\n" if shown else ""
 
 
 def _asked(entries: Sequence[TranscriptEntry], model: Model, wait: float) -> list[str]:
