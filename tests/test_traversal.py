@@ -30,7 +30,7 @@ import pytest
 
 from memsheaf import archive
 from memsheaf.cli import main
-from memsheaf.cli.registry import COMMANDS, load
+from memsheaf.cli.command import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, MemsheafError
 from memsheaf.guard.paths import CATALOG

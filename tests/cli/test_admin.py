@@ -52,39 +52,36 @@ def test_scopes_lists_each_with_its_folder_and_count(run: Run, tabs: str, tmp_pa
     assert "(project)     1 memory    " in run("scopes")[1]
 
 
-def test_init_keeps_the_memory_in_the_repository(run: Run, repository: Path) -> None:
-    assert run("init")[:2] == (0, f"Made {repository}/.memory\n")
-    run(*FACT)
-
-    assert (repository / ".memory" / "project_fact.md").exists()
-
-
-def test_init_again_changes_nothing(run: Run, repository: Path, tree: Tree) -> None:
-    run("init")
-    (repository / ".memory" / ".gitignore").write_text("mine\n")
-    before = tree()
-
-    assert run("init")[:2] == (0, f"There is already {repository}/.memory\n")
-    assert tree() == before
-
-
-def test_git_commits_the_memories_and_not_the_journal(run: Run, environment: dict[str, str]) -> None:
+def test_init_keeps_the_memory_in_the_repository_and_again_changes_nothing(
+    run: Run, environment: dict[str, str], tree: Tree, tmp_path: Path
+) -> None:
     subprocess.run(["git", "init", "-q"], check=True)
-    run("init")
+    here = Path.cwd()
+    assert run("init")[:2] == (0, f"Made {here}/.memory\n")
     run(*FACT)
     run(*FACT, "--scope", "session/one")
 
-    listed = subprocess.run(
-        ["git", "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
-    )
-
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
     assert listed.stdout.split() == [".memory/.gitignore", ".memory/project_fact.md"]
+
+    (here / ".memory" / ".gitignore").write_text("mine\n")
+    before = tree()
+    assert run("init")[:2] == (0, f"There is already {here}/.memory\n")
+    assert tree() == before
+    assert "elsewhere" in run("init", "--project", str(tmp_path / "kept"))[1]
+    os.symlink(tmp_path, here / ".memory" / "tasks")
+    assert run("list", "--scope", "task/home")[0] == 1
+    assert run("scopes")[0] == 0
 
 
 def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(
-    run: Run, standing: Standing, project: Path
+    run: Run, standing: Standing, project: Path, tree: Tree
 ) -> None:
-    before = standing()
+    before, files = standing(), tree()
+    found = json.loads(run("init", "--dry-run", "--json")[1])
+    assert {"user_fact.md", "NOTES.md", "tasks/feature-x/TASK.md"} <= set(found["files"])
+    assert tree() == files
 
     code, out, err = run("init")
 
@@ -99,15 +96,6 @@ def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(
     after = standing()
     assert not Path(".memory").exists()
     assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}
-
-
-def test_a_trial_of_init_names_what_would_move_and_moves_nothing(run: Run, project: Path, tree: Tree) -> None:
-    before = tree()
-
-    found = json.loads(run("init", "--dry-run", "--json")[1])
-
-    assert {"user_fact.md", "NOTES.md", "tasks/feature-x/TASK.md"} <= set(found["files"])
-    assert tree() == before
 
 
 def test_init_merges_into_what_came_with_the_repository_and_overwrites_nothing(run: Run, project: Path) -> None:
@@ -184,7 +172,7 @@ def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
     steps = len(trace.read_text().splitlines())
     assert steps > 5
 
-    for step in range(1, steps + 1, steps // 4 + 1):
+    for step in range(2, steps + 1, steps // 2 + 1):
         for number, place in enumerate(places):
             for path in place.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -199,51 +187,28 @@ def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
         assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}, step
 
 
-def test_init_outside_a_repository_is_refused(run: Run, tree: Tree) -> None:
-    before = tree()
-
-    code, _, err = run("init")
-
-    assert code == 1
-    assert "no repository" in err
-    assert "git init" in err
-    assert tree() == before
-
-
-@pytest.mark.parametrize("what", ["folder", "ignore", "file", "dangling"])
 def test_init_refuses_links_and_touches_nothing_behind_them(
-    run: Run, repository: Path, tmp_path: Path, tree: Tree, what: str
+    run: Run, repository: Path, tmp_path: Path, tree: Tree
 ) -> None:
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim.txt").write_text("mine")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / ".gitignore").symlink_to(tmp_path / "victim.txt")
     memory = repository / ".memory"
-    if what == "folder":
-        memory.symlink_to(tmp_path / "victim")
-    elif what == "dangling":
-        memory.symlink_to(tmp_path / "not there")
-    elif what == "file":
-        memory.write_text("a file")
-    else:
-        memory.mkdir()
-        (memory / ".gitignore").symlink_to(tmp_path / "victim.txt")
-    before = tree()
-
-    code, _, err = run("init")
-
-    assert code == 1
-    assert "link" in err
-    assert tree() == before
-
-
-def test_init_says_when_the_settings_put_the_project_elsewhere(run: Run, repository: Path, tmp_path: Path) -> None:
-    assert "elsewhere" in run("init", "--project", str(tmp_path / "kept"))[1]
-
-
-def test_doctor_is_content_with_a_sound_folder(run: Run, tabs: str) -> None:
-    code, out, _ = run("doctor")
-
-    assert code == 0
-    assert out.startswith("All is well")
+    makers: list[Callable[[], object]] = [
+        lambda: memory.symlink_to(tmp_path / "victim"),
+        lambda: memory.symlink_to(tmp_path / "not there"),
+        lambda: memory.write_text("a file"),
+        lambda: shutil.copytree(tmp_path / "linked", memory, symlinks=True),
+    ]
+    for number, make in enumerate(makers):
+        make()
+        before = tree()
+        code, _, err = run("init")
+        assert code == 1, number
+        assert "link" in err
+        assert tree() == before
+        memory.rename(tmp_path / f"was-{number}")
 
 
 def test_doctor_names_what_is_wrong_and_what_to_do(run: Run, tabs: str, environment: dict[str, str]) -> None:
@@ -270,14 +235,6 @@ def test_doctor_prunes_what_is_past_retention(run: Run, tabs: str, environment: 
     assert "Use spaces." in run("show", tabs)[1]
 
 
-def test_a_repository_cannot_make_scopes_look_elsewhere(run: Run, repository: Path, tmp_path: Path) -> None:
-    run("init")
-    os.symlink(tmp_path, repository / ".memory" / "tasks")
-
-    assert run("list", "--scope", "task/home")[0] == 1
-    assert run("scopes")[0] == 0
-
-
 def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(run: Run, tmp_path: Path) -> None:
     run(*FACT, "--agent", "gone")
     shutil.rmtree(tmp_path / "home" / "agents" / "gone")
@@ -292,9 +249,8 @@ def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(r
 MEMORY_TEXT = "---\nname: N\ndescription: d\ntype: user\n---\nText.\n"
 
 
-@pytest.mark.parametrize("name", ["out.zip", "out.tar", "out.tar.gz", "out"])
-def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path, name: str) -> None:
-    target = str(tmp_path / name)
+def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "out.zip")
 
     assert run("export", target)[:2] == (0, f"Exported 1 file to {target}\n")
     assert run("import", target, "--agent", "writer")[1].startswith("1 added, 0 replaced")
@@ -333,17 +289,6 @@ def test_what_is_refused_is_named_and_the_rest_comes_in(run: Run, tabs: str, tmp
     assert "Use tabs." in run("show", tabs)[1]
 
 
-def test_an_import_is_one_commit_and_one_undo(run: Run, tabs: str, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        (tmp_path / "in" / f"{number}.md").write_text(MEMORY_TEXT)
-    run("import", str(tmp_path / "in"))
-
-    assert len(json.loads(run("log", "--json")[1])["commits"]) == 2
-    run("undo")
-    assert run("list", "--paths")[1] == f"{tabs}\n"
-
-
 def test_an_export_never_replaces_a_file(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
     (tmp_path / "mine.zip").write_text("mine")
     (tmp_path / "folder").mkdir()
@@ -358,24 +303,17 @@ def test_an_export_never_replaces_a_file(run: Run, tabs: str, tmp_path: Path, tr
     assert tree() == before
 
 
-@pytest.mark.parametrize("make", ["missing", "text", "empty", "cut"])
-def test_what_is_no_archive_is_refused(run: Run, tabs: str, tmp_path: Path, tree: Tree, make: str) -> None:
+def test_what_is_no_archive_is_refused(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
     source = tmp_path / "in.zip"
-    if make == "text":
-        source.write_text("not an archive")
-    elif make == "empty":
-        source.write_bytes(b"")
-    elif make == "cut":
-        with zipfile.ZipFile(source, "w") as archive:
-            archive.writestr("a.md", MEMORY_TEXT * 100)
-        source.write_bytes(source.read_bytes()[:-30])
-    before = tree()
-
-    code, _, err = run("import", str(source))
-
-    assert code == 1
-    assert err.startswith("memsheaf: ")
-    assert tree() == before
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("caf\u00e9.md", MEMORY_TEXT * 100)
+    whole = source.read_bytes()
+    for data in (b"not an archive", b"", whole[:-30], whole.replace("caf\u00e9".encode(), b"caf\xff\xfe")):
+        source.write_bytes(data)
+        before = tree()
+        code, _, err = run("import", str(source))
+        assert (code, err[:10]) == (1, "memsheaf: "), data[:20]
+        assert tree() == before
 
 
 def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, environment: dict[str, str]) -> None:
@@ -391,7 +329,7 @@ def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, e
     assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]
 
 
-@pytest.mark.parametrize("name", ["out.zip", "out.tar", "out.tar.gz", "out", "the folder itself"])
+@pytest.mark.parametrize("name", ["out.tar.gz", "the folder itself"])
 def test_a_project_travels_with_every_layer_and_its_history(
     run: Run, standing: Standing, project: Path, tmp_path: Path, name: str
 ) -> None:
@@ -449,31 +387,16 @@ def test_a_past_with_a_secret_comes_without_it(run: Run, tmp_path: Path, environ
     assert not any(b"AKIAQ3EGSJ5LKRWTXBFY" in path.read_bytes() for path in root.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(
-    "name", ["tasks/a b/x.md", "tasks/../x.md", "tasks/con/x.md", "sessions/x/../../y.md", "tasks/x/.history/lock",
-             ".history/journal-²²²²²².jsonl", "tasks/x/tasks/y/z.md"]
-)  # fmt: skip
 def test_a_layer_with_a_name_that_is_none_does_not_come_in(
-    run: Run, tmp_path: Path, environment: dict[str, str], name: str
+    run: Run, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
-        archive.writestr(name, MEMORY_TEXT)
-
-    run("import", str(tmp_path / "in.zip"), "--history")
-
-    assert not any(b"Text." in path.read_bytes() for path in Path(environment["MEMSHEAF_HOME"]).rglob("*.md"))
-
-
-def test_a_zip_whose_member_has_a_broken_name_is_refused(run: Run, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
-        archive.writestr("caf\u00e9.md", MEMORY_TEXT)
-    data = (tmp_path / "in.zip").read_bytes().replace("caf\u00e9".encode(), b"caf\xff\xfe")
-    (tmp_path / "in.zip").write_bytes(data)
-
-    code, _, err = run("import", str(tmp_path / "in.zip"))
-
-    assert code == 1
-    assert "cannot be read" in err
+    names = "tasks/a b/x.md, tasks/../x.md, tasks/con/x.md, sessions/x/../../y.md, tasks/x/tasks/y/z.md"
+    for name in (*names.split(", "), "tasks/x/.history/lock", ".history/journal-²²²²²².jsonl"):
+        with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+            archive.writestr(name, MEMORY_TEXT)
+        run("import", str(tmp_path / "in.zip"), "--history")
+        home = Path(environment["MEMSHEAF_HOME"])
+        assert not any(b"Text." in path.read_bytes() for path in home.rglob("*.md")), name
 
 
 class Served(BaseHTTPRequestHandler):
@@ -518,6 +441,7 @@ def test_it_embeds_what_waits_and_says_where_it_is(run: Run, tabs: str, served: 
     before = json.loads(run("index", "--status", "--json")[1])
     assert (before["done"], before["total"]) == (0, 1)
 
+    assert run("index", screen=True)[2] == "\rEmbedding: 1 of 1\n"
     code, out, err = run("index")
 
     assert (code, err) == (0, "")
@@ -526,17 +450,8 @@ def test_it_embeds_what_waits_and_says_where_it_is(run: Run, tabs: str, served: 
     assert (after["memories"], after["done"], after["running"], after["problem"]) == (1, 1, False, "")
     assert all(Path(file["path"]).stat().st_size == file["bytes"] for file in after["files"])
 
-
-def test_a_terminal_shows_how_far_it_is(run: Run, tabs: str, served: dict[str, str]) -> None:
-    assert run("index", screen=True)[2] == "\rEmbedding: 1 of 1\n"
-    assert run("index", screen=True)[2] == ""
-
-
-def test_rebuild_makes_everything_anew(run: Run, tabs: str, served: dict[str, str]) -> None:
-    run("index")
     (file,) = Path(served["MEMSHEAF_CACHE"]).glob("*.sqlite")
     old = file.stat().st_ino, file.read_bytes()
-
     assert run("index", "--rebuild", screen=True)[2] == "\rEmbedding: 1 of 1\n"
     assert (file.stat().st_ino, file.read_bytes()) != old
 

@@ -26,21 +26,13 @@ def events(out: str) -> list[dict[str, object]]:
 
 
 def test_one_message_is_answered_on_standard_output_and_memory_told_beside_it(run: Run) -> None:
-    code, out, err = run("chat", "-p", "Remember that I prefer tabs over spaces.")
+    code, out, err = run("chat", "-p", "-", stdin="Remember that I prefer tabs over spaces.\n")
     assert code == 0
     assert out.strip()
     assert "[memory: 1 learned: " in err
     assert "[memory" not in out
 
-    code, out, err = run("chat", "--print", "What do you know about my preferences?")
-    assert code == 0
-    assert "tabs" in out
-
-
-def test_a_message_may_come_on_standard_input_and_in_parts(run: Run) -> None:
-    assert run("chat", "-p", "-", stdin="Remember that I prefer tabs over spaces.\n")[0] == 0
-    code, out, _ = run("chat", "-p", "What do you know about", "-p", "-", stdin="tabs?\n")
-
+    code, out, err = run("chat", "-p", "What do you know about", "--print", "-", stdin="my preferences?\n")
     assert code == 0
     assert "tabs" in out
 
@@ -56,32 +48,19 @@ def test_each_line_of_standard_input_is_a_message_and_no_prompt_is_drawn(run: Ru
     assert "never asked" not in out + err
 
 
-def test_events_are_one_document_a_line(run: Run) -> None:
-    code, out, err = run("chat", "-p", "Remember that I prefer tabs over spaces.", "--json")
+def test_events_are_one_document_a_line_with_commands_and_errors_among_them(run: Run) -> None:
+    lines = "Remember that I prefer tabs over spaces.\n/memory list\n/memory show nobody.md\n/nonsense\n"
+    code, out, err = run("chat", "--json", stdin=lines)
 
-    assert (code, err) == (0, "")
-    kinds = [event["event"] for event in events(out)]
-    assert {"calling", "called", "text", "ended"} <= set(kinds)
-    assert out.isascii()
-
-
-def test_commands_of_a_script_are_events_too(run: Run) -> None:
-    code, out, _ = run(
-        "chat", "--json", stdin="What do you remember?\n/memory list\n/memory show nobody.md\n/nonsense\n"
-    )
-
-    assert code == 0
+    assert (code, err, out.isascii()) == (0, "", True)
+    assert {"calling", "called", "text", "ended"} <= {str(event["event"]) for event in events(out)}
     ran = [event for event in events(out) if event["event"] == "ran"]
     assert [(event["command"], event["code"]) for event in ran][:1] == [("list", 0)]
     assert ran[-1]["code"] == 1
 
-
-def test_an_error_is_an_event_as_well(run: Run) -> None:
     code, out, _ = run("chat", "--json", "-p", "hello", "--model", "nobody:x")
-
-    assert code == 1
     (event,) = events(out)
-    assert event["event"] == "failed"
+    assert (code, event["event"]) == (1, "failed")
     assert "nobody" in str(event["line"])
     assert event["hint"]
 
@@ -92,15 +71,11 @@ def test_nobody_is_asked_where_nobody_is_there(run: Run) -> None:
     assert not Path("test.py").exists()
     assert "nobody is here to allow this" in out + err
 
-    run("chat", "-p", "Create a Python file called test.py", "--allow", "write")
-    assert Path("test.py").exists()
-
-
-def test_plan_mode_writes_nothing_whatever_is_allowed(run: Run) -> None:
     _, out, err = run("chat", "-p", "Create a Python file called test.py", "--allow", "write", "--plan")
-
     assert not Path("test.py").exists()
     assert "plan mode" in out + err
+    run("chat", "-p", "Create a Python file called test.py", "--allow", "write")
+    assert Path("test.py").exists()
 
 
 def test_a_conversation_is_gone_on_with(run: Run) -> None:
@@ -127,36 +102,22 @@ def test_a_script_ends_with_one_when_an_answer_failed(run: Run) -> None:
     words = ("chat", "--model", "openai-compatible:x", "--url", "http://127.0.0.1:9/v1")
     pytest.importorskip("pydantic_ai")
 
-    code, out, err = run(*words, "-p", "hello")
-    assert (code, out) == (1, "")
-    assert "127.0.0.1:9" in err or "connect" in err.lower()
-    assert run(*words, stdin="hello\n/help\n")[0] == 1
-    code, out, _ = run(*words, "-p", "hello", "--json")
+    code, out, err = run(*words, stdin="hello\n/help\n")
     assert code == 1
-    assert "failed" in [event["event"] for event in events(out)]
+    assert "127.0.0.1:9" in err or "connect" in err.lower()
+    assert "failed" not in out
 
 
-def test_bytes_that_are_no_text_do_not_end_a_script(environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "memsheaf", "chat"],
-        env=environment,
-        input=b"hello \xff\xfe\n",
-        capture_output=True,
-        check=False,
-    )
-
-    assert done.returncode == 0
-    assert done.stdout
-    assert b"Traceback" not in done.stderr
-
-
-def test_a_reader_that_has_had_enough_is_no_error_to_shout_about(environment: dict[str, str]) -> None:
+def test_odd_bytes_and_a_reader_that_has_had_enough_do_not_end_it_with_a_traceback(
+    environment: dict[str, str],
+) -> None:
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb") as nobody:
         done = subprocess.run(
-            [sys.executable, "-m", "memsheaf", "chat", "-p", "What do you remember?"],
+            [sys.executable, "-m", "memsheaf", "chat"],
             env=environment,
+            input=b"hello \xff\xfe\n",
             stdout=nobody,
             stderr=subprocess.PIPE,
             check=False,
@@ -166,11 +127,13 @@ def test_a_reader_that_has_had_enough_is_no_error_to_shout_about(environment: di
     assert b"Traceback" not in done.stderr
 
 
-def test_a_line_that_is_too_long_is_refused(run: Run) -> None:
+def test_a_line_that_is_too_long_is_refused_and_nothing_said_leaves_nothing(run: Run) -> None:
     code, _, err = run("chat", stdin="x" * (1 << 20) + "\n")
 
     assert code == 1
     assert "longer than 1 MiB" in err
+    assert run("chat", stdin="")[0] == 0
+    assert json.loads(run("conversations", "--json")[1])["conversations"] == []
 
 
 def test_hostile_words_reach_neither_the_terminal_nor_the_log_as_they_are(run: Run) -> None:
@@ -178,12 +141,6 @@ def test_hostile_words_reach_neither_the_terminal_nor_the_log_as_they_are(run: R
 
     assert code == 0
     assert not set(out + err) & set("\x1b\x07\u202e")
-
-
-def test_a_chat_in_which_nothing_is_said_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
-    assert run("chat", stdin="")[0] == 0
-    assert run("conversations", "--json")[0] == 0
-    assert json.loads(run("conversations", "--json")[1])["conversations"] == []
 
 
 def test_another_command_imports_nothing_of_a_chat(environment: dict[str, str]) -> None:
@@ -242,17 +199,8 @@ def test_conversations_are_listed_newest_first(run: Run, keep: Keep) -> None:
     assert [one["id"] for one in found["conversations"]] == [second, first]
     assert set(found["conversations"][0]) == {"id", "began", "last", "title", "turns", "model", "scope"}
     assert found["more"] is False
-
-
-def test_the_list_ends_where_wanted_and_says_so(run: Run, keep: Keep) -> None:
-    for number in range(3):
-        keep(user(f"message {number}"), at=number)
-
-    code, out, err = run("conversations", "--limit", "2")
-
-    assert (code, len(out.splitlines())) == (0, 3)
-    assert err == "There are more: --limit lists so many.\n"
-    assert json.loads(run("conversations", "--limit", "2", "--json")[1])["more"] is True
+    code, out, err = run("conversations", "--limit", "1")
+    assert (code, len(out.splitlines()), err) == (0, 2, "There are more: --limit lists so many.\n")
 
 
 def test_where_nothing_was_kept_that_is_said(run: Run) -> None:
@@ -261,16 +209,9 @@ def test_where_nothing_was_kept_that_is_said(run: Run) -> None:
     assert json.loads(run("conversations", "--json")[1]) == {"conversations": [], "more": False}
 
 
-def test_each_scope_has_its_own(run: Run, keep: Keep) -> None:
-    here, there = keep(user("of the project")), keep(user("of the writer"), scope="agent/writer")
-
-    assert here in run("conversations")[1]
-    assert there not in run("conversations")[1]
-    assert there in run("conversations", "--agent", "writer")[1]
-
-
 def test_words_find_conversations_with_the_lines_that_have_them(run: Run, keep: Keep) -> None:
-    wanted = keep(*TALK)
+    wanted, there = keep(*TALK), keep(user("Which port has the writer?"), scope="agent/writer")
+    assert there in run("conversations", "--agent", "writer")[1]
     keep(user("Which editor do I use?"))
 
     code, out, _ = run("conversations", "PORT", "proxies")
@@ -283,10 +224,10 @@ def test_words_find_conversations_with_the_lines_that_have_them(run: Run, keep: 
     assert (found["id"], found["lines"]) == (wanted, ["grep: listen 8080"])
 
 
-def test_one_is_shown_as_text(run: Run, keep: Keep) -> None:
+def test_one_is_shown_as_text_or_exported_as_lines_of_json(run: Run, keep: Keep) -> None:
     id = keep(*TALK)
 
-    code, out, _ = run("conversations", "--show", id[:15])
+    code, out, _ = run("conversations", "show", id[:15])
 
     assert code == 0
     assert out == (
@@ -301,33 +242,30 @@ def test_one_is_shown_as_text(run: Run, keep: Keep) -> None:
         "assistant: It uses 8080.\n"
         "Anything else?\n"
     )
-    shown = json.loads(run("conversations", "--show", "last", "--json")[1])
+    shown = json.loads(run("conversations", "show", "last", "--json")[1])
     assert (shown["id"], shown["turns"], len(shown["messages"])) == (id, 1, 4)
     assert shown["messages"][1]["calls"] == [{"id": "c1", "tool": "grep", "arguments": '{"pattern": "listen"}'}]
-
-
-def test_one_is_exported_as_lines_of_json(run: Run, keep: Keep) -> None:
-    keep(*TALK)
-
-    code, out, _ = run("conversations", "--export", "last")
-
-    assert code == 0
-    records = [json.loads(line) for line in out.splitlines()]
+    records = events(run("conversations", "export", "last")[1])
     assert [record.get("role") for record in records] == [None, "user", "assistant", "tool", "assistant"]
     assert records[0]["facts"] == {"model": "scripted"}
-    assert json.loads(run("conversations", "--export", "last", "--json")[1])["lines"] == records
+    assert json.loads(run("conversations", "export", "last", "--json")[1])["lines"] == records
+    keep(user("another"))
+    code, out, err = run("conversations", "show", "2026")
+    assert (code, out) == (1, "")
+    assert err.startswith("memsheaf: 2 conversations begin with '2026'")
+    assert "Give more of the id" in err
 
 
 def test_one_is_removed_when_a_person_says_so(run: Run, keep: Keep) -> None:
     first, second = keep(user("Tabs?")), keep(user("Spaces?"), at=60)
 
-    assert run("conversations", "--remove", first)[0] == 2
-    code, out, err = run("conversations", "--remove", first, stdin="no\n", screen=True)
+    assert run("conversations", "remove", first)[0] == 2
+    code, out, err = run("conversations", "remove", first, stdin="no\n", screen=True)
     assert (code, out) == (1, "")
     assert f"Remove {first} (1 turn: Tabs?) for good?" in err
-    assert run("conversations", "--remove", first, stdin="y\n", screen=True)[:2] == (0, "Removed 1 conversation\n")
-    assert json.loads(run("conversations", "--remove", second, "--yes", "--json")[1]) == {"removed": 1}
-    assert run("conversations", "--remove", second, "--yes")[0] == 1
+    assert run("conversations", "remove", first, stdin="y\n", screen=True)[:2] == (0, "Removed 1 conversation\n")
+    assert json.loads(run("conversations", "remove", second, "--yes", "--json")[1]) == {"removed": 1}
+    assert run("conversations", "remove", second, "--yes")[0] == 1
     assert "no conversation" in run("conversations")[1]
 
 
@@ -336,24 +274,13 @@ def test_old_ones_are_removed_when_a_person_says_so(run: Run, keep: Keep) -> Non
     keep(user("older"), at=time.time() - NOON - 200 * 86_400)
     new = keep(user("new"), at=time.time() - NOON)
 
-    assert run("conversations", "--older-than", "90")[0] == 2
-    code, _, err = run("conversations", "--older-than", "90", stdin="\n", screen=True)
+    assert run("conversations", "remove", "--older-than", "90")[0] == 2
+    code, _, err = run("conversations", "remove", "--older-than", "90", stdin="\n", screen=True)
     assert code == 1
     assert "Remove 2 conversations that nobody went on with for 90 days?" in err
-    assert run("conversations", "--older-than", "90", "--yes") == (0, "Removed 2 conversations\n", "")
-    assert run("conversations", "--older-than", "90") == (0, "Removed 0 conversations\n", "")
+    assert run("conversations", "remove", "--older-than", "90", "--yes") == (0, "Removed 2 conversations\n", "")
+    assert run("conversations", "remove", "--older-than", "90") == (0, "Removed 0 conversations\n", "")
     assert [one["id"] for one in json.loads(run("conversations", "--json")[1])["conversations"]] == [new]
-
-
-def test_an_id_that_fits_several_is_refused_with_a_hint(run: Run, keep: Keep) -> None:
-    keep(user("a"))
-    keep(user("b"))
-
-    code, out, err = run("conversations", "--show", "2026")
-
-    assert (code, out) == (1, "")
-    assert err.startswith("memsheaf: 2 conversations begin with '2026'")
-    assert "Give more of the id" in err
 
 
 def test_hostile_words_do_not_drive_the_terminal(run: Run, keep: Keep) -> None:
@@ -362,7 +289,7 @@ def test_hostile_words_do_not_drive_the_terminal(run: Run, keep: Keep) -> None:
         user(evil), Said("assistant", evil, (ToolCall("c", evil, evil),)), Said("tool", evil, answers="c", tool=evil)
     )
 
-    for words in ([], ["red"], ["--show", "last"], ["--export", "last"]):
+    for words in ([], ["red"], ["show", "last"], ["export", "last"]):
         code, out, _ = run("conversations", *words, screen=True, more={"NO_COLOR": "1", "COLUMNS": "80"})
         assert code == 0
         assert not {"\x1b", "\x07", "\u202e"} & set(out)
@@ -377,6 +304,6 @@ def test_what_was_erased_is_in_no_conversation(run: Run, keep: Keep, tmp_path: P
     code, out, _ = run("erase", "project_proxy-port.md", "--yes")
 
     assert (code, "no trace is left" in out) == (0, True)
-    assert "user: (erased)\n" in run("conversations", "--show", "last")[1]
+    assert "user: (erased)\n" in run("conversations", "show", "last")[1]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"old gateway" in path.read_bytes()]
     assert "Which editor?" in run("conversations", "editor")[1]

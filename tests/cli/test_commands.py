@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.cli.command import Command, parse, split_action, split_first
+from memsheaf.cli.command import COMMANDS, THEMES, Command, load, parse, split_action, split_first
 from memsheaf.cli.reference import help_text, reference
-from memsheaf.cli.registry import COMMANDS, THEMES, load
 
 Run = Callable[..., tuple[int, str, str]]
 STREAMING = ("chat",)
@@ -171,4 +170,4 @@ def test_a_list_starts_without_what_only_other_commands_need(
     assert "memsheaf.cli.read" in imported
     heavy = {"dataclasses", "difflib", "subprocess", "tempfile", "shutil", "zipfile", "tarfile", "pathlib"}
     assert not imported & heavy
-    assert not imported & {"memsheaf.cli.write", "memsheaf.cli.history", "memsheaf.tools", "memsheaf.doctor"}
+    assert not imported & {"memsheaf.cli.changes", "memsheaf.cli.admin", "memsheaf.tools", "memsheaf.doctor"}

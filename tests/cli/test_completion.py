@@ -3,14 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from cases import each_case
-from memsheaf.cli.completion import SCRIPTS, candidates
-from memsheaf.cli.registry import COMMANDS
+from memsheaf.cli.command import COMMANDS
+from memsheaf.cli.reference import SCRIPTS, candidates
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -34,34 +34,23 @@ def shell(environment: dict[str, str]) -> Callable[..., list[str]]:
     return shell
 
 
-def test_bash_completes_commands_options_values_scopes_and_files(
-    run: Run, tabs: str, shell: Callable[..., list[str]]
-) -> None:
+def test_commands_options_values_scopes_and_files_are_completed(run: Run, tabs: str) -> None:
     run("add", "Mine", "x", "--description", "d", "--type", "project", "--agent", "writer")
+    everywhere = "--scope --agent --home --project --json --help"
 
-    assert shell("") == list(COMMANDS)
-    assert shell("ca") == ["catalog"]
-    assert shell("update", "--") == [
-        "--old",
-        "--new",
-        "--count",
-        "--allow-secret",
-        "--anyway",
-        "--scope",
-        "--agent",
-        "--home",
-        "--project",
-        "--json",
-        "--help",
-    ]
-    assert shell("show", "") == [tabs]
-    assert shell("--agent", "writer", "show", "") == ["project_mine.md"]
-    assert shell("show", "--scope", "agent/writer", "p") == ["project_mine.md"]
-    assert shell("list", "--scope", "a") == ["agent/writer"]
-    assert shell("list", "--scope", "=", "us") == ["user"]
-    assert shell("add", "x", "--type", "fe") == ["feedback"]
-    assert shell("completion", "") == ["bash", "zsh", "fish"]
-    assert shell("restore", tabs, "") == []
+    for line, found in {
+        "ca": "catalog",
+        "update --": f"--old --new --count --allow-secret --anyway {everywhere}",
+        "show ": tabs,
+        "--agent writer show ": "project_mine.md",
+        "show --scope agent/writer p": "project_mine.md",
+        "list --scope a": "agent/writer",
+        "list --scope = us": "user",
+        "add x --type fe": "feedback",
+        "completion ": "bash zsh fish",
+        f"restore {tabs} ": "",
+    }.items():
+        assert run("complete", "--", *line.split(" "))[1].split() == found.split(), line
 
 
 def test_a_hostile_file_name_is_never_run_by_the_shell(
@@ -73,6 +62,7 @@ def test_a_hostile_file_name_is_never_run_by_the_shell(
 
     offered = shell("show", "")
 
+    assert tabs in offered
     assert "\\$\\(touch\\ pwned\\).md" in offered
     assert not list(tmp_path.rglob("pwned"))
 
@@ -99,16 +89,15 @@ def test_completing_changes_nothing(
         (["nothing", ""], []),
         (["import", ""], [":paths"]),
         (["list", "--home", "x"], [":folders"]),
-        (["show", "--scope=user", "fi"], ["files of user"]),
-        (["show", "fi"], ["files of None"]),
+        (["show", "--scope=user", "fi"], ["files --scope user"]),
+        (["show", "fi"], ["files"]),
         (["show", "a.md", ""], []),
-        (["list", "--scope=sc"], ["--scope=scopes of None"]),
+        (["list", "--scope=sc"], ["--scope=scopes --scope"]),
     ],
 )
 def test_what_may_stand_there_depends_on_the_words_before(words: list[str], found: list[str]) -> None:
-    def ask(what: str, options: object) -> list[str]:
-        scope = getattr(options, "scope", None)
-        return [f"{what} of {scope[0] if scope else None}"]
+    def ask(what: str, words: Sequence[str]) -> list[str]:
+        return [" ".join((what, *words))]
 
     assert candidates(words, ask) == found
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +35,9 @@ def fridays(run: Run, environment: dict[str, str]) -> None:
     by_agent(environment, "project_fridays.md", "project_no-fridays.md")
 
 
-def test_the_plan_is_shown_and_nothing_is_changed(run: Run, fridays: None, tree: Tree) -> None:
+def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
+    run: Run, fridays: None, tree: Tree
+) -> None:
     run("list")
     before = tree()
 
@@ -46,29 +46,10 @@ def test_the_plan_is_shown_and_nothing_is_changed(run: Run, fridays: None, tree:
     assert (code, err) == (0, "")
     assert "merge: they say the same\n  keeps project_no-fridays.md, retires project_fridays.md\n" in out
     assert "  +supersedes:\n  +  - project_fridays.md\n" in out
-    assert f"  -{FRIDAY}\n" in out
     assert out.endswith("Nothing was changed. With --apply, 1 memory would be retired.\n")
-    assert tree() == before
     assert run("consolidate", "--dry-run")[1] == out
 
-
-def test_applied_it_is_one_commit_that_can_be_taken_back(run: Run, fridays: None) -> None:
-    code, out, _ = run("consolidate", "--apply")
-
-    assert code == 0
-    assert run("show", "project_fridays.md")[0] == 1
-    done = out.splitlines()[-1]
-    assert done.startswith("Done: 1 memory retired. `memsheaf undo ")
-    assert "consolidate: 1 merged" in run("log")[1]
-
-    assert run("undo", done.split("`")[1].split()[-1])[0] == 0
-    assert run("show", "project_fridays.md")[0] == 0
-    assert json.loads(run("consolidate", "--json")[1])["retired"] == 1
-
-
-def test_programs_get_the_whole_plan(run: Run, fridays: None) -> None:
     value = json.loads(run("consolidate", "--json")[1])
-
     (group,) = value.pop("groups")
     assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": [], "mine": []}
     assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
@@ -81,6 +62,15 @@ def test_programs_get_the_whole_plan(run: Run, fridays: None) -> None:
         "model": False,
         "mine": False,
     }
+    assert tree() == before
+
+    done = run("consolidate", "--apply")[1].splitlines()[-1]
+    assert done.startswith("Done: 1 memory retired. `memsheaf undo ")
+    assert run("show", "project_fridays.md")[0] == 1
+    assert "consolidate: 1 merged" in run("log")[1]
+    assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")
+    assert run("undo", done.split("`")[1].split()[-1])[0] == 0
+    assert run("show", "project_fridays.md")[0] == 0
 
 
 def test_what_is_left_says_why(run: Run, environment: dict[str, str]) -> None:
@@ -92,44 +82,31 @@ def test_what_is_left_says_why(run: Run, environment: dict[str, str]) -> None:
 
     assert code == 0
     assert (
-        "Left as it is:\n  expired of project_old-2.md: a run retires at most 2 memories; the next one goes on\n"
-        in out
+        "left as it is: expired of project_old-2.md: a run retires at most 2 memories; the next one goes on\n" in out
     )
     assert json.loads(run("list", "--json")[1])["memories"][0]["path"] == "project_old-2.md"
 
 
-def test_with_nothing_to_do_it_says_so(run: Run, tabs: str) -> None:
-    assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")
-
-
-def test_the_gates_are_shown_with_their_reasons(run: Run, tabs: str) -> None:
+def test_what_is_due_is_done_once_and_else_the_gates_say_why(
+    run: Run, environment: dict[str, str], fridays: None
+) -> None:
     code, out, _ = run("dream", "status")
-
     assert code == 0
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert lines["files"].split(None, 2)[1:] == ["closed", "1 memory there, 10 needed"]
+    assert lines["files"].split(None, 2)[1:] == ["closed", "2 memories there, 10 needed"]
     assert lines["enabled"].split(None, 2)[1:] == ["open", "the settings say on"]
-    assert "last time" in out
     assert out.endswith("No consolidation is due.\n")
     assert run("dream")[1] == out
-
-
-def test_what_is_not_due_is_not_done_and_that_is_no_error(run: Run, fridays: None) -> None:
     code, out, err = run("dream", "run")
-
     assert (code, err) == (0, "")
     assert out.startswith("Not now:\n  files: 2 memories there, 10 needed\n  conversations: 0 conversations")
-    assert run("show", "project_fridays.md")[0] == 0
     assert json.loads(run("dream", "run", "--json")[1])["done"] is False
+    assert run("show", "project_fridays.md")[0] == 0
 
-
-def test_what_is_due_is_done_once(run: Run, environment: dict[str, str], fridays: None) -> None:
     Path(environment["MEMSHEAF_HOME"], "config.toml").write_text("[dream]\nfiles = 2\nconversations = 0\n")
     assert json.loads(run("dream", "status", "--json")[1])["due"] is True
-
     assert "Done: 1 memory retired." in run("dream", "run")[1]
     assert run("show", "project_fridays.md")[0] == 1
-
     code, out, _ = run("dream", "run")
     assert code == 0
     assert "last time: the last consolidation was 0 s ago, 24 h needed" in out
@@ -148,19 +125,6 @@ def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None
     assert len(json.loads(run("expect", "--json")[1])["expected"]) == 2
 
     assert run("expect", "--drop", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
-
-
-def test_two_programs_at_once_do_it_once(run: Run, environment: dict[str, str], fridays: None) -> None:
-    command = [sys.executable, "-m", "memsheaf", "consolidate", "--apply", "--json"]
-    started = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    said = [(*process.communicate(), process.returncode) for process in started]
-
-    done = [json.loads(out)["commit"] for out, _, code in said if code == 0]
-    assert len([commit for commit in done if commit]) == 1
-    assert all("is consolidating already" in out + err for out, err, code in said if code)
 
 
 def mine(run: Run) -> None:
@@ -228,7 +192,14 @@ def conversation(environment: dict[str, str]) -> str:
     return str(path)
 
 
-def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversation: str, tmp_path: Path) -> None:
+def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversation: str, tree: Tree) -> None:
+    before = tree()
+    for budget in ("50000", "5"):
+        code, out, _ = run("compact", conversation, "--budget", budget, "--dry-run")
+        assert code == (1 if budget == "5" else 0)
+        assert "would be written: " in out
+    assert tree() == before
+
     code, out, err = run("compact", conversation)
 
     assert (code, err) == (0, "")
@@ -243,9 +214,7 @@ def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversa
     assert "Do step" not in out
 
 
-def test_the_conversation_itself_is_printed_on_request_and_can_be_read_again(
-    run: Run, conversation: str, tmp_path: Path
-) -> None:
+def test_the_conversation_itself_is_printed_on_request_and_can_be_read_again(run: Run, conversation: str) -> None:
     code, out, err = run("compact", conversation, "--budget", "5000", "--print")
 
     assert code == 0
@@ -258,8 +227,11 @@ def test_the_conversation_itself_is_printed_on_request_and_can_be_read_again(
     assert (again["level"], again["counts"]) == (0, {"kept": len(messages) + 1})
 
 
-def test_as_json_everything_is_there(run: Run, conversation: str) -> None:
-    value = json.loads(run("compact", conversation, "--budget", "900", "--trigger", "task", "--json")[1])
+def test_as_json_everything_is_there_and_notes_are_the_summary(run: Run, conversation: str) -> None:
+    Path("notes.md").write_text("# Session\n## Current State\nStep 59 is next.\n", encoding="utf-8")
+    words = ("--budget", "900", "--trigger", "task", "--notes", "notes.md")
+
+    value = json.loads(run("compact", conversation, *words, "--json")[1])
 
     assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 4, True, 900)
     assert value["after"] <= 900 < value["before"]
@@ -267,28 +239,8 @@ def test_as_json_everything_is_there(run: Run, conversation: str) -> None:
     assert any(bullet.startswith('The user asked: "Never skip step ') for bullet in value["bullets"])
     assert value["messages"][0]["content"] == value["text"]
     assert os.path.isfile(value["spilled"])
-
-
-def test_nothing_is_written_on_a_dry_run(run: Run, conversation: str, tree: Tree) -> None:
-    before = tree()
-
-    for budget in ("50000", "900", "5", "5", "5", "5"):
-        code, out, _ = run("compact", conversation, "--budget", budget, "--dry-run")
-        assert code == (1 if budget == "5" else 0)
-        assert "would be written: " in out
-
-    assert tree() == before
-
-
-def test_notes_are_the_summary(run: Run, conversation: str) -> None:
-    Path("notes.md").write_text("# Session\n## Current State\nStep 59 is next.\n", encoding="utf-8")
-    line = ("compact", conversation, "--trigger", "task", "--notes", "notes.md")
-
-    value = json.loads(run(*line, "--json")[1])
-
-    assert (value["level"], value["summary"]) == (4, "notes")
+    assert value["summary"] == "notes"
     assert "<session-notes>\n# Session\n## Current State\nStep 59 is next.\n</session-notes>" in value["text"]
-    assert "summary from: notes" in run(*line)[1]
     assert run("compact", conversation, "--notes", "nowhere.md")[0] == 2
 
 
@@ -304,52 +256,29 @@ def test_no_secret_of_the_conversation_is_written(run: Run, tmp_path: Path) -> N
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
-def test_what_does_not_fit_is_told_and_after_three_times_a_person_is_asked(
-    environment: dict[str, str], conversation: str
-) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memsheaf", "compact", conversation, *words],
-            env=environment, capture_output=True, text=True, check=False
-        )  # fmt: skip
-
+def test_what_does_not_fit_is_told_and_after_three_times_a_person_is_asked(run: Run) -> None:
+    said = "".join(json.dumps(one) + "\n" for one in turns(6))
     for _ in range(3):
-        done = run("--budget", "5")
-        assert done.returncode == 1
-        assert "; it does not fit: what cannot be left out takes " in done.stdout
-    refused = run("--json")
-    assert refused.returncode == 1
-    assert json.loads(refused.stdout)["error"]["message"].startswith("waiting for approval: ")
-    assert "--approve" in refused.stderr
+        code, out, _ = run("compact", "-", "--budget", "5", stdin=said)
+        assert code == 1
+        assert "it does not fit: what cannot be left out takes " in out
+    code, out, err = run("compact", "-", "--json", stdin=said)
+    assert code == 1
+    assert json.loads(out)["error"]["message"].startswith("waiting for approval: ")
+    assert "--approve" in err
 
-    assert run("--approve").returncode == 0
-    assert run().returncode == 0
-
-
-def test_a_model_that_fails_is_told(run: Run, conversation: str) -> None:
-    code, out, err = run("compact", conversation, "--model", "nobody:x")
-    assert (code, out) == (1, "")
-    assert "nobody" in err
-
-    assert run("compact", conversation, "--model", "none")[0] == 0
+    assert run("compact", "-", "--approve", stdin=said)[0] == 0
+    assert run("compact", "-", "--model", "none", stdin=said)[0] == 0
+    assert "nobody" in run("compact", "-", "--model", "nobody:x", stdin=said)[2]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", '{"type": "summary"}\n'])
-def test_a_conversation_without_a_message_is_refused(run: Run, tree: Tree, text: str) -> None:
+def test_odd_text_is_fine_and_none_is_refused(run: Run, tree: Tree) -> None:
     before = tree()
-
-    code, out, err = run("compact", "-", stdin=text)
-
-    assert (code, out) == (1, "")
-    assert "Give a transcript" in err
+    for text in ("", "\n\n", '{"type": "summary"}\n'):
+        code, out, err = run("compact", "-", stdin=text)
+        assert (code, out) == (1, "")
+        assert "Give a transcript" in err
     assert tree() == before
-
-
-def test_text_in_any_script_and_half_characters_are_fine(run: Run) -> None:
-    text = f"User: 不要修改迁移文件。\nTool output: {'語🎉' * 4_000}\nAssistant: 好的。\nUser: 继续 {'é' * 2_000}\n"
-
-    value = json.loads(run("compact", "-", "--budget", "1300", "--json", stdin=text)[1])
-    assert value["fits"]
 
     odd = '{"role": "tool", "content": "' + "\\ud83d" * 3_000 + '"}\n{"role": "user", "content": "so?"}\n'
     assert run("compact", "-", "--budget", "400", stdin=odd)[0] == 0

@@ -13,47 +13,50 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf import Sheaf
+from memsheaf.config import load
+
 Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
 
 SAID = "User: Remember that our releases go out on Fridays.\nAssistant: Noted.\n"
+CHAT = "User: I prefer tabs.\nAssistant: Noted.\nUser: And short names."
 ASK = {"MEMSHEAF_POLICY": "suggest"}
 
 
-def test_a_conversation_on_standard_input_becomes_memories(run: Run) -> None:
-    code, out, _ = run("extract", "-", stdin=SAID)
-
-    assert code == 0
-    assert "1 saved" in out
-    assert "releases go out on Fridays" in run("show", json.loads(run("list", "--json")[1])["memories"][0]["path"])[1]
+def listed(run: Run) -> list[str]:
+    return [row["path"] for row in json.loads(run("list", "--json")[1])["memories"]]
 
 
-def test_what_was_read_once_is_not_read_again(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "talk.txt").write_text(SAID)
-    run("extract", str(tmp_path / "talk.txt"))
-
-    code, out, said = run("extract", str(tmp_path / "talk.txt"))
-
-    assert (code, "all of it was read before" in said) == (0, True)
-    assert len(json.loads(run("list", "--json")[1])["memories"]) == 1
-    assert "nothing to keep" in out
-
-
-def test_a_dry_run_says_what_would_be_and_writes_nothing(run: Run, tree: Callable[[], dict[str, bytes]]) -> None:
+def test_a_conversation_becomes_memories_and_is_not_read_again(run: Run, tree: Tree) -> None:
+    assert run("extract")[:2] == (0, "Read 0 turns: nothing to keep.\n")
+    Path("talk.txt").write_text(SAID)
     before = tree()
-
-    code, out, _ = run("extract", "-", "--dry-run", stdin=SAID)
-
+    code, out, _ = run("extract", "talk.txt", "--dry-run")
     assert code == 0
     assert "would be saved" in out
     assert {name: data for name, data in tree().items() if name.endswith(".md")} == {}
     assert [name for name in tree() if name not in before and "inbox-" in name] == []
 
+    code, out, _ = run("extract", "talk.txt")
 
-def test_a_dry_run_of_the_inbox_leaves_it_as_it_is(run: Run) -> None:
-    run("inbox", "--add", "-", stdin=SAID)
+    assert code == 0
+    assert "1 saved" in out
+    (path,) = listed(run)
+    assert "releases go out on Fridays" in run("show", path)[1]
+    code, out, said = run("extract", "talk.txt")
+    assert (code, "all of it was read before" in said, "nothing to keep" in out) == (0, True, True)
+    assert listed(run) == [path]
+
+
+def test_the_inbox_is_as_it_was_after_a_dry_run_or_a_model_that_cannot_be_used(run: Run) -> None:
+    run("inbox", "add", "-", stdin=SAID)
 
     assert "would be saved" in run("extract", "--dry-run")[1]
-    assert "1 saved" in run("extract")[1]
+    code, _, said = run("extract", "--model", "nonsense:model")
+    assert code == 1
+    assert "nonsense" in said
+    assert "1 saved" in run("extract", "--model", "none")[1]
 
 
 def test_claude_codes_own_transcript_is_understood(run: Run, tmp_path: Path) -> None:
@@ -72,35 +75,13 @@ def test_claude_codes_own_transcript_is_understood(run: Run, tmp_path: Path) -> 
     assert "make check" in verdict["content"]
 
 
-def test_nothing_said_and_nothing_waiting_is_fine(run: Run) -> None:
-    assert run("extract")[:2] == (0, "Read 0 turns: nothing to keep.\n")
-    assert run("extract", "-", stdin="")[0] == 0
-
-
-def test_a_file_that_is_not_there_is_named(run: Run) -> None:
-    code, _, said = run("extract", "missing.jsonl")
-
-    assert code == 2
-    assert "missing.jsonl" in said
-
-
-def test_a_model_that_cannot_be_used_is_named_and_nothing_is_lost(run: Run) -> None:
-    run("inbox", "--add", "-", stdin=SAID)
-
-    code, _, said = run("extract", "--model", "nonsense:model")
-
-    assert code == 1
-    assert "nonsense" in said
-    assert "1 saved" in run("extract", "--model", "none")[1]
-
-
 def queued(run: Run) -> str:
     run("extract", "-", stdin=SAID, more=ASK)
     (one,) = json.loads(run("review", "--json")[1])["proposals"]
     return str(one["id"])
 
 
-def test_what_waits_is_listed_and_approved_by_its_id(run: Run) -> None:
+def test_what_waits_is_listed_and_approved_by_its_id_or_all_at_once(run: Run) -> None:
     name = queued(run)
     assert name in run("review")[1]
 
@@ -108,82 +89,61 @@ def test_what_waits_is_listed_and_approved_by_its_id(run: Run) -> None:
 
     assert (code, out.startswith("approved: ")) == (0, True)
     assert run("review")[1] == "Nothing is waiting for review.\n"
-    assert len(json.loads(run("list", "--json")[1])["memories"]) == 1
-
-
-def test_what_is_rejected_is_not_learned_again(run: Run) -> None:
-    run("review", "--reject", queued(run))
-
-    assert json.loads(run("list", "--json")[1])["memories"] == []
-    assert json.loads(run("review", "--json")[1])["proposals"] == []
-
-
-def test_all_of_it_at_once(run: Run) -> None:
-    run("extract", "-", stdin=SAID, more=ASK)
-    run("extract", "-", stdin="User: Remember that bugs are tracked in Linear project INGEST.\n", more=ASK)
-
-    run("review", "--approve", "all")
-
-    assert len(json.loads(run("list", "--json")[1])["memories"]) == 2
-
-
-def test_an_id_that_nobody_has_is_told(run: Run) -> None:
+    assert len(listed(run)) == 1
+    for text in ("bugs are tracked in Linear project INGEST", "our proxy listens on port 8080"):
+        run("extract", "-", stdin=f"User: Remember that {text}.\n", more=ASK)
+    assert run("review", "--approve", "all")[1].count("approved: ") == 2
+    assert len(listed(run)) == 3
     for words in (("--approve", "ffff"), ("--reject", "ffff"), ("--edit", "ffff"), ("--approve", "none.md")):
         code, _, said = run("review", *words)
         assert (code, "no " in said) == (1, True), said
 
 
-def test_a_proposal_is_edited_before_it_is_saved(run: Run, tmp_path: Path) -> None:
+def test_a_proposal_is_rejected_or_edited_before_it_is_saved(run: Run, tmp_path: Path) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/Fridays/Mondays/' \"$1\"\n")
     editor.chmod(0o700)
 
-    code, _, _ = run("review", "--edit", queued(run), more={"EDITOR": str(editor)})
+    assert run("review", "--edit", queued(run), more={"EDITOR": str(editor)})[0] == 0
 
-    path = json.loads(run("list", "--json")[1])["memories"][0]["path"]
-    assert code == 0
+    (path,) = listed(run)
     assert "Mondays" in run("show", path)[1]
+    assert run("review", "--edit", path, more={"EDITOR": "true"})[0] == 0
+    run("forget", path)
+    run("extract", "-", stdin="User: Remember that bugs are tracked in Linear project INGEST.\n", more=ASK)
+    run("review", "--reject", "all")
+    assert (listed(run), json.loads(run("review", "--json")[1])["proposals"]) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("answers", "left", "saved"),
-    [("a\n", 0, 1), ("r\n", 0, 0), ("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)]
-)  # fmt: skip
-def test_in_a_terminal_each_is_asked_for(answers: str, left: int, saved: int, run: Run) -> None:
+def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
     queued(run)
 
-    code, out, _ = run("review", stdin=answers, screen=True)
+    for answers, left, saved in (("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)):
+        code, out, _ = run("review", stdin=answers, screen=True)
+        assert code == 0
+        assert "releases go out on Fridays" in out
+        assert len(json.loads(run("review", "--json")[1])["proposals"]) == left, answers
+        assert len(listed(run)) == saved, answers
 
-    assert code == 0
-    assert "releases go out on Fridays" in out
-    assert len(json.loads(run("review", "--json")[1])["proposals"]) == left
-    assert len(json.loads(run("list", "--json")[1])["memories"]) == saved
+    run("add", "Audit", "The deadline of the audit is 2026-12-01.", "--description", "d", "--type", "project")
+    run("extract", "-", stdin="User: Remember that the deadline of the audit is 2026-12-15.\n", more=ASK)
+    out = run("review", stdin="r\n", screen=True)[1]
+    assert "-The deadline of the audit is 2026-12-01." in out
+    assert "2026-12-15" in out
+    assert json.loads(run("review", "--json")[1])["proposals"] == []
 
 
 def test_an_unconfirmed_memory_is_confirmed_or_forgotten(run: Run, environment: dict[str, str]) -> None:
-    from memsheaf import Sheaf
-    from memsheaf.config import load
-
     with Sheaf.open("project", settings=load(environment)) as sheaf:
         first = sheaf.remember("From a page", "d", "project", "The wiki says to use staging.", trust="unconfirmed")
         second = sheaf.remember("Another", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
 
-    listed = json.loads(run("review", "--json")[1])["unconfirmed"]
-    assert {row["path"] for row in listed} == {first.path, second.path}
+    waiting = json.loads(run("review", "--json")[1])["unconfirmed"]
+    assert {row["path"] for row in waiting} == {first.path, second.path}
     run("review", "--approve", first.path, "--reject", second.path)
 
     assert "From a page" in run("catalog")[1]
     assert "Another" not in run("list")[1]
-
-
-def test_a_proposal_that_changes_a_memory_is_shown_as_a_difference(run: Run, environment: dict[str, str]) -> None:
-    run("add", "Audit", "The deadline of the audit is 2026-12-01.", "--description", "d", "--type", "project")
-    run("extract", "-", stdin="User: Remember that the deadline of the audit is 2026-12-15.\n", more=ASK)
-
-    out = run("review", stdin="q\n", screen=True)[1]
-
-    assert "-The deadline of the audit is 2026-12-01." in out
-    assert "2026-12-15" in out
 
 
 SLOW = "#!/bin/sh\ncat > /dev/null\necho $$ > {pid}\nexec sleep 600\n"
@@ -193,7 +153,7 @@ SLOW = "#!/bin/sh\ncat > /dev/null\necho $$ > {pid}\nexec sleep 600\n"
 def test_an_interrupt_leaves_nothing_half_done_and_no_process(
     run: Run, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    run("inbox", "--add", "-", stdin=SAID)
+    run("inbox", "add", "-", stdin=SAID)
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "claude").write_text(SLOW.format(pid=tmp_path / "pid"))
@@ -229,9 +189,6 @@ def is_alive(process: int) -> bool:
     return not (state.exists() and ") Z " in state.read_text())
 
 
-CHAT = "User: I prefer tabs.\nAssistant: Noted.\nUser: And short names."
-
-
 def test_a_transcript_is_taken_in_and_shown(run: Run) -> None:
     Path("chat.txt").write_text(CHAT)
 
@@ -246,29 +203,20 @@ def test_a_transcript_is_taken_in_and_shown(run: Run) -> None:
     assert out.splitlines()[2] == "2 turns in 1 conversation"
 
 
-def test_a_transcript_comes_on_standard_input_too(run: Run) -> None:
-    code, out, _ = run("inbox", "add", "-", "--json", stdin=CHAT)
+def test_a_transcript_on_standard_input_goes_to_the_scope_that_is_named(run: Run) -> None:
+    user = ("--scope", "user", "--json")
+    code, out, _ = run("inbox", "add", "-", *user, stdin=CHAT)
 
     assert (code, json.loads(out)) == (0, {"format": "text", "turns": 2, "added": 2, "skipped": 0})
-    found = json.loads(run("inbox", "--json")[1])
+    found = json.loads(run("inbox", *user)[1])
     assert (found["turns"], found["learned"]) == (2, 0)
     (conversation,) = found["conversations"]
     assert (conversation["conversation"], conversation["first"]) == ("standard input", "I prefer tabs.")
-
-
-def test_broken_lines_are_named(run: Run) -> None:
-    lines = ['{"role": "user", "content": "a"}', '{"role": "user", "cont', '{"role": "user", "content": "b"}']
-
-    done = run("inbox", "add", "-", stdin="\n".join(lines))
-
-    assert done == (0, "Took in 1 of 1 turn\n", "1 line could not be understood\n")
-
-
-def test_scopes_have_inboxes_of_their_own(run: Run) -> None:
-    run("inbox", "--scope", "user", "add", "-", stdin=CHAT)
-
     assert run("inbox") == (0, "nothing is waiting to be learned from\n", "")
-    assert run("inbox", "--scope", "user")[1].endswith("2 turns in 1 conversation\n")
+
+    lines = ['{"role": "user", "content": "a"}', '{"role": "user", "cont', '{"role": "user", "content": "b"}']
+    done = run("inbox", "add", "-", stdin="\n".join(lines))
+    assert done == (0, "Took in 1 of 1 turn\n", "1 line could not be understood\n")
 
 
 def test_what_waits_is_dropped_when_a_person_says_so(run: Run) -> None:
@@ -282,87 +230,63 @@ def test_what_waits_is_dropped_when_a_person_says_so(run: Run) -> None:
     assert run("inbox", "clear", "--yes") == (0, "Dropped 0 turns\n", "")
 
 
-def test_a_secret_in_a_transcript_is_neither_kept_nor_shown(run: Run, tmp_path: Path) -> None:
+def test_neither_a_secret_nor_what_is_no_text_is_kept(run: Run, tmp_path: Path) -> None:
+    Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+    code, _, err = run("inbox", "add", "picture.png")
+    assert (code, "not UTF-8 text" in err) == (1, True)
+
     run("inbox", "add", "-", stdin="User: the password is Corr3ct-H0rse-Fake\nAssistant: ok")
 
     assert "Corr3ct" not in run("inbox")[1]
     assert not any(b"Corr3ct" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_a_file_that_is_no_text_is_refused(run: Run) -> None:
-    Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
-
-    code, _, err = run("inbox", "add", "picture.png")
-
-    assert code == 1
-    assert "not UTF-8 text" in err
-    assert run("inbox")[1] == "nothing is waiting to be learned from\n"
-
-
-Tree = Callable[[], dict[str, bytes]]
-
-
-@pytest.fixture
-def logs(environment: dict[str, str], tmp_path: Path) -> Path:
-    """The log of the project, with two days that are past."""
-    environment["MEMSHEAF_PROJECT"] = str(tmp_path / "project")
-    folder = tmp_path / "project" / "logs" / "2026" / "10"
-    folder.mkdir(parents=True)
-    (folder / "2026-10-01.md").write_text("# 2026-10-01\n\n- 09:30 user: Ship it.\n- 09:31 agent: Done.\n")
-    (folder / "2026-10-02.md").write_text("# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n")
-    return folder.parent.parent
-
-
-def test_a_note_is_taken_and_shown(run: Run) -> None:
+def test_a_note_is_taken_shown_learned_from_and_taken_back(run: Run, tabs: str) -> None:
     today = time.strftime("%Y-%m-%d")
     page = f"logs/{today[:4]}/{today[5:7]}/{today}.md"
 
     said = f"Noted in {page}; `memsheaf diary undo` takes it back\n"
-    assert run("diary", "Releases go out on Fridays.") == (0, said, "")
+    assert run("diary", "Remember that our releases go out on Fridays.") == (0, said, "")
+    assert "saved: project_our-releases-go-out-on-fridays.md" in run("extract")[1]
+    before = run("diary", "show")[1]
     assert json.loads(run("diary", "-", "--json", stdin="two\nlines\n")[1]) == {"path": page}
 
-    code, out, _ = run("diary", "--show")
+    code, out, _ = run("diary", "show")
     assert code == 0
     first, blank, one, two, more = out.splitlines()
-    assert (first, blank, one[7:], two[7:], more) == (
-        f"# {today}", "", " note: Releases go out on Fridays.", " note: two", "  lines"
-    )  # fmt: skip
+    assert (first, blank, two[7:], more) == (f"# {today}", "", " note: two", "  lines")
+    assert one[7:].startswith(" note: Remember that our releases")
+
+    assert run("diary", "undo")[1].startswith("Took back what was logged last, in logs/")
+    assert run("diary", "show")[1] == before
+    assert run("show", tabs)[0] == 0
+    run("diary", "undo")
+    code, _, err = run("diary", "undo")
+    assert (code, "nothing is left to undo" in err) == (1, True)
 
 
-def test_a_day_is_shown_as_it_is_written(run: Run, logs: Path) -> None:
-    assert run("diary", "--show", "2026-10-02") == (0, "# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n", "")
-    assert run("diary", "--show", "2026-10-03") == (0, "nothing was logged on 2026-10-03\n", "")
-    assert run("diary", "--since", "2026-10-03") == (0, "nothing was logged on 2026-10-03 or later\n", "")
+def test_days_are_shown_as_they_are_written_and_listed(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    environment["MEMSHEAF_PROJECT"] = str(tmp_path / "project")
+    folder = tmp_path / "project" / "logs" / "2026" / "10"
+    folder.mkdir(parents=True)
+    first, second = "# 2026-10-01\n\n- 09:30 user: Ship it.\n", "# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n"
+    (folder / "2026-10-01.md").write_text(first)
+    (folder / "2026-10-02.md").write_text(second)
 
-    out = run("diary", "--since", "2026-10-01")[1]
-    assert out.split("\n\n") == [
-        "# 2026-10-01", "- 09:30 user: Ship it.\n- 09:31 agent: Done.", "# 2026-10-02",
-        "A quiet day.\n- 10:00 note: 休日\n"
-    ]  # fmt: skip
+    assert run("diary", "show", "2026-10-02") == (0, second, "")
+    assert run("diary", "show", "2026-10-03") == (0, "nothing was logged on 2026-10-03\n", "")
+    assert run("diary", "show", "--since", "2026-10-03") == (0, "nothing was logged on 2026-10-03 or later\n", "")
+    assert run("diary", "show", "--since", "2026-10-01")[1] == f"{first}\n{second}"
+    days = json.loads(run("diary", "show", "--since", "2026-10-01", "--json")[1])["days"]
+    entry = {"time": "09:30", "source": "user", "text": "Ship it.", "saved": False}
+    assert days[0] == {"day": "2026-10-01", "entries": [entry]}
+    assert days[1]["entries"][0]["text"] == "休日"
 
-
-def test_programs_get_the_entries(run: Run, logs: Path) -> None:
-    first, second = json.loads(run("diary", "--since", "2026-10-01", "--json")[1])["days"]
-
-    assert first == {
-        "day": "2026-10-01",
-        "entries": [
-            {"time": "09:30", "source": "user", "text": "Ship it.", "saved": False},
-            {"time": "09:31", "source": "agent", "text": "Done.", "saved": False},
-        ],
-    }
-    assert second["entries"][0]["text"] == "休日"
-
-
-def test_the_days_are_listed(run: Run, logs: Path) -> None:
-    out = run("diary", "--list")[1]
-
-    assert [line.split() for line in out.splitlines()] == [
-        ["DAY", "ENTRIES"], ["2026-10-01", "2"], ["2026-10-02", "1"], ["2", "days"]
-    ]  # fmt: skip
-    listed = json.loads(run("diary", "--list", "--json")[1])
-    assert listed == {"days": [{"day": "2026-10-01", "entries": 2}, {"day": "2026-10-02", "entries": 1}]}
-    assert run("diary", "--list", "--scope", "user") == (0, "nothing was logged yet\n", "")
+    rows = [line.split() for line in run("diary", "list")[1].splitlines()]
+    assert rows == [["DAY", "ENTRIES"], ["2026-10-01", "1"], ["2026-10-02", "1"], ["2", "days"]]
+    found = json.loads(run("diary", "list", "--json")[1])
+    assert found == {"days": [{"day": "2026-10-01", "entries": 1}, {"day": "2026-10-02", "entries": 1}]}
+    assert run("diary", "list", "--scope", "user") == (0, "nothing was logged yet\n", "")
 
 
 def test_a_secret_is_refused_unless_somebody_insists(run: Run, tree: Tree) -> None:
@@ -378,47 +302,15 @@ def test_a_secret_is_refused_unless_somebody_insists(run: Run, tree: Tree) -> No
     assert run("diary", "password: Corr3ct-H0rse-Fake", "--allow-secret")[0] == 0
 
 
-def test_notes_are_learned_from_by_extract(run: Run) -> None:
-    run("diary", "Remember that our releases go out on Fridays.")
-
-    assert "saved: project_our-releases-go-out-on-fridays.md" in run("extract")[1]
-    assert run("extract")[1] == "Read 0 turns: nothing to keep.\n"
-    assert run("diary", "--list")[1].splitlines()[1].split()[1] == "1"
-
-
-def test_scopes_have_logs_of_their_own(run: Run) -> None:
-    run("diary", "mine", "--scope", "user")
-    run("diary", "its", "--agent", "researcher")
-
-    assert "mine" in run("diary", "--show", "--scope", "user")[1]
-    assert "mine" not in run("diary", "--show", "--agent", "researcher")[1]
-    assert "nothing was logged" in run("diary", "--show")[1]
-
-
-def test_the_last_note_can_be_taken_back_and_no_memory_is_touched(run: Run, tabs: str) -> None:
-    run("diary", "kept")
-    before = run("diary", "--show")[1]
-    run("diary", "a slip")
-
-    assert run("diary", "--undo")[1].startswith("Took back what was logged last, in logs/")
-
-    assert run("diary", "--show")[1] == before
-    assert run("show", tabs)[0] == 0
-    run("diary", "--undo")
-    code, _, err = run("diary", "--undo")
-    assert code == 1
-    assert "nothing is left to undo" in err
-
-
 @pytest.mark.skipif(os.name != "posix", reason="links")
-def test_undo_follows_no_link_out_of_the_scope(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+def test_undo_follows_no_link_out_of_the_scope(run: Run, tmp_path: Path) -> None:
     run("diary", "private", "--scope", "user")
     root = tmp_path / "project"
     root.mkdir()
     (root / "logs").symlink_to(tmp_path / "home" / "user" / "logs")
 
-    code, _, err = run("diary", "--undo", more={"MEMSHEAF_PROJECT": str(root)})
+    code, _, err = run("diary", "undo", more={"MEMSHEAF_PROJECT": str(root)})
 
     assert code == 1
     assert "link" in err
-    assert "private" in run("diary", "--show", "--scope", "user")[1]
+    assert "private" in run("diary", "show", "--scope", "user")[1]

@@ -66,7 +66,7 @@ def test_a_server_where_nothing_listens_is_told(run: Run, environment: dict[str,
 
 
 def test_trying_a_model_asks_it_once_and_is_counted(run: Run, claude: Path) -> None:
-    code, out, err = run("models", "--try", "claude", "--json")
+    code, out, err = run("models", "try", "claude", "--json")
 
     assert (code, err) == (0, "")
     told = json.loads(out)
@@ -83,9 +83,9 @@ def test_trying_a_model_stops_at_the_caps_of_the_settings(
 ) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.toml").write_text("[spend]\nrequests_per_day = 1\n")
-    assert run("models", "--try", "claude")[0] == 0
+    assert run("models", "try", "claude")[0] == 0
 
-    code, _, err = run("models", "--try", "claude")
+    code, _, err = run("models", "try", "claude")
 
     assert code == 1
     assert "the cap of 1 requests a day is reached" in err
@@ -96,12 +96,12 @@ def test_trying_a_model_stops_at_the_caps_of_the_settings(
 def test_the_address_and_key_of_the_settings_are_for_their_model_alone(run: Run, claude: Path) -> None:
     more = {"MEMSHEAF_MODEL": "openai:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
 
-    assert run("models", "--try", "claude", more=more)[0] == 0
+    assert run("models", "try", "claude", more=more)[0] == 0
 
 
 def test_cost_is_a_table_for_people(run: Run, claude: Path) -> None:
     assert "no model was asked in the last 7 days" in run("cost", "--days", "7")[1]
-    run("models", "--try", "claude")
+    run("models", "try", "claude")
 
     lines = run("cost")[1].splitlines()
 

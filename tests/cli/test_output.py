@@ -117,7 +117,7 @@ def test_a_command_that_is_not_there_is_guessed(run: Run) -> None:
     for word, meant in guesses.items():
         code, _, err = run(word)
         assert code == 2
-        assert f"did you mean {meant!r}?" in err
+        assert f"did you mean {meant}?" in err
 
 
 def test_ctrl_c_ends_with_130_and_changes_nothing(
@@ -202,7 +202,7 @@ def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:
     console = Console(None, io.StringIO(), screen, environment)
     with console.waiting("importing"):
         assert told.wait(30)
-    assert screen.getvalue().startswith("\rimporting: 1 s")
+    assert screen.getvalue() == "importing ...\n"
 
     quiet = io.StringIO()
     with Console(None, io.StringIO(), quiet, environment).waiting("importing"):

@@ -25,7 +25,7 @@ def bare(call: object) -> int:
     return 0
 
 
-things = group("Keep things.", default="list", rewritten={"--show": "show", "--since": "show --since"})
+things = group("Keep things.", default="list")
 
 
 @things.action(Argument("words", "w", "WORDS", repeated=True))
@@ -77,9 +77,6 @@ def test_the_action_is_the_first_word_that_is_no_option_nor_its_value() -> None:
         (["old", "shoes"], "list", ["old", "shoes"]),
         (["--", "show"], "list", ["--", "show"]),
         (["-", "show"], "list", ["-", "show"]),
-        (["--show", "x", "--json"], "show", ["x", "--json"]),
-        (["--json", "--show=x"], "show", ["--json", "x"]),
-        (["--since", "today"], "show", ["--since", "today"]),
         (["show", "x", "--since", "today"], "show", ["x", "--since", "today"]),
     ):
         assert split_action("things", things, words) == (action, rest), words

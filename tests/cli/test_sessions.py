@@ -67,7 +67,7 @@ def test_the_list_has_open_sessions_and_on_request_the_others(run: Run, asked: C
     assert [line.split()[0] for line in run("session", "list")[1].splitlines()] == ["ID", "one"]
     rows = [line.split() for line in run("session", "list", "--all")[1].splitlines()]
     assert rows[0] == ["ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE"]
-    assert [(row[0], row[8]) for row in rows[1:]] == [("one", "blank"), ("two", "ended")]
+    assert [(row[0], row[6]) for row in rows[1:]] == [("one", "blank"), ("two", "ended")]
     first, second = asked("session", "list", "--all")["sessions"]
     assert first["title"] == "Move the login"
     assert set(first) == {"id", "title", "started", "changed", "tokens", "blank", "open"}

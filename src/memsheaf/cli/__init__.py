@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from memsheaf import __version__
-from memsheaf.cli.command import Usage, parse, split_action, split_first
+from memsheaf.cli.command import Usage, load, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
-from memsheaf.cli.registry import load
 from memsheaf.errors import MemsheafError
 
 # Known to type checkers under this name, so that starting does not import `typing`.
@@ -35,12 +34,18 @@ def main(
     console = Console(stdin or sys.stdin, out, err, environment)
     console.json = "--json" in _before_end(words)
     try:
-        code = _run(words, console, environment)
+        try:
+            code = _run(words, console, environment)
+        except Usage as error:
+            code = _fail(console, "Usage", str(error), _usage_hint(words))
+        except MemsheafError as error:
+            code = _fail(console, type(error).__name__, str(error), error.hint, getattr(error, "__notes__", ()))
         console.flush()
     except Undelivered as error:
         if str(error):
             console.note(f"memsheaf: {error}", style="red")
-        _silence(console)
+        with suppress(OSError, ValueError):  # so that the interpreter closes the stream without an error message
+            os.dup2(os.open(os.devnull, os.O_WRONLY), console.stdout.fileno())
         code = FAILED
     except KeyboardInterrupt:
         console.note("memsheaf: interrupted")
@@ -49,16 +54,6 @@ def main(
 
 
 def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
-    """Run the command and report what it refuses; a bug of ours is left to show."""
-    try:
-        return _call(words, console, environment)
-    except Usage as error:
-        return _fail(console, "Usage", str(error), _usage_hint(words))
-    except MemsheafError as error:
-        return _fail(console, type(error).__name__, str(error), error.hint, getattr(error, "__notes__", ()))
-
-
-def _call(words: list[str], console: Console, environment: Mapping[str, str]) -> int:
     name, rest = split_first(words)
     before_end = _before_end(rest)
     if not name and "--version" in before_end:
@@ -121,11 +116,3 @@ def _before_end(words: list[str]) -> list[str]:
 def _open_null() -> TextIO:
     """What takes the place of a stream that the parent process has closed."""
     return open(os.devnull, "w", encoding="utf-8")
-
-
-def _silence(console: Console) -> None:
-    """Let the interpreter close a stream that nobody reads without an error message."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), console.stdout.fileno())
-    except (OSError, ValueError):
-        return

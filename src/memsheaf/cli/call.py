@@ -263,6 +263,15 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def minute(at: str) -> str:
+    """A time as people read it, still in UTC.
+
+    >>> minute("2026-11-15T14:32:05Z")
+    '2026-11-15 14:32Z'
+    """
+    return f"{at[:10]} {at[11:16]}Z" if at.endswith("Z") else at
+
+
 def pick(value: object, names: Sequence[str]) -> dict[str, object]:
     """Some attributes of a value, for JSON."""
     return {name: getattr(value, name) for name in names}

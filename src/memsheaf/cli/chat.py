@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from memsheaf.cli.call import Call, plural
-from memsheaf.cli.command import Argument, Usage, group, positive, takes, text
+from memsheaf.cli.call import Call, minute, plural
+from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.text.neutralize import one_line
 
@@ -25,12 +25,7 @@ SHOWN = 100  # characters of a tool's answer, and of what it was called with
     Argument("--resume", "go on with a conversation: the newest, or the one whose id begins so", "ID", bare="last"),
     Argument("--plan", "plan mode: nothing is written, and no command is run"),
     Argument(
-        "--print",
-        "answer this on standard output, and end; - is standard input",
-        "TEXT",
-        repeated=True,
-        short="-p",
-        convert=text,
+        "--print", "answer this on standard output, and end; - is standard input", "TEXT", repeated=True, short="-p"
     ),
     Argument(
         "--allow",
@@ -80,7 +75,6 @@ conversations = group(
       memsheaf conversations remove --older-than 90
     """,
     default="list",
-    rewritten={"--show": "show", "--export": "export", "--remove": "remove", "--older-than": "remove --older-than"},
 )
 
 _ID = Argument("id", "which one; the beginning of its id is enough, `last` is the newest", "ID", required=True)
@@ -88,7 +82,7 @@ _ID = Argument("id", "which one; the beginning of its id is enough, `last` is th
 
 @conversations.action(
     Argument("words", "only those with a message that has all these words", "WORDS", repeated=True),
-    Argument("--limit", "how many at most (50, or 20 with WORDS)", "N", convert=positive),
+    Argument("--limit", "how many at most (50, or 20 with WORDS)", "N"),
 )
 def list_conversations(call: Call) -> int:
     """List conversations, the newest first, or those that have some words."""
@@ -118,7 +112,7 @@ def show_conversation(call: Call) -> int:
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
-    about = [one.id, _when(one.began), plural(one.turns, "turn"), one.model, one.scope]
+    about = [one.id, minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
         {**one._asdict(), "messages": messages},
@@ -139,7 +133,7 @@ def export_conversation(call: Call) -> int:
 
 @conversations.action(
     _ID._replace(required=False),
-    Argument("--older-than", "those that nobody went on with for so many days", "DAYS", convert=positive),
+    Argument("--older-than", "those that nobody went on with for so many days", "DAYS"),
     Argument("--yes", "do not ask before removing"),
 )
 def remove_conversations(call: Call) -> int:
@@ -185,9 +179,4 @@ def _message_lines(line: ConversationLine) -> Iterator[str]:
 
 
 def _row(one: ConversationSummary) -> tuple[str, ...]:
-    return one.id, _when(one.last), f"{one.turns:,}", one.title
-
-
-def _when(at: str) -> str:
-    """A time as people read it, still in UTC."""
-    return f"{at[:10]} {at[11:16]}Z"
+    return one.id, minute(one.last), f"{one.turns:,}", one.title

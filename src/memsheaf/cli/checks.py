@@ -6,33 +6,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from os.path import getsize, isdir
 
+from memsheaf import doctor as health
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import Argument, Usage, place, takes
-from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.cli.command import Argument, Usage, takes
+from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
+from memsheaf.guard.evidence import Evidence, examine
+from memsheaf.memory import Memory
 from memsheaf.scope import FOLDER, around
+from memsheaf.work import audit as auditing
 from memsheaf.work.layers import Layers
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.cli.output import Part
-    from memsheaf.doctor import Finding as HealthFinding
-    from memsheaf.guard.evidence import Evidence
-    from memsheaf.memory import Memory
-    from memsheaf.work.audit import Audit, AuditFinding
-    from memsheaf.work.layers import Layers
 
 SHOWN = 20  # findings of one kind, for people
 NAMED = 5  # and of one crowd, files
 _FIELDS = ("kind", "level", "path", "said", "advice", "others")
 _TREE = Argument(
-    "--tree",
-    "the working tree that citations are checked against; the one around you when left out",
-    "DIR",
-    convert=place,
-    complete="folders",
+    "--tree", "the working tree that citations are checked against; the one around you when left out", "DIR"
 )
 _SECTIONS = {
     "duplicates": "Duplicate groups",
@@ -91,10 +81,8 @@ def lint(call: Call) -> int:
     return call.answer(value, (f"{one.path}: {one.kind}: {one.said}" for one in found), code=1 if failed else 0)
 
 
-def _run_audit(call: Call) -> tuple[Audit, str, str]:
+def _run_audit(call: Call) -> tuple[auditing.Audit, str, str]:
     """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
-    from memsheaf.work.audit import audit
-
     scope = call.scope()
     with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:
         sheaf = layers.sheaf(scope)
@@ -104,11 +92,11 @@ def _run_audit(call: Call) -> tuple[Audit, str, str]:
             call.console.progress("auditing") as progress,
         ):
             around_it = layers if sheaf.scope.layer == "project" else None
-            report = audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
+            report = auditing.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
         return report, tree.root if tree else "", sheaf.root
 
 
-def _audit_parts(report: Audit, tree: str) -> Iterator[Part]:
+def _audit_parts(report: auditing.Audit, tree: str) -> Iterator[Part]:
     for name, title in _SECTIONS.items():
         found = getattr(report, name)
         yield Styled(title, "bold")
@@ -118,11 +106,11 @@ def _audit_parts(report: Audit, tree: str) -> Iterator[Part]:
             yield "  not checked; --tree DIR names a working tree" if is_unchecked else "  none"
 
 
-def _nothing_there(report: Audit, root: str) -> str:
+def _nothing_there(report: auditing.Audit, root: str) -> str:
     return f"there is nothing there: the scope {report.scope} has no folder {root}"
 
 
-def _section_lines(found: Sequence[AuditFinding]) -> Iterator[str]:
+def _section_lines(found: Sequence[auditing.AuditFinding]) -> Iterator[str]:
     """The findings of a section as people read them; of one kind the first ones, and how many more there are."""
     counts: dict[str, int] = {}
     for one in found:
@@ -134,7 +122,7 @@ def _section_lines(found: Sequence[AuditFinding]) -> Iterator[str]:
             yield f"and {count - SHOWN:,} more of the kind {kind}; `memsheaf lint` shows all"
 
 
-def _finding_lines(one: AuditFinding) -> Iterator[str]:
+def _finding_lines(one: auditing.AuditFinding) -> Iterator[str]:
     if one.kind == "duplicate":
         yield one.said
         yield f"  {one.path}: keeper, the most specific and recent"
@@ -148,14 +136,8 @@ def _finding_lines(one: AuditFinding) -> Iterator[str]:
 
 
 @takes(
-    Argument(
-        "place",
-        "what to cite: PATH, PATH:LINE, PATH:LINE-LINE, PATH#SYMBOL",
-        "PLACE",
-        required=True,
-        complete="paths",
-    ),
-    Argument("--memory", "the memory to add it to, as `memsheaf list` shows it", "FILE", complete="files"),
+    Argument("place", "what to cite: PATH, PATH:LINE, PATH:LINE-LINE, PATH#SYMBOL", "PLACE", required=True),
+    Argument("--memory", "the memory to add it to, as `memsheaf list` shows it", "FILE"),
 )
 def cite(call: Call) -> int:
     """Make a citation: a place in the working tree, with a hash of what is there now.
@@ -180,9 +162,7 @@ def cite(call: Call) -> int:
     return call.answer(value, f"Updated {memory.path}: {citation}")
 
 
-@takes(
-    Argument("file", "the memories to check; all of the scope when left out", "FILE", repeated=True, complete="files")
-)
+@takes(Argument("file", "the memories to check; all of the scope when left out", "FILE", repeated=True))
 def verify(call: Call) -> int:
     """Check the citations of memories against the working tree you are in.
 
@@ -194,8 +174,6 @@ def verify(call: Call) -> int:
       memsheaf verify
       memsheaf verify project_release-day.md --json
     """
-    from memsheaf.guard.evidence import examine
-
     with call.memory() as layers, call.tree(layers.root) as tree, call.console.waiting("verifying"):
         found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
     states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
@@ -244,13 +222,11 @@ def doctor(call: Call) -> int:
       memsheaf doctor --scope user --prune
       memsheaf doctor --fix
     """
-    from memsheaf.doctor import Finding, examine, remove_abandoned_indexes
-
-    removed = remove_abandoned_indexes(call.settings().cache) if call.options.fix else []
+    removed = health.remove_abandoned_indexes(call.settings().cache) if call.options.fix else []
     with call.reading() as sheaf:
-        findings = examine(sheaf, cache=call.settings().cache)
+        findings = health.examine(sheaf, cache=call.settings().cache)
     if unused := call.unused_folder():
-        findings.insert(0, Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
+        findings.insert(0, health.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     dropped = 0
     if call.options.prune and isdir(sheaf.root):
         with call.changing() as changed:
@@ -271,7 +247,7 @@ def doctor(call: Call) -> int:
     )
 
 
-def _health_parts(findings: Sequence[HealthFinding], well: str) -> Iterator[Part]:
+def _health_parts(findings: Sequence[health.Finding], well: str) -> Iterator[Part]:
     colours = {"error": "red", "warning": "yellow"}
     for finding in findings:
         said = f"{finding.level}: {finding.path}: {finding.problem}"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
-from memsheaf.cli.call import TRANSCRIPT_HINT, pick, plural
+from memsheaf.cli.call import TRANSCRIPT_HINT, Call, pick, plural
 from memsheaf.cli.command import (
     CONVERSATION,
     DRY_RUN,
@@ -17,25 +17,29 @@ from memsheaf.cli.command import (
     Usage,
     group,
     place,
-    positive,
     takes,
-    text,
 )
-from memsheaf.cli.output import Note, Table
+from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import Busy, TextRefused, hinted
+from memsheaf.learn import rehearsal
+from memsheaf.learn.consolidate import ConsolidationReport
+from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.work.compaction.levels import LEVELS
 
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.cli.call import Call
-    from memsheaf.cli.output import Part
-    from memsheaf.learn.consolidate import ConsolidationReport
-    from memsheaf.learn.merge_plan import PlanGroup
-    from memsheaf.recall.turns import TranscriptEntry
-    from memsheaf.work.compaction.levels import Compacted
-
 NOTES = 1 << 20  # bytes
+_COMPACTED = (
+    "trigger",
+    "level",
+    "fits",
+    "budget",
+    "before",
+    "after",
+    "counts",
+    "summary",
+    "problem",
+    "text",
+    "bullets",
+)
 
 
 @takes(
@@ -119,7 +123,7 @@ def run_dream(call: Call) -> int:
 
 @takes(
     Argument("question", "what somebody will ask", "QUESTION"),
-    Argument("file", "the memory that answers it", "FILE", complete="files", convert=text),
+    Argument("file", "the memory that answers it", "FILE"),
     Argument("--drop", "forget this question", "QUESTION"),
 )
 def expect(call: Call) -> int:
@@ -133,8 +137,6 @@ def expect(call: Call) -> int:
       memsheaf expect "which port has the proxy?" reference_ports.md
       memsheaf expect --drop "which port has the proxy?"
     """
-    from memsheaf.learn import rehearsal
-
     options, console = call.options, call.console
     if options.question and (options.drop or not options.file):
         raise Usage("give a question and a file, or --drop with a question, or nothing")
@@ -154,17 +156,11 @@ def expect(call: Call) -> int:
 
 def _approving(call: Call) -> Callable[[PlanGroup], bool]:
     """Ask whether a group may be done that touches what a person wrote; without a terminal they say so by --yes."""
-
-    def approve(group: PlanGroup) -> bool:
-        for line in _group_lines(group):
-            call.console.say(line)
-        return call.console.confirm("Do this to what you wrote?")
-
     if call.options.yes or not call.options.apply:
         return lambda group: True
     if not call.console.interactive:
         raise Usage("this changes what you wrote; confirm it with --yes where nobody can be asked")
-    return approve
+    return lambda group: call.console.confirm("\n".join([*_group_lines(group), "Do this to what you wrote?"]))
 
 
 def _answer_report(call: Call, report: ConsolidationReport, *, apply: bool, **more: object) -> int:
@@ -184,20 +180,17 @@ def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
         yield "There is nothing to consolidate."
     for one in report.groups:
         yield from _group_lines(one)
-    if report.dropped:
-        yield "Left as it is:"
-        yield from (f"  {each.group.action} of {', '.join(each.group.paths)}: {each.why}" for each in report.dropped)
+    for each in report.dropped:
+        yield f"left as it is: {each.group.action} of {', '.join(each.group.paths)}: {each.why}"
     if report.mine:
         left = f"{plural(len(report.mine), 'group is', 'groups are')} left alone because you wrote them"
         yield f"{left}; --include-mine proposes them for review."
     yield from (f"Note: {note}" for note in report.notes)
-    if report.groups:
-        count = plural(report.retired, "memory", "memories")
-        yield (
-            f"Done: {count} retired. `memsheaf undo {report.commit}` takes it back."
-            if apply
-            else f"Nothing was changed. With --apply, {count} would be retired."
-        )
+    count = plural(report.retired, "memory", "memories")
+    if report.groups and apply:
+        yield f"Done: {count} retired. `memsheaf undo {report.commit}` takes it back."
+    elif report.groups:
+        yield f"Nothing was changed. With --apply, {count} would be retired."
 
 
 def _group_lines(group: PlanGroup) -> Iterator[str]:
@@ -215,9 +208,7 @@ def _group_json(group: PlanGroup) -> dict[str, object]:
 
 @takes(
     CONVERSATION._replace(required=True),
-    Argument(
-        "--budget", "how many tokens it may have, 4 bytes each; 50000", "TOKENS", default=50_000, convert=positive
-    ),
+    Argument("--budget", "how many tokens it may have, 4 bytes each; 50000", "TOKENS", default=50_000),
     Argument("--trigger", "why it is compacted", "WHY", choices=("budget", "phase", "task"), default="budget"),
     TASK,
     SESSION,
@@ -264,44 +255,25 @@ def compact(call: Call) -> int:
         )
         folder = layers.project.state.folder
     file = os.path.join(folder, done.spill.name) if done.spill else ""
-    fields = (
-        "trigger",
-        "level",
-        "fits",
-        "budget",
-        "before",
-        "after",
-        "counts",
-        "summary",
-        "problem",
-        "text",
-        "bullets",
-    )
-    value = {**pick(done, fields), "spilled": file, "dry_run": options.dry_run}
-    messages, report = (
-        [_message_json(one) for one in done.conversation],
-        _compacted_lines(done, file, options.dry_run),
-    )
+    messages = [
+        {"role": one.role, "content": one.text, **({"id": one.id} if one.id else {})} for one in done.conversation
+    ]
+    value = {**pick(done, _COMPACTED), "spilled": file, "dry_run": options.dry_run, "messages": messages}
+    counts = ", ".join(f"{count:,} {fate}" for fate, count in done.counts.items())
+    report = [
+        f"{done.before:,} tokens before, {done.after:,} after, {done.budget:,} allowed",
+        f"level {done.level}: {LEVELS[done.level]}",
+        f"{plural(len(done.fates), 'message')}: {counts}",
+        *([f"summary from: {done.summary}"] if done.summary else []),
+        *(
+            [f"{'no summary from the model' if done.fits else 'it does not fit'}: {done.problem}"]
+            if done.problem
+            else []
+        ),
+        *([f"{'would be written' if options.dry_run else 'written'}: {file}"] if file else []),
+    ]
     if options.print:  # as lines of JSON: in plain text, a message could look like several
         parts: Part = ([Note(line, "") for line in report], map(json.dumps, messages))
     else:
         parts = (report, [f"  - {bullet}" for bullet in done.bullets])
-    return call.answer({**value, "messages": messages}, parts, code=0 if done.fits else 1)
-
-
-def _message_json(entry: TranscriptEntry) -> dict[str, str]:
-    return {"role": entry.role, "content": entry.text, **({"id": entry.id} if entry.id else {})}
-
-
-def _compacted_lines(done: Compacted, file: str, dry_run: bool) -> list[str]:
-    fits = "" if done.fits else f"; it does not fit: {done.problem}"
-    counts = ", ".join(f"{count:,} {fate}" for fate, count in done.counts.items())
-    lines = [
-        f"{done.before:,} tokens before, {done.after:,} after, {done.budget:,} allowed{fits}",
-        f"level {done.level}: {LEVELS[done.level]}",
-        f"{plural(len(done.fates), 'message')}: {counts}",
-        f"summary from: {done.summary}" if done.summary else "",
-        f"no summary from the model: {done.problem}" if done.fits and done.problem else "",
-        f"{'would be written' if dry_run else 'written'}: {file}" if file else "",
-    ]
-    return [line for line in lines if line]
+    return call.answer(value, parts, code=0 if done.fits else 1)

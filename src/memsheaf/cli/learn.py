@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 
 from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes, text
-from memsheaf.cli.output import Styled, Table
+from memsheaf.cli.changes import edited_text
+from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes
+from memsheaf.cli.output import Part, Styled, Table
 from memsheaf.errors import MemsheafError, NotFound, TextRefused, hinted
+from memsheaf.history import diff
+from memsheaf.index.database import Row
+from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.inbox import Inbox
+from memsheaf.learn.learner import Distilled, QueuedProposal
 from memsheaf.memory import Allow, parse
+from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
+from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import one_line
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.index.database import Row
-    from memsheaf.learn.daily_log import DailyLog
-    from memsheaf.learn.extract import JudgedProposal
-    from memsheaf.learn.inbox import Inbox
-    from memsheaf.learn.learner import Distilled, QueuedProposal
-    from memsheaf.memory import Memory
-    from memsheaf.recall.turns import Turn
-    from memsheaf.work.layers import Layers
-
+from memsheaf.work.layers import Layers
 
 inbox = group(
     """Show the conversations that are waiting to be learned from.
@@ -41,26 +37,31 @@ inbox = group(
       memsheaf inbox clear --yes
     """,
     default="show",
-    rewritten={"--add": "add", "--clear": "clear"},
 )
 
 
 @inbox.action()
 def show_inbox(call: Call) -> int:
     """List the conversations that are waiting."""
-    found = _inbox(call)
+    found = Inbox(call.state())
     turns = found.turns()
     conversations: dict[str, list[Turn]] = {}
     for turn in turns:
         conversations.setdefault(turn.conversation, []).append(turn)
-    listed = [_conversation_json(name, said) for name, said in conversations.items()]
-    value = {"turns": len(turns), "conversations": listed, "learned": found.learned()}
-    if not turns:
-        return call.answer(value, "nothing is waiting to be learned from")
-    head = ("CONVERSATION", "TURNS", "SINCE", "FIRST WORDS")
+    listed, rows = [], []
+    for name, said in conversations.items():
+        messages = [message for turn in said for message in turn.messages]
+        size = sum(len(message.text.encode()) for message in messages)
+        first = one_line(next((one for one in messages if one.role == "user"), messages[0]).text, 80)
+        value = {"conversation": name, "turns": len(said), "bytes": size, "since": said[0].at, "first": first}
+        listed.append(value)
+        rows.append((one_line(name, 40) or "(unnamed)", f"{len(said):,}", said[0].at[:16], first))
     count = f"{plural(len(turns), 'turn')} in {plural(len(conversations), 'conversation')}"
-    rows = map(_conversation_row, conversations.values())
-    return call.answer(value, Table(rows, ("bold", "", "dim"), head), Styled(count, "dim"))
+    return call.answer(
+        {"turns": len(turns), "conversations": listed, "learned": found.learned()},
+        Table(rows, ("bold", "", "dim"), ("CONVERSATION", "TURNS", "SINCE", "FIRST WORDS")),
+        Styled(count, "dim") if turns else "nothing is waiting to be learned from",
+    )
 
 
 @inbox.action(CONVERSATION._replace(required=True))
@@ -70,7 +71,7 @@ def add_inbox(call: Call) -> int:
     if not transcript.turns:
         raise hinted(TextRefused("there is no message in it; nothing was taken in"), TRANSCRIPT_HINT)
     with call.console.waiting("taking in"):
-        added = _inbox(call).extend(transcript)
+        added = Inbox(call.state()).extend(transcript)
     value = {"format": transcript.format, "turns": len(transcript.turns), "added": added}
     said = f"Took in {added:,} of {plural(len(transcript.turns), 'turn')}"
     return call.answer({**value, "skipped": transcript.skipped}, said)
@@ -79,34 +80,13 @@ def add_inbox(call: Call) -> int:
 @inbox.action(Argument("--yes", "do not ask before dropping it"))
 def clear_inbox(call: Call) -> int:
     """Drop what is waiting, unread."""
-    found = _inbox(call)
+    found = Inbox(call.state())
     waiting = found.left()
     question = f"Drop {plural(waiting, 'turn')} that nothing was learned from?"
     if waiting and not call.confirm(question, without="what is waiting would be lost", left="Nothing was dropped."):
         return 1
     dropped = found.clear()
     return call.answer({"dropped": dropped}, f"Dropped {plural(dropped, 'turn')}")
-
-
-def _inbox(call: Call) -> Inbox:
-    return Inbox(call.state())
-
-
-def _conversation_row(turns: list[Turn]) -> tuple[str, ...]:
-    name = turns[0].conversation or "(unnamed)"
-    return name if len(name) <= 40 else f"{name[:39]}…", f"{len(turns):,}", turns[0].at[:16], _first_words(turns)
-
-
-def _first_words(turns: list[Turn]) -> str:
-    messages = [message for turn in turns for message in turn.messages]
-    first = next((message for message in messages if message.role == "user"), messages[0])
-    return one_line(first.text, 80)
-
-
-def _conversation_json(name: str, turns: list[Turn]) -> dict[str, object]:
-    size = sum(len(message.text.encode()) for turn in turns for message in turn.messages)
-    value = {"conversation": name, "turns": len(turns), "bytes": size}
-    return {**value, "since": turns[0].at, "first": _first_words(turns)}
 
 
 @takes(CONVERSATION, MODEL, DRY_RUN)
@@ -123,8 +103,6 @@ def extract(call: Call) -> int:
       memsheaf extract conversation.jsonl --dry-run
       memsheaf extract notes.txt --model none --json
     """
-    from memsheaf.learn.learner import Distilled
-
     options, console = call.options, call.console
     with call.memory() as memories:
         turns = list(call.transcript(options.source, [memories.root])) if options.source else []
@@ -138,9 +116,10 @@ def extract(call: Call) -> int:
                 done = memories.learning.distil(model, progress=progress)
             if options.source and not added and not done.turns:
                 console.note("all of it was read before")
-    value = {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run}
+    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
+    verdicts = [{**pick(one, ("outcome", "path", "why")), **pick(one.proposal, fields)} for one in done.verdicts]
     return call.answer(
-        {**value, "verdicts": map(_verdict_json, done.verdicts)},
+        {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run, "verdicts": verdicts},
         _distilled_lines(done, dry_run=options.dry_run),
         code=1 if done.problem else 0,
     )
@@ -156,11 +135,6 @@ def _distilled_lines(done: Distilled, *, dry_run: bool) -> Iterator[str]:
         yield f"  {outcome}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
-
-
-def _verdict_json(one: JudgedProposal) -> dict[str, object]:
-    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
-    return {"outcome": one.outcome, "path": one.path, "why": one.why, **pick(one.proposal, fields)}
 
 
 @takes(
@@ -182,51 +156,61 @@ def review(call: Call) -> int:
     """
     options, console = call.options, call.console
     with call.memory() as memories:
-        if options.approve or options.reject or options.edit:
-            return _by_flags(call, memories)
-        waiting, doubted = memories.learning.queue.all(), _list_doubtful(memories)
-        if console.json or not console.interactive or not (waiting or doubted):
+        waiting, doubted = memories.learning.queue.all(), list(memories.list(unconfirmed=True))
+        doubted += [row for row in memories.changed_by_others() if row.trust != "unconfirmed"]
+        names = [one.id for one in waiting] + [row.path for row in doubted]
+        flags = {"approve": options.approve, "reject": options.reject, "edit": [options.edit] if options.edit else []}
+        wanted = [
+            (verb, name) for verb, given in flags.items() for name in (names if given == ["all"] else given or ())
+        ]
+        if any(flags.values()):
+            done = [
+                {"id": name, "done": _DONE[verb], "path": _decide(call, memories, verb, name)}
+                for verb, name in wanted
+            ]
+            return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
+        if console.json or not console.interactive or not names:
             return _list_waiting(call, waiting, doubted)
-        return _one_by_one(call, memories, [*waiting, *doubted])
+        shown: list[QueuedProposal | Row] = [*waiting, *doubted]
+        for number, one in enumerate(shown):
+            call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _waiting_parts(memories, one))
+            verb = _VERBS[console.choose("approve, edit, reject, skip or quit?", "aersq")]
+            if verb == "quit":
+                break
+            try:
+                path = _decide(call, memories, verb, names[number]) if verb else ""
+                console.say(f"{_DONE[verb]}: {path or names[number]}" if verb else "skipped")
+            except MemsheafError as error:
+                console.note(f"{error}. {error.hint}", style="red")
+    return 0
 
 
-def _by_flags(call: Call, memories: Layers) -> int:
-    options = call.options
-    done = []
-    for name in _expand_names(options.approve, memories):
-        done.append({"id": name, "done": "approved", "path": _approve(memories, name).path})
-    for name in _expand_names(options.reject, memories):
-        _reject(memories, name)
-        done.append({"id": name, "done": "rejected", "path": ""})
-    if options.edit:
-        done.append({"id": options.edit, "done": "approved", "path": _edit(call, memories, options.edit).path})
-    return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
+_VERBS = {"a": "approve", "e": "edit", "r": "reject", "s": "", "q": "quit"}
+_DONE = {"approve": "approved", "edit": "approved", "reject": "rejected"}
 
 
-def _expand_names(names: Sequence[str] | None, memories: Layers) -> list[str]:
-    if names != ["all"]:
-        return list(names or ())
-    return [one.id for one in memories.learning.queue.all()] + [row.path for row in _list_doubtful(memories)]
-
-
-def _list_doubtful(memories: Layers) -> list[Row]:
-    """The memories that a person should look at."""
-    unconfirmed = memories.list(unconfirmed=True)
-    return [*unconfirmed, *(row for row in memories.changed_by_others() if row.trust != "unconfirmed")]
-
-
-def _approve(memories: Layers, name: str) -> Memory:
-    return memories.confirm(name) if name.endswith(".md") else memories.learning.approve(name)
-
-
-def _reject(memories: Layers, name: str) -> None:
-    if name.endswith(".md") and (before := _before_change(memories, name)):
+def _decide(call: Call, memories: Layers, verb: str, name: str) -> str:
+    """Approve, edit or reject a proposal, or a memory by its file; gives the path of what is stored."""
+    is_file = name.endswith(".md")
+    if verb == "approve":
+        return (memories.confirm(name) if is_file else memories.learning.approve(name)).path
+    if verb == "edit" and is_file:
+        memory = memories.read(name)
+        text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
+        memories.put(memory.path, text, expect=memory.version, allow=Allow(anyway=True))
+        return memories.confirm(memory.path).path
+    if verb == "edit":
+        waiting = memories.learning.queue.get(name)
+        content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)
+        return memories.learning.approve(name, content=content).path
+    if not is_file:
+        memories.learning.reject(name)
+    elif before := _before_change(memories, name):
         sheaf, path = memories.place(name)
         sheaf.restore(path, before)
-    elif name.endswith(".md"):
-        memories.forget(name, why="rejected")
     else:
-        memories.learning.reject(name)
+        memories.forget(name, why="rejected")
+    return ""
 
 
 def _before_change(memories: Layers, name: str) -> str:
@@ -242,85 +226,36 @@ def _before_change(memories: Layers, name: str) -> str:
     return ""
 
 
-def _edit(call: Call, memories: Layers, name: str) -> Memory:
-    from memsheaf.cli.write import edited_text
-
-    if name.endswith(".md"):
-        memory = memories.read(name)
-        text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
-        memories.put(memory.path, text, expect=memory.version, allow=Allow(anyway=True))
-        return memories.confirm(memory.path)
-    waiting = memories.learning.queue.get(name)
-    content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)
-    return memories.learning.approve(name, content=content)
-
-
 def _list_waiting(call: Call, waiting: Sequence[QueuedProposal], doubted: Sequence[Row]) -> int:
     fields = ("path", "name", "description", "kind", "updated")
-    is_new = {row.path: row.trust == "unconfirmed" for row in doubted}
-    value = {
-        "proposals": [{"id": one.id, "at": one.at, "why": one.why, **one.proposal._asdict()} for one in waiting],
-        "unconfirmed": [pick(row, fields) for row in doubted if is_new[row.path]],
-        "changed": [pick(row, fields) for row in doubted if not is_new[row.path]],
-    }
     rows = [(one.id, one.proposal.kind, one.proposal.name, one.why) for one in waiting]
-    said = {True: "unconfirmed", False: "changed by an agent"}
-    rows += [(row.path, row.kind, row.name, said[is_new[row.path]]) for row in doubted]
+    found: dict[str, list[object]] = {"unconfirmed": [], "changed": []}
+    for row in doubted:
+        is_new = row.trust == "unconfirmed"
+        found["unconfirmed" if is_new else "changed"].append(pick(row, fields))
+        rows.append((row.path, row.kind, row.name, "unconfirmed" if is_new else "changed by an agent"))
+    proposals = [{"id": one.id, "at": one.at, "why": one.why, **one.proposal._asdict()} for one in waiting]
     table = Table(rows, ("bold",), ("ID", "TYPE", "NAME", "WHY"))
-    return call.answer(value, table if rows else "Nothing is waiting for review.")
+    return call.answer({"proposals": proposals, **found}, table if rows else "Nothing is waiting for review.")
 
 
-def _one_by_one(call: Call, memories: Layers, waiting: Sequence[QueuedProposal | Row]) -> int:
-    console = call.console
-    for number, one in enumerate(waiting, 1):
-        console.say(f"\n{number} of {len(waiting)}", style="dim")
-        name = _show_waiting(call, memories, one)
-        while True:
-            answer = console.choose("approve, edit, reject, skip or quit?", "aersq")
-            try:
-                if answer == "a":
-                    console.say(f"saved: {_approve(memories, name).path}", style="green")
-                elif answer == "e":
-                    console.say(f"saved: {_edit(call, memories, name).path}", style="green")
-                elif answer == "r":
-                    _reject(memories, name)
-                    console.say("rejected", style="yellow")
-                elif answer == "q":
-                    return 0
-            except MemsheafError as error:
-                console.note(f"{error}. {error.hint}", style="red")
-                continue
-            break
-    return 0
-
-
-def _show_waiting(call: Call, memories: Layers, one: QueuedProposal | Row) -> str:
-    """Show one thing that is waiting for review, and give the name it is decided by."""
-    from memsheaf.learn.learner import QueuedProposal
-
-    console = call.console
+def _waiting_parts(memories: Layers, one: QueuedProposal | Row) -> Iterator[Part]:
     if not isinstance(one, QueuedProposal):
-        console.say(f"{one.path} [{one.kind}] {one.name}", style="bold")
         sheaf, path = memories.place(one.path)
         memory = sheaf.read(path)
-        for said in sheaf.caveats(memory):
-            console.say(said, style="dim")
-        console.say(sheaf.diff(path) if one.trust != "unconfirmed" else memory.body.strip())
-        return one.path
-    proposal = one.proposal
-    console.say(f"{one.id} [{proposal.kind}] {proposal.name}", style="bold")
-    console.say(f"{proposal.description} ({one.why})", style="dim")
-    if proposal.replaces:
-        from memsheaf.history import diff
-
-        try:
-            old = memories.read(proposal.replaces).body
-        except NotFound:
-            old = ""
-        console.say(diff(proposal.replaces, old, proposal.content + "\n", labels=("now", "proposed")))
-    else:
-        console.say(proposal.content)
-    return one.id
+        yield Styled(f"{one.path} [{one.kind}] {one.name}", "bold")
+        yield [Styled(said, "dim") for said in sheaf.caveats(memory)]
+        yield sheaf.diff(path) if one.trust != "unconfirmed" else memory.body.strip()
+        return
+    proposal, old = one.proposal, ""
+    yield Styled(f"{one.id} [{proposal.kind}] {proposal.name}", "bold")
+    yield Styled(f"{proposal.description} ({one.why})", "dim")
+    if not proposal.replaces:
+        yield proposal.content
+        return
+    with suppress(NotFound):
+        old = memories.read(proposal.replaces).body
+    yield diff(proposal.replaces, old, proposal.content + "\n", labels=("now", "proposed"))
 
 
 diary = group(
@@ -339,7 +274,6 @@ diary = group(
       memsheaf diary undo
     """,
     default="note",
-    rewritten={"--show": "show", "--since": "show --since", "--list": "list", "--undo": "undo"},
 )
 
 
@@ -349,15 +283,13 @@ def day(value: str) -> str:
     >>> day("2026-11-15")
     '2026-11-15'
     """
-    try:
+    with suppress(ValueError):
         if date.fromisoformat(value).isoformat() == value:
             return value
-    except ValueError:
-        pass
     raise ValueError("give a day such as 2026-11-15")
 
 
-@diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT", convert=text), ALLOW_SECRET)
+@diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT"), ALLOW_SECRET)
 def note_diary(call: Call) -> int:
     """Add a note to today's log."""
     text = call.given_text(call.options.text)
@@ -386,11 +318,12 @@ def show_diary(call: Call) -> int:
 def list_diary(call: Call) -> int:
     """List the days that were logged."""
     days = _daily_log(call).days()
-    value = {"days": [{"day": one.day, "entries": len(one.entries)} for one in days]}
-    if not days:
-        return call.answer(value, "nothing was logged yet")
     rows = [(one.day, f"{len(one.entries):,}") for one in days]
-    return call.answer(value, Table(rows, ("bold",), ("DAY", "ENTRIES")), Styled(plural(len(days), "day"), "dim"))
+    return call.answer(
+        {"days": [{"day": one.day, "entries": len(one.entries)} for one in days]},
+        Table(rows, ("bold",), ("DAY", "ENTRIES")),
+        Styled(plural(len(days), "day"), "dim") if days else "nothing was logged yet",
+    )
 
 
 @diary.action()
@@ -402,9 +335,6 @@ def undo_diary(call: Call) -> int:
 
 
 def _daily_log(call: Call) -> DailyLog:
-    from memsheaf.learn.daily_log import DailyLog
-    from memsheaf.store.trust import TrustLedger
-
     root, state = call.root(), call.state()
     checkout = checkout_of(root, call.settings().home)
     return DailyLog(root, state, ledger=TrustLedger(state, checkout) if checkout else None)

@@ -9,7 +9,7 @@ import sys
 
 from memsheaf import __version__
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, place, takes, text, whole
+from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.errors import Refused
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around
@@ -32,15 +32,9 @@ _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
     Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
     Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
-    Argument(
-        "--allow-host",
-        "another name that clients reach it under, such as a proxy's",
-        "NAME",
-        repeated=True,
-        convert=text,
-    ),
-    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH", convert=place, complete="paths"),
-    Argument("--tls-key", "the key of the certificate, in PEM", "PATH", convert=place, complete="paths"),
+    Argument("--allow-host", "another name that clients reach it under, such as a proxy's", "NAME", repeated=True),
+    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
+    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
     Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
     Argument("--new-token", "make a new token, print it, and take no other"),
     Argument("--print-config", "print what to tell a client, such as cursor; a wrong name lists them all", "CLIENT"),

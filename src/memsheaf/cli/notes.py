@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from memsheaf.cli.call import here, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, text, whole
+from memsheaf.cli.call import Call, here, insisting, pick, plural
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, whole
 from memsheaf.cli.output import Note, Table
 from memsheaf.guard.evidence import examine
-from memsheaf.memory import KINDS
+from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import CLEARED, Notes
-from memsheaf.work.notes_text import blockers_of, objective_of, pending_of, phase_of
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.cli.call import Call
-    from memsheaf.memory import Memory
-    from memsheaf.work.notes_text import Problem, Pruned
+from memsheaf.work.notes_text import Problem, Pruned, blockers_of, objective_of, pending_of, phase_of
 
 
 @takes(TASK, SESSION, scoped=False)
@@ -194,13 +187,12 @@ fact = group(
 
 _SUBJECT = Argument("what", "what it is about, in a few words", "SUBJECT", required=True)
 _FACT = Argument("what", "the subject or the file of a fact", "SUBJECT|FILE", required=True, complete="files")
-_TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT", convert=text)
+_TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT")
 _CITE = Argument(
     "--cite",
     "a place that shows it: PATH:LINE, PATH:LINE-LINE or PATH#SYMBOL; may be repeated",
     "PLACE",
     repeated=True,
-    complete="paths",
 )
 _REASON = Argument("--reason", "why it is worth keeping", "TEXT")
 

@@ -47,9 +47,8 @@ class Table(NamedTuple):
     empty: str = ""
 
 
-if TYPE_CHECKING:
-    Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None
-    """One piece of an answer for people: a line, bytes as they are, a table, or several pieces."""
+Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None
+"""One piece of an answer for people: a line, bytes as they are, a table, or several pieces."""
 
 
 class Undelivered(Exception):
@@ -158,30 +157,21 @@ class Console:
         except UnicodeDecodeError as error:
             raise TextRefused(f"standard input is not UTF-8 at byte {error.start}") from None
 
-    def confirm(self, question: str) -> bool:
-        """Ask a person; anything but yes is no."""
-        if self.stdin is None:
-            return False
-        self.stderr.write(for_terminal(question) + " [y/N] ")
-        self.stderr.flush()
-        return self.stdin.readline().strip().lower() in ("y", "yes")
-
     def ask(self, question: str) -> str:
-        """Ask a person for one line; "" when nothing is said, or there is nobody any more."""
+        """Ask a person for a line; "" when there is nobody any more."""
         if self.stdin is None:
             return ""
         self.stderr.write(for_terminal(question) + " ")
         self.stderr.flush()
-        return self.stdin.readline().strip()
+        return self.stdin.readline()
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person; anything but yes is no."""
+        return self.ask(f"{question} [y/N]").strip().lower() in ("y", "yes")
 
     def choose(self, question: str, letters: str) -> str:
         """Ask a person for one of these letters until it is one; the last of them when there is nobody any more."""
-        while self.stdin is not None:
-            self.stderr.write(f"{for_terminal(question)} [{'/'.join(letters)}] ")
-            self.stderr.flush()
-            line = self.stdin.readline()
-            if not line:
-                break
+        while line := self.ask(f"{question} [{'/'.join(letters)}]"):
             if line.strip()[:1].lower() in set(letters):
                 return line.strip()[0].lower()
         return letters[-1]
@@ -192,26 +182,15 @@ class Console:
         if not self.stderr.isatty():
             yield
             return
-        from threading import Event, Thread
+        from threading import Timer
 
-        done = Event()
-
-        def tell() -> None:
-            seconds = 0
-            while not done.wait(_LONG):
-                seconds += 1
-                self.stderr.write(f"\r{for_terminal(what)}: {seconds} s")
-                self.stderr.flush()
-            if seconds:
-                self.stderr.write("\n")
-
-        teller = Thread(target=tell, daemon=True)
-        teller.start()
+        timer = Timer(_LONG, self.note, (f"{what} ...",))
+        timer.start()
         try:
             yield
         finally:
-            done.set()
-            teller.join()
+            timer.cancel()
+            timer.join()
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
@@ -219,19 +198,13 @@ class Console:
         if not self.stderr.isatty():
             yield None
             return
-        shown = False
 
         def tell(done: int, total: int) -> None:
-            nonlocal shown
-            shown = True
-            self.stderr.write(f"\r{for_terminal(what)}: {done:,} of {total:,}")
+            end = "" if done < total else "\n"
+            self.stderr.write(f"\r{for_terminal(what)}: {done:,} of {total:,}{end}")
             self.stderr.flush()
 
-        try:
-            yield tell
-        finally:
-            if shown:
-                self.stderr.write("\n")
+        yield tell
 
     def flush(self) -> None:
         """Hand everything on. Raises Undelivered."""

@@ -5,44 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import FILE, SESSION, TASK, Argument, positive, takes, text
-from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
+from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.index.database import Row
+from memsheaf.index.embedding import Embedding
+from memsheaf.recall.recall import Candidate, Recall
 from memsheaf.scope import around, shown
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.cli.output import Part
-    from memsheaf.index.database import Row
-    from memsheaf.index.embedding import Embedding
-    from memsheaf.recall.inject import Shown
-    from memsheaf.recall.recall import Candidate, Recall
-    from memsheaf.work.layers import Layers
+from memsheaf.work.layers import Layers
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
-    "path",
-    "name",
-    "description",
-    "created",
-    "updated",
-    "expires",
-    "source",
-    "changed_by",
-    "trust",
-    "conversation",
-    "reason",
-    "citations",
-    "supersedes",
-    "pinned",
-    "state",
-    "problem",
-    "warnings",
-    "version",
-    "body",
-    "text",
+    *(
+        "path",
+        "name",
+        "description",
+        "created",
+        "updated",
+        "expires",
+        "source",
+        "changed_by",
+        "trust",
+        "conversation",
+    ),
+    *("reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version", "body", "text"),
 )
-_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True, convert=text)
+_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
 TYPE = Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE")
 
 
@@ -66,7 +53,9 @@ def list_(call: Call) -> int:
     with call.memory() as memory:
         rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
         notices = [] if options.paths and not call.console.json else memory.notices()
-        nothing = "no memories in " + ", ".join(memory.scopes()) + _narrowed(call)
+        kind = f" of type {options.type!r}" if options.type else ""
+        narrowed = kind + (" that are unconfirmed" if options.unconfirmed else "")
+        nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}"
         value = {"notices": notices} if notices else {}
         paths = (row.path for row in rows) if options.paths else None
         noted = [Note(said, "yellow") for said in notices]
@@ -98,15 +87,8 @@ def show(call: Call) -> int:
 
 
 @takes(
-    Argument(
-        "query",
-        "words to look for; a memory needs to hold one of them",
-        "WORD",
-        required=True,
-        repeated=True,
-        convert=text,
-    ),
-    Argument("--limit", "how many at most (10)", "N", default=10, convert=positive),
+    Argument("query", "words to look for; a memory needs to hold one of them", "WORD", required=True, repeated=True),
+    Argument("--limit", "how many at most (10)", "N", default=10),
     TASK,
     SESSION,
 )
@@ -128,7 +110,7 @@ def search(call: Call) -> int:
 
 
 @takes(
-    Argument("--page", "a page of the whole catalog, most important first", "N", convert=positive),
+    Argument("--page", "a page of the whole catalog, most important first", "N"),
     Argument("--type", "only memories of this type; any word that is not a type means Other", "TYPE"),
 )
 def catalog(call: Call) -> int:
@@ -244,11 +226,6 @@ def _cells(row: Row) -> tuple[str, str, str, str]:
     return row.path, row.kind or "-", row.updated, (f"({', '.join(marks)}) " if marks else "") + said
 
 
-def _narrowed(call: Call) -> str:
-    kind = f" of type {call.options.type!r}" if call.options.type else ""
-    return f"{kind} that are unconfirmed" if call.options.unconfirmed else kind
-
-
 def _describe_embedding(made: Embedding) -> str:
     """By what memories of a scope were found."""
     if made.problem:
@@ -269,49 +246,33 @@ def _open_layers(call: Call) -> Layers:
 
 
 def _candidate_rows(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
-    cut = {(one.scope, one.memory.path): one for one in found.memories if one.is_cut}
+    cut = {(one.scope, one.memory.path) for one in found.memories if one.is_cut}
     for one in found.candidates:
-        said = one.why or (
-            "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
-        )
+        recalled = "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
         numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
-        yield "*" if one.chosen else "", *numbers, one.scope, shown(one.scope, one.row.path, home), said
+        path = shown(one.scope, one.row.path, home)
+        yield "*" if one.chosen else "", *numbers, one.scope, path, one.why or recalled
 
 
 def _recall_json(found: Recall) -> dict[str, object]:
-    return {
-        "text": found.text,
-        "bytes": found.size,
-        "gate": found.gate,
-        "selector": found.selector,
-        "query": found.query,
-        "memories": [_shown_json(one) for one in found.memories],
-    }
-
-
-def _shown_json(one: Shown) -> dict[str, object]:
-    memory = one.memory
-    return {
-        "layer": one.scope.partition("/")[0],
-        "scope": one.scope,
-        "path": one.name,
-        "name": memory.name,
-        "type": memory.kind,
-        "version": memory.version,
-        "age": one.age,
-        "cut": one.is_cut,
-        "notes": list(one.notes),
-    }
+    memories = [
+        {
+            "layer": one.scope.partition("/")[0],
+            "scope": one.scope,
+            "path": one.name,
+            **pick(one.memory, ("name", "version")),
+            "type": one.memory.kind,
+            "age": one.age,
+            "cut": one.is_cut,
+            "notes": list(one.notes),
+        }
+        for one in found.memories
+    ]
+    value = pick(found, ("text", "gate", "selector", "query"))
+    return {**value, "bytes": found.size, "memories": memories}
 
 
 def _candidate_json(one: Candidate, home: str) -> dict[str, object]:
-    return {
-        "scope": one.scope,
-        "path": shown(one.scope, one.row.path, home),
-        "score": round(one.score, 4),
-        "fit": round(one.fit, 4),
-        "common": round(one.common, 4),
-        "near": round(one.near, 4),
-        "chosen": one.chosen,
-        "why": one.why,
-    }
+    numbers = {name: round(getattr(one, name), 4) for name in ("score", "fit", "common", "near")}
+    path = shown(one.scope, one.row.path, home)
+    return {"scope": one.scope, "path": path, **numbers, "chosen": one.chosen, "why": one.why}

@@ -1,15 +1,33 @@
-"""Help: of one command, of all, and docs/cli.md, which `python -m memsheaf.cli.reference` prints."""
+"""Help and completion, and docs/cli.md, which `python -m memsheaf.cli.reference` prints.
+
+The completion scripts are small: they ask `memsheaf complete` what may stand there.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from memsheaf import config
-from memsheaf.cli.call import Call
-from memsheaf.cli.command import EVERYWHERE, Argument, Command, Usage, takes
-from memsheaf.cli.registry import COMMANDS, THEMES, load
+from memsheaf.cli.call import Call, here
+from memsheaf.cli.command import (
+    COMMANDS,
+    EVERYWHERE,
+    THEMES,
+    Argument,
+    Command,
+    Usage,
+    empty_options,
+    load,
+    split_action,
+    split_first,
+    takes,
+    text,
+)
+
+Ask = Callable[[str, Sequence[str]], Iterable[str]]
 
 EXIT_CODES = """\
 exit codes:
@@ -25,7 +43,7 @@ _WIDTH = 100
 
 
 @takes(
-    Argument("command", "the command to explain; without one, all are listed", "COMMAND", complete="commands"),
+    Argument("command", "the command to explain; without one, all are listed", "COMMAND"),
     Argument("action", "one of its actions, as in `help task start`", "ACTION"),
 )
 def help_(call: Call) -> int:
@@ -183,6 +201,162 @@ def _settings() -> str:
 
 def _fenced(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```\n"
+
+
+BASH = r"""
+_memsheaf() {
+    local found
+    COMPREPLY=()
+    # names come from files: they are quoted, and never expanded
+    while IFS= read -r found; do
+        case $found in
+            :paths) compopt -o default; return ;;
+            :folders) compopt -o dirnames; return ;;
+            *) printf -v found %q "$found"; COMPREPLY+=("$found") ;;
+        esac
+    done < <(memsheaf complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _memsheaf memsheaf
+"""
+
+ZSH = r"""
+#compdef memsheaf
+_memsheaf() {
+    local -a found
+    found=("${(@f)$(memsheaf complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    case "$found" in
+        :paths) _files ;;
+        :folders) _files -/ ;;
+        ?*) compadd -a found ;;
+    esac
+}
+if [[ "${funcstack[1]}" == _memsheaf ]]; then
+    _memsheaf "$@"
+else
+    compdef _memsheaf memsheaf
+fi
+"""
+
+FISH = r"""
+function __memsheaf_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l found (memsheaf complete -- $words[2..-1] "$current" 2>/dev/null)
+    switch "$found"
+        case :paths
+            __fish_complete_path "$current"
+        case :folders
+            __fish_complete_directories "$current"
+        case '*'
+            printf '%s\n' $found
+    end
+end
+complete -c memsheaf -f -a '(__memsheaf_complete)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+@takes(Argument("shell", "which shell", "SHELL", required=True, choices=tuple(SCRIPTS)))
+def completion(call: Call) -> int:
+    """Print a script that completes commands, options, scopes and file names in your shell.
+
+    bash: put `source <(memsheaf completion bash)` into ~/.bashrc. zsh: put `source <(memsheaf completion zsh)`
+    into ~/.zshrc, behind compinit. fish: save it as ~/.config/fish/completions/memsheaf.fish.
+
+    examples:
+      source <(memsheaf completion bash)
+      memsheaf completion fish > ~/.config/fish/completions/memsheaf.fish
+    """
+    shell = call.options.shell
+    script = SCRIPTS[shell].strip("\n")
+    return call.answer({"shell": shell, "script": script + "\n"}, script)
+
+
+@takes(Argument("words", "the words so far, the unfinished one last", "WORD", repeated=True, convert=text))
+def complete(call: Call) -> int:
+    """Print what may stand where the last word is being typed.
+
+    examples:
+      memsheaf complete -- show user_
+    """
+    found = candidates(call.options.words, lambda what, words: _ask(call, what, words))
+    return call.answer({"candidates": found}, found)
+
+
+def candidates(words: Sequence[str], ask: Ask) -> list[str]:
+    """What may stand for the last of these words. `ask` knows the files and scopes there are.
+
+    >>> candidates(["--scope", "user", "fo"], lambda what, words: [])
+    ['forget']
+    """
+    *typed, current = _apart(words) or [""]
+    name, rest = split_first(typed)
+    actions: Iterable[str] = ()
+    command = None
+    try:
+        command = load(name) if name else None
+        if command and command.actions:
+            if split_first(rest)[0] not in command.actions:
+                actions = command.actions
+            if command.default or not actions:
+                action, rest = split_action(name, command, rest)
+                command = command.actions[action]
+    except Usage:
+        return []
+    arguments = (*(command.arguments if command else ()), *EVERYWHERE)
+    valued = {one.name: one for one in arguments if one.is_option and one.value}
+    if typed and typed[-1] in valued:
+        found = _values(valued[typed[-1]], rest, ask)
+    elif current.startswith("-"):
+        found = [one.name for one in arguments if one.is_option] + ["--version"] * (not name)
+    elif not name:
+        found = list(COMMANDS)
+    else:
+        alone = [word for before, word in pairwise(["", *rest]) if before not in valued and word[:1] != "-"]
+        places = [one for one in arguments if not one.is_option][len(alone) :]
+        found = _values(places[0], rest, ask) if places else []
+        found += actions if not alone else ()
+    option, sign, _ = words[-1].partition("=") if words else ("", "", "")
+    start = option + sign if option.startswith("--") and sign else ""  # the shell replaces the whole word
+    return [word if word[:1] == ":" else start + word for word in found if word.startswith((current, ":"))]
+
+
+def _apart(words: Sequence[str]) -> list[str]:
+    """The words with `--scope=user` taken apart; some shells hand the `=` over as a word of its own."""
+    out: list[str] = []
+    for word in words:
+        name, sign, value = word.replace("\\", "").partition("=")
+        out += [name, value] if name.startswith("--") and sign else [name + sign + value] * (word != "=")
+    return out + [""] * (list(words[-1:]) == ["="])
+
+
+def _values(argument: Argument, words: Sequence[str], ask: Ask) -> list[str]:
+    if argument.choices:
+        return list(argument.choices)
+    if argument.completed == "commands":
+        return list(COMMANDS)
+    if argument.completed in ("paths", "folders"):
+        return [f":{argument.completed}"]
+    return list(ask(argument.completed, words)) if argument.completed else []
+
+
+def _ask(call: Call, what: str, words: Sequence[str]) -> Iterable[str]:
+    """The names of that kind in the memory that the words say is meant."""
+    options = empty_options(EVERYWHERE)
+    for option, value in pairwise(words):
+        if option in ("--scope", "--agent", "--home", "--project"):
+            setattr(options, option[2:], value if option in ("--home", "--project") else [value])
+    asked = Call(options, call.console, call.environment)
+    if what == "scopes":
+        from memsheaf.cli.admin import known
+
+        return [place.scope for place in known(asked.settings(), here()) if place.scope]
+    if what in ("tasks", "sessions"):
+        with asked.layers(read_only=True) as layers:
+            return layers.names(what[:-1])
+    with asked.memory(read_only=True) as memory:
+        return [row.path for row in memory.list()]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from stat import S_ISREG
 
@@ -12,7 +12,10 @@ from memsheaf.archive import apart
 from memsheaf.cli.admin import count_memories
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, takes
+from memsheaf.config import Settings
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
+from memsheaf.index.database import Row
+from memsheaf.memory import Memory
 from memsheaf.project_roots import Locations
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.relocate import MovedProject, contents, move
@@ -24,13 +27,6 @@ from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import shared
 from memsheaf.worktree import tracked
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.config import Settings
-
-_LOOK = "It came with the repository; look at it, and remove it if it is not yours."
 
 
 @takes(Argument("--undo", "move it back to where it was before, out of the repository"), DRY_RUN)
@@ -49,39 +45,36 @@ def init(call: Call) -> int:
       memsheaf init
       memsheaf init --undo
     """
-
     settings, options = call.settings(), call.options
     checkout, identity = find_repository(here(), settings.home)
     if not checkout:
         raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
     root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
     if options.undo:
-        return _undo_init(call, settings, checkout, home)
+        return _undo_init(call, checkout, home)
     was_there = os.path.lexists(root)
     if was_there:
-        _open_memory(checkout, FOLDER).close()
+        _open_memory(checkout).close()
     if options.dry_run:
         return _answer_move(call, {"root": root, "made": not was_there}, home, _plan_move(home))
     if was_there:  # else the folder at home becomes it, and is prepared then
-        refuse_journals(call, checkout, root)
-        _prepare(checkout, FOLDER)
+        _refuse_journals(call, checkout, root)
+        _prepare(checkout)
     moved = _move(settings, home, root, lambda: accept(settings.home, checkout))
-    made = _prepare(checkout, FOLDER) or not was_there
+    made = _prepare(checkout) or not was_there
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if project_root(settings.places(here())) != root:
         said.append("The settings or the environment put this project's memory elsewhere, so it is not used yet.")
     return _answer_move(call, {"root": root, "made": made}, home, moved, said)
 
 
-def _undo_init(call: Call, settings: Settings, checkout: str, home: str) -> int:
+def _undo_init(call: Call, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
-
-    root = os.path.join(checkout, FOLDER)
+    settings, root = call.settings(), os.path.join(checkout, FOLDER)
     if not os.path.isdir(root) or not trusted_repositories.is_accepted(settings.home, checkout):
-        raise hinted(
-            ScopeRefused(f"the memory of {checkout!r} is not in use"), "`memsheaf scopes` shows where it is."
-        )
-    _open_memory(checkout, FOLDER).close()
+        error = ScopeRefused(f"the memory of {checkout!r} is not in use")
+        raise hinted(error, "`memsheaf scopes` shows where it is.")
+    _open_memory(checkout).close()
     keep = tracked(checkout, root, call.environment)
     if keep is None:
         raise StoreFailed(f"git does not say which files of {root!r} are committed")
@@ -106,8 +99,7 @@ def _move(
     if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
         with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:
             sheaf.list()
-    places = Locations(source, target, settings.home, settings.state, settings.cache)
-    return move(places, switch, keep=keep)
+    return move(Locations(source, target, settings.home, settings.state, settings.cache), switch, keep=keep)
 
 
 def _answer_move(
@@ -136,27 +128,26 @@ def _answer_move(
     return call.answer(value, lines, code=1 if moved.left else 0)
 
 
-def _open_memory(checkout: str, name: str, *, create: bool = False) -> Folder:
+def _open_memory(checkout: str, *, create: bool = False) -> Folder:
     """The folder of a repository's memory; it is no link, nor is its .gitignore. Raises ScopeRefused, StoreFailed."""
-
+    look = "It came with the repository; look at it, and remove it if it is not yours."
     try:
         with Folder.open(checkout) as repository:
-            memory = repository.folder(name, create=create)
+            memory = repository.folder(FOLDER, create=create)
         with suppress(FileNotFoundError):
             if not S_ISREG(memory.stat(".gitignore").st_mode):
                 memory.close()
-                raise hinted(ScopeRefused(f"'{name}/.gitignore' is a link or not a file"), _LOOK)
+                raise hinted(ScopeRefused(f"'{FOLDER}/.gitignore' is a link or not a file"), look)
         return memory
     except PathRefused as error:
-        raise hinted(ScopeRefused(f"{error.path!r} is a link or not a folder"), _LOOK) from None
+        raise hinted(ScopeRefused(f"{error.path!r} is a link or not a folder"), look) from None
     except OSError as error:
         raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
 
 
-def _prepare(checkout: str, name: str) -> bool:
+def _prepare(checkout: str) -> bool:
     """Make the folder and its .gitignore where they are missing; say whether the .gitignore was."""
-
-    with _open_memory(checkout, name, create=True) as memory:
+    with _open_memory(checkout, create=True) as memory:
         try:
             return keep_out_of_git(memory, IGNORED)
         except OSError as error:
@@ -184,7 +175,6 @@ def trust(call: Call) -> int:
       memsheaf trust --yes
       memsheaf trust --withdraw
     """
-
     settings, options, console = call.settings(), call.options, call.console
     checkout, identity = repository_around(here())
     root = os.path.join(checkout, FOLDER) if checkout else ""
@@ -202,43 +192,44 @@ def trust(call: Call) -> int:
 
     own = settings._replace(project=root)
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
-        shown, layers = _Shown(sheaf), _count_layers(settings, root) if scope == "project" else {}
+        found = [row for row in sheaf.list() if row.state in ("ok", "free")]
+        by = sheaf.committers(found)
+        loaded = [sheaf.read(row.path) for row in found if row.path in (CONTEXT, NOTES)]
+        rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
+        layers = _count_layers(settings, root) if scope == "project" else {}
         before = trusted_repositories.is_accepted(settings.home, checkout)
         if not console.json:
-            for line in shown.lines(sheaf.root, owners, layers):
-                console.say(line)
+            call.answer(None, f"{sheaf.root}: {plural(len(rows), 'memory', 'memories')}")
+            call.answer(None, _shown_lines(loaded, rows, by, owners, layers))
         accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         if accepted:
-            refuse_journals(call, checkout, root)
+            _refuse_journals(call, checkout, root)
             accept(settings.home, checkout)
-            sheaf.accept(shown.versions(memories=options.memories))
+            shown = [*loaded, *(rows if options.memories else ())]
+            sheaf.accept([(one.path, one.version) for one in shown])
     private = private_root(settings.home, identity)
     waiting = count_memories(private)
-    value = {
-        "root": root,
-        "accepted": accepted or before,
-        "owners": owners,
-        "files": {name: text for name, (text, _) in shown.loaded.items()},
-        "memories": [
-            {**pick(row, ("path", "name", "description", "trust", "version")), "by": shown.by(row.path)}
-            for row in shown.rows
-        ],
-        "layers": layers,
-        "private": {"root": private, "memories": waiting},
-    }
+    fields = ("path", "name", "description", "trust", "version")
     nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
     count = plural(waiting, "memory is", "memories are")
     return call.answer(
-        value,
+        {
+            "root": root,
+            "accepted": accepted or before,
+            "owners": owners,
+            "files": {memory.path: memory.text for memory in loaded},
+            "memories": [{**pick(row, fields), "by": by.get(row.path, "")} for row in rows],
+            "layers": layers,
+            "private": {"root": private, "memories": waiting},
+        },
         f"Accepted on this machine: {root} is used." if accepted else nothing,
         f"{count} still in {private}, the old place; `memsheaf init` moves them." if accepted and waiting else None,
         code=0 if accepted else 1,
     )
 
 
-def refuse_journals(call: Call, checkout: str, root: str) -> None:
+def _refuse_journals(call: Call, checkout: str, root: str) -> None:
     """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
-
     folders = (path.rpartition("/")[0] for path in tracked(checkout, root, call.environment) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
         places = " ".join(os.path.join(root, folder) for folder in found)
@@ -248,51 +239,28 @@ def refuse_journals(call: Call, checkout: str, root: str) -> None:
         )
 
 
-class _Shown:
-    """What a person is shown of a folder, and which versions of it these are."""
-
-    def __init__(self, sheaf: Sheaf) -> None:
-
-        found = [row for row in sheaf.list() if row.state in ("ok", "free")]
-        self.committers = sheaf.committers(found)
-        self.loaded = {}
-        for row in found:
-            if row.path in (CONTEXT, NOTES):
-                memory = sheaf.read(row.path)
-                self.loaded[row.path] = memory.text, memory.version
-        self.rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
-
-    def by(self, path: str) -> str:
-        """Who committed a file, "" when git cannot tell."""
-        return self.committers.get(path, "")
-
-    def versions(self, *, memories: bool) -> list[tuple[str, str]]:
-        """The paths and versions that are accepted."""
-        rows = [(row.path, row.version) for row in self.rows] if memories else []
-        return [*((name, version) for name, (_, version) in self.loaded.items()), *rows]
-
-    def lines(self, root: str, owners: list[int], layers: dict[str, int]) -> Iterator[str]:
-        """All of it, for a terminal."""
-        yield f"{root}: {plural(len(self.rows), 'memory', 'memories')}"
-        if owners:
-            yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
-        for name, (text, _) in self.loaded.items():
-            by = self.by(name)
-            yield f"\n{name}{f', committed by {by}' if by else ''}, loaded into every prompt:"
-            yield from (f"  | {line}" for line in text.rstrip("\n").split("\n"))
-        if self.rows:
-            yield "\nMemories:"
-        for row in self.rows:
-            by = self.by(row.path)
-            yield f"  {row.path} [{row.kind or 'free'}, {row.trust}{f', {by}' if by else ''}] {row.description}"
-        if layers:
-            counts = ", ".join(f"{kind} ({plural(count, 'file')})" for kind, count in layers.items())
-            yield f"\nIt also brings {counts}: marked as data from this repository, never learned from."
+def _shown_lines(
+    loaded: Sequence[Memory], rows: Sequence[Row], by: Mapping[str, str], owners: list[int], layers: dict[str, int]
+) -> Iterator[str]:
+    """What a person is shown of a folder before it is accepted."""
+    if owners:
+        yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
+    for memory in loaded:
+        author = f", committed by {by[memory.path]}" if by.get(memory.path) else ""
+        yield f"\n{memory.path}{author}, loaded into every prompt:"
+        yield from (f"  | {line}" for line in memory.text.rstrip("\n").split("\n"))
+    if rows:
+        yield "\nMemories:"
+    for row in rows:
+        about = ", ".join(filter(None, (row.kind or "free", row.trust, by.get(row.path))))
+        yield f"  {row.path} [{about}] {row.description}"
+    if layers:
+        counts = ", ".join(f"{kind} ({plural(count, 'file')})" for kind, count in layers.items())
+        yield f"\nIt also brings {counts}: marked as data from this repository, never learned from."
 
 
 def _count_layers(settings: Settings, root: str) -> dict[str, int]:
     """How many files of tasks, sessions and logs came with the repository."""
-
     counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
     for path in shared(Locations(root, "", settings.home, settings.state, "")):
         layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs

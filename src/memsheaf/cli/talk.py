@@ -28,10 +28,9 @@ from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.cli import main
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Usage
-from memsheaf.cli.completion import candidates
+from memsheaf.cli.command import Usage, load
 from memsheaf.cli.output import Console, Undelivered
-from memsheaf.cli.registry import load
+from memsheaf.cli.reference import candidates
 from memsheaf.errors import MemsheafError, TextRefused
 from memsheaf.guard.secrets import without_secrets
 

@@ -1,33 +1,25 @@
-"""Commands for tasks: one piece of work, its plan, what was verified, and what happened."""
+"""Commands for tasks, which are pieces of work, and for sessions, the notes of one conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from memsheaf.cli.call import pick, plural
-from memsheaf.cli.command import TASK, Argument, Usage, group, positive, text
-from memsheaf.cli.output import Note, Table
+from memsheaf.cli.call import Call, minute, pick, plural
+from memsheaf.cli.command import SESSION, TASK, Argument, Usage, group
+from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import MemsheafError
-from memsheaf.text.neutralize import one_line
-from memsheaf.work import events, promotion, tasks
-from memsheaf.work.notes import Notes
-from memsheaf.work.notes_text import objective_of
-
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.cli.call import Call
-    from memsheaf.work.events import EventLine
-    from memsheaf.work.layers import Layers
-    from memsheaf.work.task import Task
-    from memsheaf.work.task_files import VerifiedItem
-    from memsheaf.work.tasks import ListedTask
+from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section, sections
+from memsheaf.work import events, promotion, sessions, tasks
+from memsheaf.work.layers import Layers
+from memsheaf.work.sessions import SessionState
+from memsheaf.work.task import Task
+from memsheaf.work.task_files import VerifiedItem
 
 LIMIT = 20
 
-_SLUG = Argument("slug", "which task, as --task says it", "SLUG", complete="tasks")
-TEXT = Argument("text", "what to note; - reads standard input, which is also the way when it is left out", "TEXT")
+_SLUG = Argument("slug", "which task, as --task says it", "SLUG")
+_TEXT = Argument("text", "what to note; - reads standard input, which is also the way when it is left out", "TEXT")
 
 task = group(
     """Keep what belongs to one piece of work: its plan, phases, verified items and events.
@@ -51,7 +43,7 @@ task = group(
 @task.action(
     Argument("title", "what the task is called", "TITLE", required=True),
     Argument("--goal", "what shall be true when it is done", "TEXT"),
-    Argument("--phases", "how many phases there are", "N", convert=positive),
+    Argument("--phases", "how many phases there are", "N"),
     Argument("--slug", "the name of its folder, instead of one made from the title", "SLUG"),
 )
 def start_task(call: Call) -> int:
@@ -67,11 +59,11 @@ def start_task(call: Call) -> int:
         {**_step(found), **value, "phases": found.phases or None, "folder": found.sheaf.root},
         f"Started {found.slug}: {found.title}",
         f"  its files are in {found.sheaf.root}",
-        others_note(others, "task", "active"),
+        _others_note(others, "task", "active"),
     )
 
 
-@task.action(TEXT, TASK)
+@task.action(_TEXT, TASK)
 def note_task(call: Call) -> int:
     """Note what is worth knowing for the task."""
     text = call.given_text(call.options.text)
@@ -84,7 +76,7 @@ def note_task(call: Call) -> int:
     Argument("text", "what the plan is now; - reads standard input", "TEXT"),
     TASK,
     Argument("--reason", "why the plan changes", "TEXT", required=True),
-    Argument("--phases", "how many phases there are now", "N", convert=positive),
+    Argument("--phases", "how many phases there are now", "N"),
 )
 def revise_task(call: Call) -> int:
     """Change the plan, and begin another iteration."""
@@ -98,7 +90,7 @@ def revise_task(call: Call) -> int:
 
 @task.action(
     Argument("id", "a short name for what was verified", "ID", required=True),
-    Argument("text", "what holds; - reads standard input", "DESCRIPTION", convert=text),
+    Argument("text", "what holds; - reads standard input", "DESCRIPTION"),
     TASK,
     Argument("--regressed", "it does not hold any more"),
 )
@@ -117,15 +109,8 @@ def verify_task(call: Call) -> int:
     return call.answer(_step(found) | value, said, _warning(bad))
 
 
-def _phase_number(text: str) -> int:
-    try:
-        return positive(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; --task SLUG names a task") from None
-
-
 @task.action(
-    Argument("number", "the phase to go to, or to report on", "N", convert=_phase_number),
+    Argument("number", "the phase to go to, or to report on", "N"),
     TASK,
     Argument("--report", "what the phase came to; goes on to the next; - reads standard input", "TEXT"),
 )
@@ -157,9 +142,7 @@ def phase_task(call: Call) -> int:
 
 @task.action(
     Argument("name", "the document's file name", "NAME", required=True),
-    TEXT._replace(
-        help="the document; - reads standard input, which is also the way when it is left out", convert=text
-    ),
+    _TEXT._replace(help="the document; - reads standard input, which is also the way when it is left out"),
     TASK,
 )
 def deliver_task(call: Call) -> int:
@@ -173,7 +156,7 @@ def deliver_task(call: Call) -> int:
 @task.action(
     Argument("event", "an event to add, as JSON; - reads standard input", "JSON"),
     TASK,
-    Argument("--limit", f"how many are shown, the newest first ({LIMIT})", "N", convert=positive),
+    Argument("--limit", f"how many are shown, the newest first ({LIMIT})", "N"),
 )
 def event_task(call: Call) -> int:
     """Add an event to what happened in the task, or show the events."""
@@ -189,10 +172,11 @@ def event_task(call: Call) -> int:
     with _open_task(call, read_only=True) as (_, found):
         every = list(events.lines(found.sheaf))
     shown = every[: options.limit or LIMIT]
+    events_json = [one.event or {"path": one.path, "line": one.number, "problem": one.text} for one in shown]
     more = Note(f"{plural(len(every), 'event')} in all; --limit shows more.")
     return call.answer(
-        {"task": found.slug, "total": len(every), "events": map(_event_json, shown)},
-        map(_event_line, shown),
+        {"task": found.slug, "total": len(every), "events": events_json},
+        (one.text if one.event else f"{one.path}, line {one.number} is no event: {one.text}" for one in shown),
         more if len(every) > len(shown) else None if shown else Note("there are no events yet", ""),
     )
 
@@ -209,34 +193,37 @@ def list_task(call: Call) -> int:
     """List the tasks of the project."""
     with call.layers(read_only=True) as layers:
         found = tasks.every_task(layers)
+    rows: list[tuple[str, ...]] = []
+    listed: list[object] = []
+    for slug, state, problem in found:
+        if state is None:
+            rows.append((slug, "?", "", problem))
+            listed.append({"task": slug, "problem": problem})
+            continue
+        rows.append((slug, state.status, f"phase {state.phase}", state.title))
+        value = pick(state, ("title", "status", "phase", "iteration", "trace_id"))
+        listed.append({"task": slug, **value, "phases": state.phases or None})
     nothing = "there are no tasks; `memsheaf task start TITLE` begins one"
-    table = Table(map(_task_row, found), ("bold", "", "dim"), empty=nothing)
-    return call.answer({"tasks": map(_listed_json, found)}, table)
+    return call.answer({"tasks": listed}, Table(rows, ("bold", "", "dim"), empty=nothing))
 
 
 @task.action(_SLUG, TASK, Argument("--summary", "what came of it", "TEXT"))
 def done_task(call: Call) -> int:
     """End the task as done, once nothing in it is regressed."""
-
-    def end(found: Task) -> tuple[dict[str, object], list[str]]:
+    with _open_task(call) as (layers, found):
         missing = found.unreported()  # first: what cannot be read is told before anything is written
         found.done(call.options.summary or "")
-        verb, count = "has" if len(missing) == 1 else "have", plural(found.phases, "phase")
-        said = f"{len(missing)} of {count} {verb} no report; the first is phase {missing[0]}" if missing else ""
-        return {"unreported": missing}, [f"Done: {found.title}", *[said] * bool(said)]
-
-    return _end_task(call, end)
+        count = f"{len(missing)} of {plural(found.phases, 'phase')}"
+        said = f"without a report: {count}; the first is phase {missing[0]}" if missing else ""
+        return _answer_end(call, layers, found, f"Done: {found.title}", said, unreported=missing)
 
 
 @task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True))
 def drop_task(call: Call) -> int:
     """End the task without a result."""
-
-    def end(found: Task) -> tuple[dict[str, object], list[str]]:
+    with _open_task(call) as (layers, found):
         found.drop(call.options.reason)
-        return {}, [f"Dropped: {found.title}"]
-
-    return _end_task(call, end)
+        return _answer_end(call, layers, found, f"Dropped: {found.title}")
 
 
 @contextmanager
@@ -249,36 +236,19 @@ def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Layers,
         yield layers, tasks.of(layers)
 
 
-def _end_task(call: Call, end: Callable[[Task], tuple[dict[str, object], list[str]]]) -> int:
-    """End a task, and answer with what is to be done next."""
-    with _open_task(call) as (layers, found):
-        value, said = end(found)
-        noted = _update_notes(call, layers, found)
-        waiting, offer = _promotable(layers, found)
-        next_steps = _after_end(layers, offered=bool(offer))
+def _answer_end(call: Call, layers: Layers, found: Task, *said: str, **more: object) -> int:
+    noted = _update_notes(call, layers, found)
+    waiting, offer = _promotable(layers, found)
+    active = len(tasks.active_tasks(layers))
     return call.answer(
-        {**_step(found), "status": found.status, "notes": noted, "waiting": waiting, **value},
-        said,
+        {**_step(found), "status": found.status, "notes": noted, "waiting": waiting, **more},
+        [line for line in said if line],
         f"NOTES.md says so: {noted}" if noted else None,
         offer,
-        next_steps,
+        f"`memsheaf task list` shows {plural(active, 'task that is', 'tasks that are')} still active"
+        if active
+        else None,
     )
-
-
-def _after_end(layers: Layers, *, offered: bool) -> list[str]:
-    """What to do when a task has ended: another one, an objective that is over, or a new task."""
-    if others := tasks.active_tasks(layers):
-        status = f"`memsheaf task status {others[0]}` tells how the other active task stands"
-        return [status if len(others) == 1 else f"`memsheaf task list` shows the {len(others)} that are still active"]
-    objective = ""
-    with suppress(MemsheafError):  # that it cannot be read was told already
-        objective = objective_of(Notes(layers.project).text)
-    if objective:
-        return [
-            f"NOTES.md still has the objective: {one_line(objective, 80)}",
-            "`memsheaf notes set --objective TEXT` says what is next, `memsheaf notes clear objective` takes it out",
-        ]
-    return [] if offered else ["`memsheaf task start TITLE` begins the next"]
 
 
 def _update_notes(call: Call, layers: Layers, found: Task) -> str:
@@ -302,37 +272,158 @@ def _step(found: Task) -> dict[str, object]:
     return {"task": found.slug, "commit": found.commit}
 
 
-def _warning(bad: list[VerifiedItem]) -> str | None:
+def _warning(bad: Sequence[VerifiedItem]) -> str | None:
     ids = ", ".join(item.id for item in bad)
     return f"REGRESSED: {ids}; the task cannot be done before it is verified again" if bad else None
 
 
-def others_note(others: int, what: str, state: str) -> Note | None:
+def _others_note(others: int, what: str, state: str) -> Note | None:
     """A line that other tasks or sessions are open, too, so that one has to be named."""
     count = plural(others, f"other {what} is", f"other {what}s are")
-    return (
-        Note(f"{count} {state}: name this one with --{what}, or in MEMSHEAF_{what.upper()}", "") if others else None
+    said = f"{count} {state}: name this one with --{what}, or in MEMSHEAF_{what.upper()}"
+    return Note(said, "") if others else None
+
+
+_ID = Argument("id", "which session, as --session says it", "ID", complete="sessions")
+
+session = group(
+    """Keep notes of one conversation, which outlive its compaction.
+
+    A session is a file with headings, which no prompt loads. `memsheaf undo --scope session/ID` brings an ended
+    session back. A template of your own can be session.md in ~/.memsheaf.
+
+    A finding that the project should keep is best noted in two lines, so that `memsheaf promote` asks nothing more:
+
+      Subject: fact, see FILE:LINE
+      Why: what it is good for
+
+    examples:
+      memsheaf session start "Move the login to OAuth"
+      memsheaf session note "The tests run in 40 s"
+      memsheaf session note --section current --replace "Phase 2 of 3; last: callback; next: refresh token"
+      printf 'Test command: make check, see Makefile:12\\nWhy: CI runs it' | memsheaf session note --section key -
+      memsheaf session note --section err "Do not mock the clock: it hides the time zone"
+      memsheaf session show 2026-11-15-ab12
+      memsheaf session list --all --json
+      memsheaf session end --yes
+    """,
+    scoped=False,
+)
+
+
+@session.action(
+    Argument("title", "what the conversation is about", "TITLE"),
+    Argument("--id", "a name for it, instead of the day and a random number", "ID"),
+    Argument("--template", "a Markdown file with the headings", "PATH"),
+    Argument("--long", "with ten sections instead of five"),
+)
+def start_session(call: Call) -> int:
+    """Begin a session."""
+    options = call.options
+    if options.template and options.long:
+        raise Usage("give --template or --long, not both")
+    with call.layers() as layers:
+        template = sessions.template_of(layers.settings, options.template or "", long=options.long)
+        notes = sessions.start(layers, options.title or "", id=options.id or "", template=template)
+        state, root = notes.state(), notes.sheaf.root
+        others = len(sessions.open_sessions(layers)) - 1
+    return call.answer(
+        {**_session_json(state), "folder": root},
+        f"Began session {state.id}: {state.title}",
+        _others_note(others, "session", "open"),
     )
 
 
-def _event_line(one: EventLine) -> str:
-    return one.text if one.event is not None else f"{one.path}, line {one.number} is no event: {one.text}"
+@session.action(
+    _TEXT,
+    SESSION,
+    Argument("--section", "under which heading, or how it begins; else Worklog", "NAME"),
+    Argument("--replace", "in the place of what stands there, as for Current State"),
+)
+def note_session(call: Call) -> int:
+    """Add a bullet under a heading, with the time in the Worklog."""
+    options = call.options
+    text = call.given_text(options.text)
+    with call.layers(session=options.session) as layers:
+        notes = sessions.of(layers)
+        noted = notes.note(text, section=options.section or "", replace=options.replace)
+        size = count_tokens(find_section(notes.body, noted.section).text)
+    said = f"Noted under {noted.section} ({size:,} of {SECTION_TOKENS:,} tokens)"
+    return call.answer({"id": notes.id, **noted._asdict(), "tokens": size}, said)
 
 
-def _event_json(line: EventLine) -> object:
-    """An event, or what stands in its place."""
-    return line.event if line.event is not None else {"path": line.path, "line": line.number, "problem": line.text}
-
-
-def _task_row(one: ListedTask) -> tuple[str, str, str, str]:
-    state = one.state
-    return (
-        (one.slug, state.status, f"phase {state.phase}", state.title) if state else (one.slug, "?", "", one.problem)
+@session.action(_ID, SESSION)
+def show_session(call: Call) -> int:
+    """Print the notes of a session."""
+    with call.layers(session=_session_id(call), read_only=True) as layers:
+        notes = sessions.of(layers)
+        state, body = notes.state(), notes.body
+    found = [{"title": one.title, "text": one.text} for one in sections(body) if one.level]
+    ended = "" if state.is_open else ", ended"
+    return call.answer(
+        {**_session_json(state), "sections": found, "text": body},
+        Styled(f"{state.title} ({state.id}, since {minute(state.started)}{ended})", "bold"),
+        "",
+        body.strip("\n"),
     )
 
 
-def _listed_json(one: ListedTask) -> dict[str, object]:
-    if one.state is None:
-        return {"task": one.slug, "problem": one.problem}
-    names = ("title", "status", "phase", "iteration", "trace_id")
-    return {"task": one.slug, **pick(one.state, names), "phases": one.state.phases or None}
+@session.action(_ID, SESSION, Argument("--yes", "do not ask, though something could still be promoted"))
+def end_session(call: Call) -> int:
+    """Move a session to its archive, after counting what could be promoted."""
+    options, console = call.options, call.console
+    with call.layers(session=_session_id(call)) as layers:
+        notes = sessions.of(layers)
+        waiting = len(promotion.promising(layers, notes.sheaf)) if notes.state().is_open else 0
+        next_step = "nothing is waiting to be promoted; `memsheaf brief` says where the work stands"
+        if waiting:
+            count, offered = plural(waiting, "item"), "it" if waiting == 1 else "them"
+            next_step = f"{count} could be promoted: `memsheaf promote --session {notes.id}` offers {offered}"
+        if waiting and console.interactive and not (options.yes or console.json):
+            console.note(next_step)
+            if not console.confirm("End it now?"):
+                console.note("Nothing was changed.")
+                return 1
+        ended = notes.end()
+    moved = (
+        f"{plural(len(ended.archived), 'file')} moved to its archive" if ended.archived else "nothing had been noted"
+    )
+    return call.answer(
+        {"id": notes.id, "waiting": waiting, **ended._asdict()},
+        f"Ended session {notes.id}: {moved}",
+        f"  stayed where they are: {', '.join(ended.left)}" if ended.left else None,
+        f"  `memsheaf undo --scope session/{notes.id}` brings it back",
+        f"  {next_step}",
+    )
+
+
+@session.action(Argument("--all", "those that have ended, too"))
+def list_session(call: Call) -> int:
+    """List the sessions of the project."""
+    with call.layers(read_only=True) as layers:
+        ids = sessions.open_sessions(layers) + (sessions.ended_sessions(layers) if call.options.all else [])
+        found = [sessions.of(layers, id).state() for id in ids]
+    found.sort(key=lambda state: (not state.is_open, state.started, state.id))
+    head = ("ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE")
+    return call.answer(
+        {"sessions": map(_session_json, found)},
+        Table(map(_session_row, found), ("bold", "dim", "dim"), head),
+        None if found else "No session is open; `memsheaf session start` begins one.",
+    )
+
+
+def _session_id(call: Call) -> str:
+    """The session that the line names, with --session or without."""
+    if call.options.id and call.options.session:
+        raise Usage("the session is named twice")
+    return str(call.options.id or call.options.session or "")
+
+
+def _session_row(state: SessionState) -> tuple[str, ...]:
+    stands = "ended" if not state.is_open else "blank" if state.is_blank else "open"
+    return state.id, minute(state.started), minute(state.changed), f"{state.tokens:,}", stands, state.title
+
+
+def _session_json(state: SessionState) -> dict[str, object]:
+    value = pick(state, ("id", "title", "started", "changed", "tokens"))
+    return {**value, "blank": state.is_blank, "open": state.is_open}

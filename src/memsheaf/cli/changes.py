@@ -1,36 +1,34 @@
-"""Commands that save, change, edit and forget a memory."""
+"""Commands that save, change and forget memories, and those for their history: log, diff, undo, restore, erase."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
-from memsheaf.cli.call import Call, insisting
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, positive, takes, text, whole
-from memsheaf.errors import MemsheafError, NotFound, SecretFound, TextRefused
+from memsheaf.cli.call import Call, insisting, minute, pick, plural
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, takes, text, whole
+from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.erasure import Proof
+from memsheaf.errors import Changed, MemsheafError, NotFound, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, removed
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.store import ABSENT
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Commit, Revision
 
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from memsheaf.sheaf import Sheaf
+SHORT = 12
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+NEAR = 20  # so many memories that say the same are named
 
 
 @takes(
     Argument("name", "a short title, such as 'Prefers tabs'", "NAME", required=True),
-    Argument(
-        "text",
-        "the fact; - reads it from standard input, which is also the way when it is left out",
-        "TEXT",
-        convert=text,
-    ),
+    Argument("text", "the fact; - reads it from standard input, which is also the way when it is left out", "TEXT"),
     Argument("--description", "one line that tells when this matters", "LINE", required=True),
     Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
-    Argument("--content", "the fact, if it does not stand behind the name", "TEXT", convert=text),
+    Argument("--content", "the fact, if it does not stand behind the name", "TEXT"),
     Argument("--file", "the file to keep it in; made from type and name when left out", "FILE"),
     Argument("--pin", "keep it in the catalog however many memories there are"),
     Argument(
@@ -76,7 +74,7 @@ def add(call: Call) -> int:
     FILE,
     Argument("--old", "the exact text that is to change", "TEXT", required=True, convert=text),
     Argument("--new", "what shall stand there instead", "TEXT", required=True, convert=text),
-    Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1, convert=positive),
+    Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1),
     ALLOW_SECRET,
     ANYWAY,
 )
@@ -142,9 +140,11 @@ def edit(call: Call) -> int:
       memsheaf edit user_prefers-tabs.md
       EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
-    with call.open_file(call.options.file) as (sheaf, path):
+    file = call.options.file
+    with call.open_file(file) as (sheaf, path):
         memory = _read_or_empty(sheaf, path)
-        draft = _draft(memory.path.rpartition("/")[2], memory.data, call.environment)
+        name = memory.path.rpartition("/")[2]
+        draft = _draft(name, memory.data, call.environment)
         try:
             _run_editor(call.environment, draft)
             data = _read(draft)
@@ -152,14 +152,17 @@ def edit(call: Call) -> int:
                 with insisting():
                     _store(sheaf, memory, data, allow=Allow(call.options.allow_secret, anyway=True))
         except MemsheafError as error:
+            data = _read(draft) if os.path.exists(draft) else memory.data
             if isinstance(error, SecretFound):
-                _take_out_secrets(draft, memory.text)
-            if not _discard(draft, unless_not=memory.data):
-                error.add_note(f"Nothing was changed. Your text is kept in {draft}")
+                text = data.decode("utf-8", "replace")
+                data = removed(text, new_secrets(text, memory.text)).encode()
+            if data != memory.data:
+                kept = _draft(name, data, call.environment)
+                error.add_note(f"Nothing was changed. Your text is kept in {kept}")
             raise
-        _discard(draft)
+        finally:
+            _discard(draft)
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
-    file = call.options.file
     said = f"Updated {file}" if data != memory.data else f"{file} is as it was"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 
@@ -245,23 +248,164 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow: Allow) -> None:
     sheaf.put(memory.path, text, expect=expect, free=free, allow=allow)
 
 
-def _take_out_secrets(draft: str, old: str) -> None:
-    """Leave a person's text without the secrets it was refused for, and none of the copies that editors make."""
-    text = _read(draft).decode("utf-8", "replace")
-    with open(draft, "wb") as file:
-        file.write(removed(text, new_secrets(text, old)).encode())
-    folder = os.path.dirname(draft)
-    for entry in os.scandir(folder):
-        if entry.path != draft and entry.is_file(follow_symlinks=False):
-            os.unlink(entry.path)
-
-
-def _discard(draft: str, *, unless_not: bytes | None = None) -> bool:
-    """Remove the copy; with `unless_not` only if that is what it holds. Says whether it is gone."""
-    if unless_not is not None and os.path.exists(draft) and _read(draft) != unless_not:
-        return False
+def _discard(draft: str) -> None:
+    """Remove the copy, and the backups that editors leave beside it."""
     import shutil
 
-    # editors leave backups beside it
     shutil.rmtree(os.path.dirname(draft), ignore_errors=True)
-    return True
+
+
+@takes(
+    Argument("file", "only what happened to this memory", "FILE"),
+    Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
+)
+def log(call: Call) -> int:
+    """List what happened, newest first: who changed which memory when, and why.
+
+    Each commit has an id for `undo`; each change has the version it led to, for `diff` and `restore`.
+    Changes made with other programs are listed as `outside`.
+
+    examples:
+      memsheaf log
+      memsheaf log user_prefers-tabs.md --limit 5
+    """
+    limit = call.options.limit
+    with call.open_file(call.options.file or "") as (sheaf, path):
+        found = sheaf.log(path)
+        commits = list(islice(found, limit or None))
+        more = next(iter(found), None) is not None if limit else False
+    nothing = Note("nothing happened yet", "") if not commits else None
+    return call.answer(
+        {"commits": map(_commit_json, commits), "more": more},
+        nothing or map(_commit_parts, commits),
+        Note("There is more: --limit 0 lists all.") if more else None,
+    )
+
+
+@takes(
+    FILE,
+    Argument("older", "the version to start from; without it, what the last commit changed", "OLDER"),
+    Argument("newer", "the version to compare with; without it, the present text", "NEWER"),
+)
+def diff(call: Call) -> int:
+    """Show how a memory changed, by its last commit or between two versions.
+
+    examples:
+      memsheaf diff user_prefers-tabs.md
+      memsheaf diff user_prefers-tabs.md 98af5cb2fc62
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
+    lines = enumerate(text.split("\n"))
+    styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
+    return call.answer({"path": call.options.file, "diff": text}, styled if text else Note("no difference", ""))
+
+
+@takes(FILE)
+def blame(call: Call) -> int:
+    """Show for each line of a memory which commit it came with, when, and by whom.
+
+    examples:
+      memsheaf blame user_prefers-tabs.md
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        lines = sheaf.blame(path)
+    rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
+    value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
+    return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
+
+
+@takes(Argument("commit", "the commit's id, or how it begins; the last one that stands when left out", "COMMIT"))
+def undo(call: Call) -> int:
+    """Take back a commit, by a commit of its own.
+
+    Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
+    edited outside is taken back only by its id. Undo an undo by naming its id. A memory that changed again since is
+    left alone, and so is everything else.
+
+    examples:
+      memsheaf undo
+      memsheaf undo 3f2a9c1b04de
+    """
+    with call.memory() as memory:
+        try:
+            scope, commit = memory.lasting().undo(call.options.commit or "")
+        except Changed as error:
+            since = (
+                f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
+            )
+            raise hinted(error, since) from None
+    said = f"Undid {commit.undoes} in {scope}:"
+    return call.answer({"scope": scope, **_commit_json(commit)}, said, map(_change, commit.revisions))
+
+
+@takes(
+    FILE,
+    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION", required=True),
+)
+def restore(call: Call) -> int:
+    """Bring a memory back to an older version, whatever it is now.
+
+    examples:
+      memsheaf restore user_prefers-tabs.md 98af5cb2fc62
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        commit = sheaf.restore(path, call.options.version)
+    file = call.options.file
+    said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
+    return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
+
+
+@takes(FILE, Argument("--yes", "do not ask"))
+def erase(call: Call) -> int:
+    """Remove a memory and all its versions for good, and prove it.
+
+    Nothing brings it back. Afterwards every file that is left is searched for traces; if there are any, they
+    are named and the exit code is 1. In a git repository its history is searched, too: what it has of the text is
+    named with how to remove it, and not touched. Other copies are not reached.
+
+    examples:
+      memsheaf erase user_phone-number.md
+      memsheaf erase user_phone-number.md --yes --json
+    """
+    file = call.options.file
+    question = f"Erase {file} and all its versions for good?"
+    if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
+        return 1
+    with call.open_file(file) as (sheaf, path):
+        if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
+            raise NotFound(path)
+        proof = sheaf.erase(path)
+    fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
+    return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
+
+
+def _proof_lines(proof: Proof) -> Iterator[str]:
+    yield f"Erased {proof.path}: {plural(proof.versions, 'version')}."
+    looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
+    yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
+    yield from (f"  {place}" for place in (*proof.left, *proof.git))
+    if proof.git:
+        yield "What git has was not touched. To remove it:"
+        yield from (f"  {line}" for line in proof.remedy)
+    if proof.elsewhere:
+        yield "Other memories say some of the same words; they were not touched:"
+        yield from (f"  {place}" for place in proof.elsewhere[:NEAR])
+    if len(proof.elsewhere) > NEAR:
+        yield f"  and {len(proof.elsewhere) - NEAR:,} more (--json names all)"
+
+
+def _commit_json(commit: Commit) -> dict[str, object]:
+    revisions = [pick(revision, ("path", "before", "after")) for revision in commit.revisions]
+    return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
+
+
+def _commit_parts(commit: Commit) -> Iterator[Part]:
+    why = " ".join(commit.why.split())
+    yield Styled(f"{commit.id}  {minute(commit.at)}  {commit.by}  {why}".rstrip(), "bold")
+    yield from map(_change, commit.revisions)
+
+
+def _change(revision: Revision) -> str:
+    sign = "+" if not revision.before else "-" if not revision.after else "~"
+    return f"  {sign} {revision.path}  {revision.after[:SHORT] or 'removed'}"

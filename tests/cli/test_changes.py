@@ -1,0 +1,333 @@
+"""Commands that save, change, edit and forget memories, and those for their history."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+Tree = Callable[[], dict[str, bytes]]
+Editor = Callable[[str], dict[str, str]]
+TABS = ("add", "Prefers tabs", "--description", "Indentation of code", "--type", "user")
+
+
+def shown(run: Run, file: str, *words: str) -> dict[str, object]:
+    code, out, _ = run("show", file, "--json", *words)
+    assert code == 0
+    value = json.loads(out)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_a_fact_that_is_added_is_shown_with_all_that_was_said(run: Run, tree: Tree) -> None:
+    before = tree()
+    code, _, err = run(*TABS, screen=True)
+    assert (code, "there is no text" in err) == (2, True), "a terminal is not waited for"
+    assert run(*TABS, stdin="x" * 2_000_000)[0] == 1
+    assert run(*TABS, stdin="")[0] == 2
+    assert tree() == before
+
+    about = ("--pin", "--cite", "a.py:1", "--cite", "b.py:2", "--expires", "2027-01-01")
+    said = "Saved user:user_prefers-tabs.md; `memsheaf undo --scope user` takes it back.\n"
+    assert run(*TABS, "Use tabs.", *about) == (0, said, "")
+    memory = shown(run, "user:user_prefers-tabs.md")
+    assert [memory[key] for key in ("name", "type", "body")] == ["Prefers tabs", "user", "Use tabs.\n"]
+    assert memory["citations"] == ["a.py:1", "b.py:2"]
+    assert (memory["pinned"], memory["expires"], memory["source"]) == (True, "2027-01-01", "user")
+    for words in (("-",), ("--content", "-"), ()):
+        assert run(*TABS, *words, "--replace", stdin=f"Use tabs.\n\n{words}.\n")[0] == 0
+        assert shown(run, "user:user_prefers-tabs.md")["body"] == f"Use tabs.\n\n{words}.\n"
+
+
+def test_options_stand_before_or_after_the_command_and_their_values_may_begin_with_a_dash(run: Run) -> None:
+    run("--scope", "user", *TABS, "--content", "-x")
+    code, _, _ = run("update", "user_prefers-tabs.md", "--old", "-x", "--new", "--json", "--scope=user")
+
+    assert code == 0
+    assert shown(run, "user_prefers-tabs.md", "--scope", "user")["body"] == "--json\n"
+
+
+def test_a_second_memory_of_that_name_is_refused_until_replace_is_said(run: Run, tabs: str, tree: Tree) -> None:
+    before = tree()
+
+    code, _, err = run(*TABS, "Use spaces.")
+    assert code == 1
+    assert "exists already" in err
+    assert tree() == before
+
+    assert run(*TABS, "Use spaces.", "--replace")[0] == 0
+    assert shown(run, tabs)["body"] == "Use spaces.\n"
+
+
+def test_a_text_is_updated_and_lines_are_inserted_where_the_line_says(run: Run, tabs: str) -> None:
+    run("insert", tabs, "--line", "1", "--text", "Use tabs. Use tabs.")
+    code, _, err = run("update", tabs, "--old", "Use tabs.", "--new", "x")
+    assert (code, "3 times" in err) == (1, True)
+    assert run("update", tabs, "--old", "Use tabs.", "--new", "x", "--count", "3")[:2] == (0, f"Updated {tabs}\n")
+    run("insert", tabs, "--line", "0", "--text", "First.")
+    run("insert", tabs, "--line", "3", stdin="Last.\n")
+
+    assert shown(run, tabs)["body"] == "First.\nx\nx x\nLast.\n"
+
+
+def test_a_forgotten_memory_is_gone_and_the_answer_tells_how_to_get_it_back(run: Run, tabs: str) -> None:
+    code, out, _ = run("forget", tabs, "--why", "moved to spaces")
+
+    assert code == 0
+    assert run("show", tabs)[0] == 1
+    assert "moved to spaces" in run("log")[1]
+    assert run(*out.partition("`")[2].partition("`")[0].split()[1:])[0] == 0
+    assert run("show", tabs)[0] == 0
+
+
+def test_a_memory_of_one_agent_is_not_seen_by_another(run: Run) -> None:
+    run("--agent", "writer", *TABS, "Use tabs.")
+
+    assert "user_prefers-tabs.md" in run("list", "--agent", "writer")[1]
+    assert run("list", "--agent", "reader")[1] == ""
+    assert run("list")[1] == ""
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> Editor:
+    """An editor that does what the given Python code does to the file at `path`."""
+
+    def editor(code: str) -> dict[str, str]:
+        script = tmp_path / "editor.py"
+        script.write_text(f"import sys, pathlib, subprocess\npath = pathlib.Path(sys.argv[1])\n{code}\n")
+        return {"EDITOR": f"'{sys.executable}' -S -E '{script}'"}
+
+    return editor
+
+
+@pytest.fixture
+def drafts(tmp_path: Path, environment: dict[str, str]) -> Path:
+    """Where drafts are made."""
+    folder = tmp_path / "drafts"
+    folder.mkdir()
+    environment["TMPDIR"] = str(folder)
+    return folder
+
+
+def kept(drafts: Path, err: str) -> bytes:
+    (draft,) = drafts.rglob("*.md")
+    assert str(draft) in err
+    data = draft.read_bytes()
+    draft.unlink()
+    draft.parent.rmdir()
+    return data
+
+
+def test_what_the_editor_saves_is_stored_and_no_draft_is_left(
+    run: Run, tabs: str, editor: Editor, drafts: Path, tmp_path: Path, tree: Tree
+) -> None:
+    seen = tmp_path / "mode"
+    nothing = editor(f"pathlib.Path({str(seen)!r}).write_text(oct(path.parent.stat().st_mode & 0o077))")
+    assert run("edit", tabs, more=nothing)[:2] == (0, f"{tabs} is as it was\n")
+    assert os.name != "posix" or seen.read_text() == "0o0", "others may read the draft"
+
+    change = editor("path.write_text(path.read_text().replace('Use tabs', 'Use spaces'))")
+    assert run("edit", tabs, more={"VISUAL": change["EDITOR"], "EDITOR": "false"})[:2] == (0, f"Updated {tabs}\n")
+    assert "Use spaces." in run("show", tabs)[1]
+
+    before = tree()
+    for broken in ("/no/such/editor", "false", "unfinished 'quote"):
+        code, _, err = run("edit", tabs, more={"EDITOR": broken})
+        assert (code, "the editor" in err) == (1, True), broken
+        assert tree() == before
+    assert list(drafts.iterdir()) == []
+
+
+def test_a_text_that_is_refused_changes_nothing_and_is_kept(
+    run: Run, tabs: str, editor: Editor, drafts: Path, environment: dict[str, str]
+) -> None:
+    before = run("show", tabs)[1]
+    for write, text in {
+        "path.write_text('---\\nname: x\\n---\\nmy long work\\n')": b"my long work",
+        "path.write_text('Only text.\\n')": b"Only text.\n",
+        "path.write_bytes(path.read_bytes() + b'\\xff')": b"\xff",
+    }.items():
+        code, _, err = run("edit", tabs, more=editor(write))
+        assert code == 1
+        assert text in kept(drafts, err)
+        assert run("show", tabs)[1] == before
+
+    secret = "path.write_text(path.read_text() + 'password: Corr3ct-H0rse-Fake\\n'); "
+    backup = "path.with_name('backup~').write_text(path.read_text())"
+    code, _, err = run("edit", tabs, more=editor(secret + backup))
+    assert code == 1
+    assert b"Corr3ct" not in kept(drafts, err)
+    assert list(drafts.rglob("*")) == []
+
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    theirs = f"theirs = pathlib.Path({str(root / tabs)!r})\ntheirs.write_text(theirs.read_text() + 'Theirs.\\n')\n"
+    code, _, err = run("edit", tabs, more=editor(f"{theirs}path.write_text(path.read_text() + 'Mine.\\n')"))
+    assert code == 1
+    assert b"Mine." in kept(drafts, err)
+    assert "Theirs." in run("show", tabs)[1]
+
+
+def test_files_that_are_no_memories_yet_can_be_edited(
+    run: Run, tabs: str, editor: Editor, environment: dict[str, str]
+) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / "broken.md").write_text("---\nname: [unclosed\ndescription: x\ntype: user\n---\nText.\n")
+    assert run("doctor")[0] == 1
+    fix = editor("path.write_text(path.read_text().replace('[unclosed', 'Fixed'))")
+    assert run("edit", "broken.md", more=fix)[0] == 0
+    assert run("doctor")[0] == 0
+
+    (root / "free.md").write_text("Nothing yet.\n")
+    assert run("edit", "free.md", more=editor("path.write_text('Something.\\n')"))[0] == 0
+    assert run("show", "free.md")[1] == "Something.\n"
+    header = "---\\nname: Notes\\ndescription: x\\ntype: user\\n---\\n"
+    assert run("edit", "free.md", more=editor(f"path.write_text('{header}' + path.read_text())"))[0] == 0
+    assert "free.md" in run("list", "--type", "user")[1]
+
+
+def test_what_stands_in_every_prompt_need_not_be_there_to_be_edited(run: Run, editor: Editor, tree: Tree) -> None:
+    agent = ("--agent", "researcher")
+    for name in ("CONTEXT.md", "NOTES.md"):
+        assert run("edit", name, *agent, more=editor("pass"))[:2] == (0, f"{name} is as it was\n")
+        assert not [path for path in tree() if path.endswith(name)]
+        assert run("edit", name, *agent, more=editor(f"path.write_text('Look at {name}.\\n')"))[0] == 0
+        assert f"Look at {name}." in run("prompt", *agent)[1]
+    assert run("edit", "other.md", *agent, more=editor("pass"))[0] == 1
+
+
+def versions(run: Run, file: str) -> list[str]:
+    """The versions of a memory, newest first."""
+    commits = json.loads(run("log", file, "--json")[1])["commits"]
+    return [commit["changes"][0]["after"] for commit in commits]
+
+
+def body(run: Run, file: str) -> str:
+    return str(shown(run, file)["body"])
+
+
+@pytest.fixture
+def spaces(run: Run, tabs: str) -> str:
+    """A memory with two versions."""
+    run("update", tabs, "--old", "tabs.", "--new", "spaces.")
+    return tabs
+
+
+def test_the_log_tells_who_did_what_newest_first(run: Run, spaces: str) -> None:
+    code, out, err = run("log", "--limit", "0")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert "user  update" in lines[0]
+    assert lines[1].startswith(f"  ~ {spaces}  ")
+    assert "remember Prefers tabs" in lines[2]
+    assert lines[3].startswith(f"  + {spaces}  ")
+
+    _, out, err = run("log", "--limit", "1")
+    assert len(out.splitlines()) == 2
+    assert "--limit 0" in err
+    assert json.loads(run("log", "--limit", "1", "--json")[1])["more"] is True
+    assert run("log", "--limit", "2")[2] == ""
+
+
+def test_diff_and_blame_tell_what_changed_with_which_commit(run: Run, spaces: str) -> None:
+    new, old = versions(run, spaces)
+    assert {"-Use tabs.", "+Use spaces."} <= set(run("diff", spaces)[1].splitlines())
+    assert {"-Use spaces.", "+Use tabs."} <= set(run("diff", spaces, new, old)[1].splitlines())
+    assert {"-Use tabs.", "+Use spaces."} <= set(run("diff", spaces, old[:8])[1].splitlines())
+    assert run("diff", spaces, new, new) == (0, "", "no difference\n")
+
+    newest, first = (commit["id"] for commit in json.loads(run("log", "--json")[1])["commits"])
+    lines = run("blame", spaces)[1].splitlines()
+    assert lines[0].startswith(first)
+    assert lines[-1].startswith(newest)
+    assert lines[-1].endswith("Use spaces.")
+
+
+def test_undo_takes_back_the_last_commit_then_the_one_before(run: Run, spaces: str, tree: Tree) -> None:
+    first = json.loads(run("log", "--json")[1])["commits"][-1]["id"]
+    before = tree()
+    assert run("undo", first)[0] == 1, "it changed since"
+    assert tree() == before
+
+    undone = json.loads(run("undo", "--json")[1])["id"]
+    assert body(run, spaces) == "Use tabs.\n"
+    assert run("undo", undone[:6])[0] == 0, "an undo is undone by its id"
+    assert body(run, spaces) == "Use spaces.\n"
+    assert run("undo", json.loads(run("log", "--json")[1])["commits"][0]["id"])[0] == 0
+    assert run("undo")[0] == 0
+    assert run("show", spaces)[0] == 1
+    code, _, err = run("undo")
+    assert (code, "nothing is left to undo" in err) == (1, True)
+
+
+def test_undo_takes_back_the_latest_change_of_project_and_user_and_says_where(run: Run, spaces: str) -> None:
+    run("add", "Tea", "Green tea.", "--description", "Drink", "--type", "user", "--scope", "user")
+    run("session", "start", "Move the login")
+
+    done = json.loads(run("undo", "--json")[1])
+    assert (done["scope"], done["changes"][0]["path"]) == ("user", "user:user_tea.md")
+    code, out, _ = run("undo", done["id"])
+    tea = str(shown(run, "user:user_tea.md")["version"])[:12]
+    assert (code, out) == (0, f"Undid {done['id']} in user:\n  + user:user_tea.md  {tea}\n")
+    assert run("undo", "--scope", "project")[1].startswith("Undid ")
+    assert body(run, spaces) == "Use tabs.\n"
+    assert run("undo", done["undoes"])[0] == 0, "by its id, in whichever scope it is"
+    assert run("show", "user:user_tea.md")[0] == 1
+
+
+def test_restore_brings_back_an_older_version_of_what_is_there_or_forgotten(run: Run, spaces: str) -> None:
+    new, old = versions(run, spaces)
+
+    assert run("restore", spaces, old[:12])[0] == 0
+    assert body(run, spaces) == "Use tabs.\n"
+    assert run("restore", spaces, old) == (0, f"{spaces} is at that version already\n", "")
+    run("forget", spaces)
+    assert run("restore", spaces, new)[0] == 0
+    assert body(run, spaces) == "Use spaces.\n"
+
+
+def test_an_edit_made_with_another_program_is_in_the_log_and_can_be_undone(
+    run: Run, tabs: str, environment: dict[str, str]
+) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / tabs).write_text((root / tabs).read_text().replace("tabs.", "outside."))
+
+    log = run("log")[1]
+    assert "  outside" in log
+    code, _, err = run("undo")
+    assert code == 1
+    assert "undo that first, by its id" in err
+    assert run("undo", log.split()[0])[0] == 0
+    assert body(run, tabs) == "Use tabs.\n"
+
+
+def test_erasing_asks_a_person_and_leaves_no_trace_on_disk(run: Run, spaces: str, tree: Tree, tmp_path: Path) -> None:
+    before = tree()
+    for answer in ("", "n\n", "\n", "maybe\n"):
+        code, _, err = run("erase", spaces, stdin=answer, screen=True)
+        assert (code, "for good? [y/N]" in err) == (1, True), answer
+    assert run("erase", spaces, stdin="y\n")[0] == 2, "nobody can be asked"
+    assert tree() == before
+
+    code, out, _ = run("erase", spaces, stdin="Y\n", screen=True)
+
+    assert code == 0
+    assert "no trace is left" in out
+    assert "Erased user_prefers-tabs.md: 2 versions." in out
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"Use spaces" not in path.read_bytes(), path
+    assert run("undo")[0] == 1
+
+
+def test_erasing_names_the_traces_that_are_left_and_fails(run: Run, spaces: str, environment: dict[str, str]) -> None:
+    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
+    (root / "backup.txt").write_text("description: Indentation of code\n")
+
+    code, out, _ = run("erase", spaces, "--yes")
+
+    assert code == 1
+    assert "Traces are left in:\n  backup.txt" in out
