@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from functools import cache
 
 from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
@@ -57,6 +56,11 @@ LONGEST = 400
 MOST = 100
 """How many sentences are read at the beginning of a message, and at its end."""
 
+# Titles in braces are lists of a language: what may stand before a phrase, what makes a clause a question, a doubt or
+# a report, and what stands between two clauses, with spaces between words and without.
+_BEFORE = r"{before}[\s,:，、.!-]*+"
+_TURNED = "{turned round}.*"
+_JOINTS = (r"[，、,；：;:]\s*|\s+(?={joined})", r"[,;:–—]\s+|\s-+\s+|\s+(?={joined})")
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
 _OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
 _FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
@@ -131,7 +135,7 @@ def corrects(text: str) -> bool:
     (True, False)
     """
     return any(
-        compiled(language.one_of("corrects")).fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
+        language.compiled("{corrects}").fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
         for said in _sentences(read_own_words(text))
         if not re.search(_ASKED, said.spoken)
         for language in _lexicons(said.spoken)
@@ -141,25 +145,6 @@ def corrects(text: str) -> bool:
 def _lexicons(sentence: str) -> list[PhraseBook]:
     """The phrases of the languages that a sentence may be in."""
     return [lexicon("phrases", language) for language in guess_languages(sentence)]
-
-
-@cache
-def _before(language: PhraseBook) -> re.Pattern[str]:
-    """What may stand before a phrase."""
-    return compiled(rf"{language.one_of('before')}[\s,:，、.!-]*+")
-
-
-@cache
-def _turned(language: PhraseBook) -> re.Pattern[str]:
-    """What makes a clause a question, a doubt or a report."""
-    return compiled(rf"{language.one_of('turned round')}.*")
-
-
-@cache
-def _joint(language: PhraseBook) -> re.Pattern[str]:
-    """What stands between two clauses."""
-    joint = r"[,;:–—]\s+|\s-+\s+" if language.is_spaced else r"[，、,；：;:]\s*"
-    return compiled(rf"{joint}|\s+(?={language.one_of('joined')})")
 
 
 def _sentences(own: OwnWords) -> list[Sentence]:
@@ -184,7 +169,7 @@ def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | 
         return None
     for language in _lexicons(said.spoken):
         starts = _starts(language, said.spoken, len(said.spoken))
-        if any(_turned(language).fullmatch(said.spoken, start) for start in starts):
+        if any(language.compiled(_TURNED).fullmatch(said.spoken, start) for start in starts):
             continue
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
@@ -221,11 +206,11 @@ def _find_statement(said: Sentence, today: date) -> Proposal | None:
         return None
     for language in _lexicons(said.spoken):
         start = _starts(language, said.spoken, len(said.spoken))[-1]
-        if _turned(language).match(said.spoken, start) or compiled(language.one_of("request")).match(
+        if language.compiled(_TURNED).match(said.spoken, start) or language.compiled("{request}").match(
             said.spoken, start
         ):
             continue
-        if compiled(language.one_of("passing")).search(said.spoken, start):
+        if language.compiled("{passing}").search(said.spoken, start):
             continue
         signs = (compiled(language.pattern(f"({each})")) for each in language.lists.get("signs", ()))
         if sum(bool(sign.search(said.spoken, start)) for sign in signs) >= SIGNS:
@@ -258,7 +243,7 @@ def _find(language: PhraseBook, sentence: str, titles: tuple[str, ...]) -> Phras
 def _starts(language: PhraseBook, sentence: str, end: int) -> list[int]:
     """Where the first clause may begin: at the beginning, and behind words such as *please*."""
     starts = [0]
-    while len(starts) < 4 and (before := _before(language).match(sentence, starts[-1], end)):
+    while len(starts) < 4 and (before := language.compiled(_BEFORE).match(sentence, starts[-1], end)):
         starts.append(before.end())
     return starts
 
@@ -266,13 +251,13 @@ def _starts(language: PhraseBook, sentence: str, end: int) -> list[int]:
 def _clauses(language: PhraseBook, sentence: str, start: int, end: int) -> list[int]:
     """Where the other clauses begin, up to one that follows on a report or a supposition."""
     found: list[int] = []
-    for joint in _joint(language).finditer(sentence, start, end):
-        if len(found) == CLAUSES or compiled(language.one_of("spoils")).search(sentence, start, joint.start()):
+    for joint in language.compiled(_JOINTS[language.is_spaced]).finditer(sentence, start, end):
+        if len(found) == CLAUSES or language.compiled("{spoils}").search(sentence, start, joint.start()):
             break
         place = joint.end()
-        while before := _before(language).match(sentence, place, end):
+        while before := language.compiled(_BEFORE).match(sentence, place, end):
             place = before.end()
-        if not _turned(language).fullmatch(sentence, place, end):
+        if not language.compiled(_TURNED).fullmatch(sentence, place, end):
             found.append(place)
     return found
 

@@ -69,6 +69,8 @@ _SENTENCE = r"(?<=[!?;。])|(?<=\.)(?=\s)"
 _KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
 _JOINED = r"\b(?:but|and|aber|und|mais|et|pero|y)\s"
 _CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
+_JOINT = rf"{_CLAUSE}|{{joins}}"
+_LEAD = "(?:{before}){1,6}$"
 
 
 def fold(text: str) -> str:
@@ -169,8 +171,8 @@ def _asks_in(language: PhraseBook, languages: list[PhraseBook], said: str, sente
     for title in ("asks", "asks anywhere"):
         for found in _request(language, title).finditer(sentence):
             earlier = sentence[max(0, found.start() - 300) : found.start()]
-            clause = _joint(language).split(earlier)[-1].lstrip()
-            led = _lead(language).search(clause)
+            clause = language.compiled(_JOINT).split(earlier)[-1].lstrip()
+            led = language.compiled(_LEAD).search(clause)
             misplaced = not led if clause else sentence.startswith("?", found.end())
             if (misplaced and title == "asks") or _CUT in clause:
                 continue
@@ -189,14 +191,14 @@ def _turned(language: PhraseBook, said: str, earlier: str, before: str, found: r
     """Whether what stands around a phrase makes it a negation, a question, a report, a mention, or hardware."""
 
     def holds(title: str, text: str) -> bool:
-        return bool(compiled(language.one_of(title)).search(text))
+        return bool(language.compiled(f"{{{title}}}").search(text))
 
     later = found.string[found.end() :]
     if any(holds("turned round", text) for text in (before, *filter(None, found.groups()))):
         return True
-    if _turned_just(language).search(earlier[-40:]) or holds("mentioned", earlier):
+    if language.compiled("{turned round}$").search(earlier[-40:]) or holds("mentioned", earlier):
         return True
-    if holds("turned round after", _joint(language).split(later, maxsplit=1)[0]):
+    if holds("turned round after", language.compiled(_JOINT).split(later, maxsplit=1)[0]):
         return True
     if _PERHAPS not in found[0]:
         return False
@@ -213,24 +215,6 @@ def _request(language: PhraseBook, title: str) -> re.Pattern[str]:
     edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if language.is_spaced else r"[.,:;!?)\]。、~]"
     follows = rf"(?:(?<=\n)|(?=$|[\n—–]|{edge}|{language.one_of('after')}))"
     return compiled(f"{closed}{follows}|{opened}")
-
-
-@cache
-def _joint(language: PhraseBook) -> re.Pattern[str]:
-    """What stands between two clauses."""
-    return compiled(rf"{_CLAUSE}|{language.one_of('joins')}")
-
-
-@cache
-def _lead(language: PhraseBook) -> re.Pattern[str]:
-    """What may lead to a request, at the end of what stands before it."""
-    return compiled(rf"{language.one_of('before')}{{1,6}}$")
-
-
-@cache
-def _turned_just(language: PhraseBook) -> re.Pattern[str]:
-    """What turns a request round, just before it."""
-    return compiled(rf"{language.one_of('turned round')}$")
 
 
 @cache

@@ -14,7 +14,7 @@ A language with a list called `spaces` is written without them. How to use it:
 
     english = lexicon("phrases", "English")                     # cached; reads the file at the first call
     english.lists["aside"]                                      # the phrases as they are written
-    compiled(english.one_of("aside")).search(text)              # any phrase of a list
+    english.compiled("{aside}[,:]").search(text)                # any phrase of a list, in a pattern
     for title, phrase, pattern in english.candidates(("rule", "person"), sentence):
         pattern.fullmatch(sentence)                             # compiled only where the sentence has its words
     compiled(any_of("phrases", "closes")).search(text)          # any phrase of a list, in all six languages
@@ -71,6 +71,7 @@ class PhraseBook:
         self._named = dict(dialect.named)
         self._gap = dialect.gap if self.is_spaced else dialect.gap_unspaced
         self._one_of: dict[str, str] = {}
+        self._compiled: dict[str, re.Pattern[str]] = {}
         self._patterns: dict[str, str] = {}
         self._needles: dict[str, list[frozenset[str]]] = {}
         self._indexes: dict[tuple[str, ...], PhraseIndex] = {}
@@ -80,6 +81,13 @@ class PhraseBook:
         if title not in self._one_of:
             self._one_of[title] = self.any_phrase(self.lists.get(title, []))
         return self._one_of[title]
+
+    def compiled(self, template: str) -> re.Pattern[str]:
+        """A pattern in which a title in braces stands for any phrase of that list."""
+        if template not in self._compiled:
+            filled = re.sub(r"\{([a-z ]+)\}", lambda found: self.one_of(found[1]), template)
+            self._compiled[template] = compiled(filled)
+        return self._compiled[template]
 
     def any_phrase(self, phrases: Iterable[str]) -> str:
         """A pattern for any of these phrases."""
