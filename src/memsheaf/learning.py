@@ -8,7 +8,7 @@ from contextlib import suppress
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder
 from memsheaf.embed import find as find_embedder
-from memsheaf.errors import Busy, EmbedderFailed
+from memsheaf.errors import BadSettings, Busy, EmbedderFailed, ModelFailed
 from memsheaf.learn import consolidate, rehearsal, schedule
 from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress, Target
 from memsheaf.learn.learner import Distilled, Learner, LearningScope
@@ -80,38 +80,28 @@ class ScopeLearning:
         self, model: Model | str | None, *, apply: bool, progress: Progress | None, mine: Approve | None
     ) -> ConsolidationReport:
         """Merge what says the same and retire what is past, or plan it. Raises Busy."""
-        return consolidate.run(
-            self._memories,
-            state=self._state,
-            now=self._clock(),
-            model=metered("consolidate", model, self._settings, clock=self._clock),
-            apply=apply,
-            learned=self.learner.inbox.learned(),
-            embedder=self._fast_embedder(),
-            progress=progress,
-            mine=mine,
-        )
+        asked = metered("consolidate", model, self._settings, clock=self._clock)
+        return self._consolidate(asked, apply=apply, progress=progress, mine=mine)
 
     def dream(
         self, model: Model | str | None, *, planning: bool = False, progress: Progress | None = None
     ) -> tuple[Gates, ConsolidationReport | None]:
-        """Consolidate if every gate is open. Raises Busy."""
+        """Consolidate if every gate is open; the model is made only then. Raises Busy, StoreFailed."""
         self._writer.require_writable()
-        return consolidate.when_due(
-            self._memories,
-            state=self._state,
-            settings=self._settings.dream,
-            now=self._clock(),
-            files=self._reader.count(),
-            learned=self.learner.inbox.learned(),
-            planning=planning,
-            logging=self._policy == "log",
-            model=lambda: metered("consolidate", model, self._settings, clock=self._clock),
-            embedder=self._fast_embedder(),
-            progress=progress,
-        )
+        gates = self.gates(planning=planning)
+        if not all(gate.is_open for gate in gates):
+            return gates, None
+        schedule.look(self._state, self._clock())
+        asked: Model | None = None
+        notes: tuple[str, ...] = ()
+        try:
+            asked = metered("consolidate", model, self._settings, clock=self._clock)
+        except (ModelFailed, BadSettings) as error:
+            notes = (f"no model was asked: {error}",)
+        report = self._consolidate(asked, apply=True, progress=progress)
+        return gates, report._replace(notes=(*notes, *report.notes))
 
-    def gates(self) -> Gates:
+    def gates(self, *, planning: bool = False) -> Gates:
         """What has to be so before memories are consolidated by themselves, and whether it is."""
         return schedule.gates(
             self._state,
@@ -119,7 +109,23 @@ class ScopeLearning:
             files=self._reader.count(),
             learned=self.learner.inbox.learned(),
             now=self._clock(),
+            planning=planning,
             logging=self._policy == "log",
+        )
+
+    def _consolidate(
+        self, model: Model | None, *, apply: bool, progress: Progress | None, mine: Approve | None = None
+    ) -> ConsolidationReport:
+        return consolidate.run(
+            self._memories,
+            state=self._state,
+            now=self._clock(),
+            model=model,
+            apply=apply,
+            learned=self.learner.inbox.learned(),
+            embedder=self._fast_embedder(),
+            progress=progress,
+            mine=mine,
         )
 
     def expect(self, question: str, path: str) -> None:

@@ -14,10 +14,11 @@ from cases import each_case
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
 from memsheaf.learn import model_merges, rehearsal, schedule
-from memsheaf.learn.consolidate import ConsolidationReport, run, when_due
+from memsheaf.learn.consolidate import ConsolidationReport, run
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Memory
+from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.store.state import State
@@ -321,23 +322,23 @@ def test_of_two_at_once_one_works_and_the_other_says_so(place: Place) -> None:
     assert place.run().commit == ""
 
 
-def test_what_due_means(place: Place) -> None:
-    place.put(
-        **{f"n{number}": text(f"Fact number {number} of the month.") for number in range(9)},
-        x=text(FRIDAY),
-        y=text(FRIDAY),
-    )
-    settings, files = Dream(conversations=2), 11
+def test_what_due_means(settings: Settings) -> None:
+    now = [NOW]
+    with Sheaf.open("user", settings=settings._replace(dream=Dream(conversations=2)), clock=lambda: now[0]) as sheaf:
+        for number in range(9):
+            sheaf.put(f"n{number}.md", text(f"Fact number {number} of the month.").decode())
+        for name in ("x", "y"):
+            sheaf.store.commit([Change(f"{name}.md", text(FRIDAY), ABSENT)], by="agent")
+        inbox = sheaf.learning.inbox
+        found = []
+        for number in range(4):
+            inbox.append(Turn(f"c{number}", (Message("user", f"Number {number} is said."),)))
+            inbox.done(inbox.pending())
+            gates, report = sheaf.dream()
+            found.append(report.retired if report else [gate.name for gate in gates if not gate.is_open])
+            now[0] += DAY
 
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, files=files, learned=1)
-    assert (report, [gate.name for gate in gates if not gate.is_open]) == (None, ["conversations"])
-
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW, files=files, learned=2)
-    assert report
-    assert report.retired == 1
-
-    gates, report = when_due(place.sheaf, state=place.state, settings=settings, now=NOW + DAY, files=files, learned=3)
-    assert (report, [gate.name for gate in gates if not gate.is_open]) == (None, ["conversations"])
+    assert found == [["conversations"], 1, ["conversations"], 0]
 
 
 def test_a_run_that_fails_leaves_the_gates_where_they_were(place: Place) -> None:

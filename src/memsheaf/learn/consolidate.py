@@ -14,10 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from memsheaf.config import Dream
 from memsheaf.editing import checked, refuse_secrets, refuse_unworthy
 from memsheaf.errors import (
-    BadSettings,
     Busy,
     CapReached,
     Changed,
@@ -147,44 +145,6 @@ def run(
         except (StoreFailed, Busy) as error:  # the commit stands
             return report._replace(notes=(*report.notes, f"it was done, but not noted: {error}"))
     return report
-
-
-def when_due(
-    target: Target,
-    *,
-    state: State,
-    settings: Dream,
-    now: float,
-    files: int,
-    learned: int,
-    planning: bool = False,
-    logging: bool = False,
-    model: Callable[[], Model | None] = lambda: None,
-    embedder: Embedder | None = None,
-    progress: Progress | None = None,
-) -> tuple[tuple[schedule.Gate, ...], ConsolidationReport | None]:
-    """Consolidate if every gate is open; returns the gates, and None when nothing was done.
-
-    The `model` is made only then.
-
-    Raises:
-        Busy: another process began in the same instant.
-        StoreFailed: nothing was done.
-    """
-    gates = schedule.gates(state, settings, files=files, learned=learned, now=now, planning=planning, logging=logging)
-    if not all(gate.is_open for gate in gates):
-        return gates, None
-    schedule.look(state, now)
-    asked: Model | None = None
-    notes: tuple[str, ...] = ()
-    try:
-        asked = model()
-    except (ModelFailed, BadSettings) as error:
-        notes = (f"no model was asked: {error}",)
-    report = run(
-        target, state=state, now=now, model=asked, apply=True, learned=learned, embedder=embedder, progress=progress
-    )
-    return gates, report._replace(notes=(*notes, *report.notes))
 
 
 def _plan(
