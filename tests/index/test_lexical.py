@@ -17,9 +17,8 @@ from memsheaf.index import lexical
 from memsheaf.index.lexical import Lexicon, put_words
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.text import stemmer
-from memsheaf.text.stemmer import stem
-from memsheaf.text.tokenizer import words
+from memsheaf.text import tokenizer
+from memsheaf.text.tokenizer import stem, words
 
 # stems
 
@@ -62,7 +61,7 @@ def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
 @given(st.text())
 def test_a_stem_is_never_longer_than_its_word_by_more_than_an_e(word: str) -> None:
     assert len(stem(word)) <= len(word)
-    assert stemmer.stem(word) or not word
+    assert tokenizer.stem(word) or not word
 
 
 # words

@@ -18,7 +18,7 @@ from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
 from memsheaf.text.similarity import alike, fact, likeness, words
-from memsheaf.text.stemmer import stem
+from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
 
 RIVALS = 8  # memories that may be the one that is corrected

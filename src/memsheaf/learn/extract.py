@@ -25,7 +25,7 @@ from memsheaf.store.tombstones import Tombstone
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
 from memsheaf.text.similarity import LIKE, alike, fact, numbers, telling, words
-from memsheaf.text.stemmer import stem
+from memsheaf.text.tokenizer import stem
 from memsheaf.values import NamedTuple, Protocol
 
 MOST = 10  # memories that one answer may hold

@@ -18,8 +18,8 @@ from hashlib import blake2b
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.store.state import State
-from memsheaf.text.host_wrappers import unwrapped
 from memsheaf.text.neutralize import cut_bytes
+from memsheaf.text.spoken import unwrapped
 from memsheaf.values import NamedTuple
 
 MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.host_wrappers import unwrapped
+from memsheaf.text.spoken import unwrapped
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})

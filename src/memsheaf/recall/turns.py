@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memsheaf.memory import Memory, compose
 from memsheaf.recall.ignore import asks_to_ignore, is_private
-from memsheaf.text.host_wrappers import unwrapped
+from memsheaf.text.spoken import unwrapped
 from memsheaf.values import NamedTuple
 
 ROLES = ("user", "assistant", "tool")

@@ -17,7 +17,7 @@ from memsheaf.memory import Memory
 from memsheaf.text.sections import fold_title
 from memsheaf.text.similarity import LIKE, alike, denials, fact, likeness, numbers, telling, things, words
 from memsheaf.text.spoken import spoken
-from memsheaf.text.stemmer import stem
+from memsheaf.text.tokenizer import stem
 from memsheaf.values import NamedTuple
 
 COMPARED = 100  # so many others a memory is compared with for each thing that they share
