@@ -17,8 +17,7 @@ from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
-from memsheaf.work.compaction.levels import Compacted, Ladder, Standing
-from memsheaf.work.compaction.summary import WAIT, summarize
+from memsheaf.work.compaction.levels import WAIT, Compacted, Ladder, Standing, summarize
 
 BUDGET = 50_000
 """How many tokens a conversation may have, unless somebody says otherwise."""

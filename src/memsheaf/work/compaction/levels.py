@@ -3,25 +3,30 @@
 Long tool output is cut (1); it becomes one line with a pointer (2); what the agent has answered since is dropped (3);
 all before the tail is taken out (4); only what stands, the bullets and as much of the tail as fits are left (5).
 All of it is pure: the same conversation gives the same bytes.
+
+The summary of what is taken out are the session notes, which need no model; else the bullets of a model, which is
+asked once, in a schema, with a time limit, and sees the messages as data, without secrets.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
+from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.learn.spill import Spill
+from memsheaf.llm import Model, Question, answer
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.values import NamedTuple
-from memsheaf.work.compaction.messages import LINE, MeasuredConversation, Ruling, find_rulings, size, tokens
-from memsheaf.work.compaction.summary import NO_SUMMARY, Summary
+from memsheaf.work.compaction.messages import LINE, MeasuredConversation, Ruling, find_rulings, is_text, size, tokens
 
 LEVELS = (
     "nothing had to be done",
@@ -38,6 +43,21 @@ FIRST, LAST = 8, 16  # sentences of the user that are quoted; in at most a quart
 ITEM = 500  # characters that are shown of one thing that stands
 KEPT, CUT, LINED, DROPPED, SPILLED = "kept", "cut", "one line", "dropped", "spilled"
 _LEFT_OUT = {CUT: "cut in the middle", LINED: "in one line", DROPPED: "dropped", SPILLED: "spilled"}
+
+# Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text.
+RICH_TOKENS, RICH_TEXTS = 10_000, 5
+NOTES_MOST = 40_000  # tokens of notes that are taken in at most
+WAIT = 15.0  # seconds that a model has
+LEAST = 500  # with less room than so many tokens a model is not asked
+BULLETS, BULLET = 20, 300  # how many a model may give, and how many characters of each are taken
+SHOWN, SHOWN_EACH, SHOWN_TOOL = 160_000, 4_000, 300  # bytes that a model is shown: of all, of a message, of a tool
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"bullets": {"type": "array", "maxItems": BULLETS, "items": {"type": "string"}}},
+    "required": ["bullets"],
+    "additionalProperties": False,
+}
 
 
 class Standing(NamedTuple):
@@ -82,6 +102,17 @@ class Compacted(NamedTuple):
     def counts(self) -> dict[str, int]:
         """How many messages had which fate."""
         return dict(Counter(self.fates))
+
+
+class Summary(NamedTuple):
+    """A summary: its text, where it is from (`notes`, `model` or ""), and what went wrong with a model."""
+
+    text: str = ""
+    source: str = ""
+    problem: str = ""
+
+
+NO_SUMMARY = Summary()
 
 
 class LevelPlan(NamedTuple):
@@ -202,7 +233,7 @@ class Ladder:
         if rung == 3 and self._answered[at]:
             return None, DROPPED
         if 4 * length > (LONG if rung == 1 else LINE):
-            text = _cut(entry, self._place(at)) if rung == 1 else self._line(at)
+            text = _cut_output(entry, self._place(at)) if rung == 1 else self._line(at)
             if tokens(text) < length:
                 return text, CUT if rung == 1 else LINED
         return entry.text, KEPT
@@ -277,9 +308,68 @@ class Ladder:
         return find_rulings(self.entries)
 
 
-def _cut(entry: TranscriptEntry, place: str) -> str:
+def _cut_output(entry: TranscriptEntry, place: str) -> str:
     """The beginning and the end of a tool's output."""
     head = cut_bytes(entry.text, HEAD)
     tail = entry.text[-TAIL:].encode("utf-8", "replace")[-TAIL:].decode("utf-8", "ignore")
     left = size(entry.text) - size(head) - size(tail)
     return f"{for_prompt(head)}\n[{left:,} bytes are left out here; the whole: {place}]\n{for_prompt(tail)}"
+
+
+# the summary
+
+
+def summarize(
+    entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float = WAIT
+) -> Summary:
+    """What stands for these messages, in at most `room` tokens."""
+    has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
+    rich = sum(tokens(one.text) for one in entries) >= RICH_TOKENS and sum(map(is_text, entries)) >= RICH_TEXTS
+    problem = ""
+    if model is not None and room >= LEAST and not (has_notes and rich):
+        try:
+            return Summary(_enveloped("summary", "\n".join(_asked(entries, model, wait)), room), "model")
+        except ModelFailed as error:
+            problem = f"{model.name}: {error}"
+    text = _enveloped("session-notes", notes, room) if has_notes else ""
+    return Summary(text, "notes" if text else "", problem)
+
+
+def _enveloped(name: str, text: str, room: int) -> str:
+    """The text between marks it cannot close, cut to what there is room for; "" when that is too little."""
+    shown = for_prompt(without_secrets(text).strip())
+    most = 4 * min(room, NOTES_MOST) - size(name) * 2 - 16
+    if size(shown) > most:
+        kept = cut_bytes(shown, most - 40).rpartition("\n")[0] or cut_bytes(shown, most - 40)
+        shown = f"{kept}\n({size(shown):,} bytes, cut here)" if most >= LEAST else ""
+    return f"<{name}>\n{shown}\n</{name}>\n" if shown else ""
+
+
+def _asked(entries: Sequence[TranscriptEntry], model: Model, wait: float) -> list[str]:
+    """The bullets of a model. Raises ModelFailed."""
+    system = read_prompt("compact").replace("{most}", str(BULLETS))
+    said = answer(model, Question(system, _dialogue(entries), _SCHEMA, max_tokens=2_000), wait)
+    bullets = said.get("bullets") if isinstance(said, dict) else None
+    if not isinstance(bullets, list) or not all(isinstance(one, str) for one in bullets):
+        raise ModelFailed("its answer is not a list of bullets")
+    lines = [line for one in bullets[:BULLETS] if (line := one_line(one.lstrip("-*• "), BULLET))]
+    if not lines:
+        raise ModelFailed("its answer says nothing")
+    return [f"- {line}" for line in lines]
+
+
+def _dialogue(entries: Sequence[TranscriptEntry]) -> str:
+    """What a model is shown: the messages between marks that no text can know, the last ones if need be."""
+    nonce = os.urandom(8).hex()
+    shown: list[str] = []
+    room = SHOWN
+    for number, entry in reversed(list(enumerate(entries, 1))):
+        most = SHOWN_TOOL if entry.role == "tool" else SHOWN_EACH
+        text = cut_bytes(for_prompt(without_secrets(cut_bytes(entry.text, 16 * most))), most)
+        part = f"<message-{nonce} number={number} from={entry.role}>\n{text}\n</message-{nonce}>"
+        room -= size(part)
+        if room < 0:
+            shown.append(f"({number} earlier messages are not shown)")
+            break
+        shown.append(part)
+    return "\n".join(reversed(shown))
