@@ -264,16 +264,12 @@ class _Git:
 
     def listed(self) -> tuple[list[str], list[str]] | None:
         """The files that are there, and the folders that are repositories of their own; None without an answer."""
-        try:
-            with self._running(*_LIST) as (output, ended):
-                answer = output.read(SCAN_LIMIT)
-                if ended() != 0:
-                    return None
-        except OSError:
+        answer = self._answer(*_LIST)
+        if answer is None:
             return None
         found: dict[str, str] = {}
         deleted: set[str] = set()
-        for entry in os.fsdecode(answer).split("\0"):
+        for entry in answer.split("\0"):
             tag, _, rest = entry.partition(" ")
             mode, _, path = ("", "", rest) if tag == "?" else rest.partition("\t")
             if tag == "R":
@@ -299,27 +295,26 @@ class _Git:
 
     def committers(self, paths: Sequence[str]) -> dict[str, str] | None:
         """Who committed each of these files last, on one line each; None without an answer in time."""
-        try:
-            wanted = [f":(top,literal){path}" for path in paths]
-            with self._running(*_LOG, *wanted, seconds=_HURRY) as (output, ended):
-                answer = output.read(FILE_LIMIT)
-                if ended() != 0:
-                    return None
-        except OSError:
+        answer = self._answer(*_LOG, *(f":(top,literal){path}" for path in paths), seconds=_HURRY, most=FILE_LIMIT)
+        if answer is None:
             return None
         found: dict[str, str] = {}
-        for commit in os.fsdecode(answer).split("\1"):
+        for commit in answer.split("\1"):
             who, *names = commit.split("\0")
             for name in names:
                 found.setdefault(name.lstrip("\n"), _plain_name(who))
         return found
 
-    def lines(self, *words: str, seconds: float = PATIENCE) -> list[str] | None:
+    def lines(self, *words: str) -> list[str] | None:
         """What git prints, cut at zeros; None without an answer."""
+        answer = self._answer(*words)
+        return None if answer is None else answer.split("\0")[:-1]
+
+    def _answer(self, *words: str, seconds: float = PATIENCE, most: int = SCAN_LIMIT) -> str | None:
         try:
             with self._running(*words, seconds=seconds) as (output, ended):
-                answer = output.read(SCAN_LIMIT)
-                return os.fsdecode(answer).split("\0")[:-1] if ended() == 0 else None
+                answer = output.read(most)
+                return os.fsdecode(answer) if ended() == 0 else None
         except OSError:
             return None
 

@@ -171,6 +171,12 @@ def test_only_output_that_was_answered_is_dropped() -> None:
     assert done.fates[6] == "dropped"
 
 
+def test_output_that_a_line_would_make_longer_stays() -> None:
+    said = [Entry("user", "go"), *[Entry("tool", "語" * 140)] * 200, Entry("user", "x" * 4_000)]
+
+    assert "one line" not in compact(said, 15_000).fates
+
+
 def test_a_trigger_that_is_none_and_no_budget_are_refused() -> None:
     for trigger in ("", "whim", "Budget"):
         with pytest.raises(Refused, match="there are budget, phase, task"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
@@ -29,8 +29,25 @@ DECISIONS = 8  # the last ones; the task has the others
 
 def brief(layers: OpenScopes) -> str:
     """Where the work stands, as a text for a prompt or a person; "" when nothing was noted yet."""
-    found = [*_notes(layers), *_task(layers), *_session(layers), *(f"({one})\n" for one in layers.notices())]
-    return "\n".join(found)
+    found = []
+    if text := _text(layers).strip().removeprefix("# Notes").strip():
+        found.append(f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n")
+    task, session = _chosen(layers, "task", tasks.of), _chosen(layers, "session", sessions.of)
+    if isinstance(task, tasks.Task):
+        text = "\n".join([*_marks(task.sheaf), *task.lines()])
+        shown = render_file(f"the state of {task.sheaf.scope}", text, TASK_BYTES)
+        found.append(f"# {task.sheaf.scope}\n\n{shown}\n")
+    elif active := tasks.active_tasks(layers):
+        found.append(f"# Active tasks\n\n{_listed('task', active, lambda slug: tasks.of(layers, slug).title)}\n")
+    if not isinstance(session, sessions.SessionNotes):
+        if still_open := sessions.open_sessions(layers):
+            titles = _listed("session", still_open, lambda id: sessions.of(layers, id).memory.name)
+            found.append(f"# Open sessions\n\n{titles}\n")
+    elif not session.is_blank:
+        text = "\n\n".join([*_marks(session.sheaf), shown_text(session.memory)])
+        shown = render_file(f"the notes of session/{session.id}", text, SESSION_BYTES)
+        found.append(f"# session/{session.id}: {one_line(for_prompt(session.memory.name), 100)}\n\n{shown}\n")
+    return "\n".join([*found, *(f"({one})\n" for one in layers.notices())])
 
 
 def standing(layers: OpenScopes) -> dict[str, object]:
@@ -79,11 +96,6 @@ def _session_state(session: sessions.SessionNotes) -> dict[str, object]:
     return {**state, "blank": state.pop("is_blank"), "open": state.pop("is_open"), "body": session.body}
 
 
-def _notes(layers: OpenScopes) -> Iterator[str]:
-    if text := _text(layers).strip().removeprefix("# Notes").strip():
-        yield f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n"
-
-
 def _text(layers: OpenScopes) -> str:
     try:
         memory = layers.project.read(NOTES)
@@ -92,26 +104,6 @@ def _text(layers: OpenScopes) -> str:
     if memory.state not in ("ok", "free"):
         return f"({NOTES} is not shown: {memory.problem}.)"
     return memory.body if memory.trust == "confirmed" else ""
-
-
-def _task(layers: OpenScopes) -> Iterator[str]:
-    found = _chosen(layers, "task", tasks.of)
-    if isinstance(found, tasks.Task):
-        text = "\n".join([*_marks(found.sheaf), *found.lines()])
-        yield f"# {found.sheaf.scope}\n\n{render_file(f'the state of {found.sheaf.scope}', text, TASK_BYTES)}\n"
-    elif active := tasks.active_tasks(layers):
-        yield f"# Active tasks\n\n{_listed('task', active, lambda slug: tasks.of(layers, slug).title)}\n"
-
-
-def _session(layers: OpenScopes) -> Iterator[str]:
-    found = _chosen(layers, "session", sessions.of)
-    if isinstance(found, sessions.SessionNotes):
-        if not found.is_blank:
-            text = "\n\n".join([*_marks(found.sheaf), shown_text(found.memory)])
-            shown = render_file(f"the notes of session/{found.id}", text, SESSION_BYTES)
-            yield f"# session/{found.id}: {one_line(for_prompt(found.memory.name), 100)}\n\n{shown}\n"
-    elif is_open := sessions.open_sessions(layers):
-        yield f"# Open sessions\n\n{_listed('session', is_open, lambda id: sessions.of(layers, id).memory.name)}\n"
 
 
 def _is_shared(sheaf: Sheaf) -> bool:
