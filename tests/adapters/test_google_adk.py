@@ -26,7 +26,7 @@ from pydantic import Field
 
 from memsheaf.adapters.google_adk import MemoryService, scope_of, turns_of
 from memsheaf.config import Settings
-from memsheaf.errors import Exists, NotFound, PathRefused, SecretFound
+from memsheaf.errors import Exists, NotFound, PathRefused
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 
@@ -218,16 +218,6 @@ def test_who_asks_to_do_without_memory_is_neither_answered_from_it_nor_learned_f
     assert found(service, "Ignore your memory: when do releases go out?") == []
     add(service, said("Ignore your memory. Remember that the office is in Lyon."), said("Fine.", "helper"))
     assert found(service, "office Lyon") == []
-
-
-def test_a_secret_of_a_session_reaches_no_file(service: MemoryService, tmp_path: Path) -> None:
-    add(service, said(f"Remember that the deploy token is {SECRET}."), said(FRIDAYS))
-    with pytest.raises(SecretFound):
-        save(service, entry(f"The token is {SECRET}."))
-    for folder, _, names in os.walk(tmp_path):
-        for name in names:
-            assert SECRET.encode() not in Path(folder, name).read_bytes()
-    assert len(found(service, "releases Fridays")) == 1
 
 
 def test_a_memory_cannot_leave_the_place_it_is_shown_in(service: MemoryService) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,33 +121,4 @@ def test_whatever_a_model_calls_it_with_the_answer_is_a_text(sheaf: Sheaf, argum
     for answer in (write.invoke(dict(arguments)), asyncio.run(write.ainvoke(dict(arguments)))):
         assert isinstance(answer, str)
         assert answer.startswith("Error: ")
-    assert sheaf.list() == []
-
-
-def test_secrets_do_not_get_in_by_a_tool(sheaf: Sheaf) -> None:
-    cases = json.loads((CORPORA / "secrets.json").read_text("utf-8"))["cases"]
-    write = by_name(sheaf)["memory_write"]
-
-    for case in cases:
-        if case["expect"] == "flag":
-            assert write.invoke(FACT | {"content": "".join(case["parts"])}).startswith("Error: "), case["id"]
-    assert sheaf.list() == []
-
-
-def test_a_read_only_sheaf_offers_no_tool_that_writes(sheaf: Sheaf, settings: Settings) -> None:
-    sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
-
-    with Sheaf.open("user", settings=settings, read_only=True) as closed:
-        tools = by_name(closed)
-
-        assert sorted(tools) == ["memory_list", "memory_read", "memory_search", "memory_view"]
-        assert "Use tabs." in tools["memory_read"].invoke({"filename": "user_prefers-tabs.md"})
-
-
-def test_in_a_turn_without_memory_the_tools_do_nothing(sheaf: Sheaf) -> None:
-    session = sheaf.session()
-    tools = by_name(Tools(sheaf, session=session))
-    session.recall("Please ignore your memory for this one.")
-
-    assert tools["memory_write"].invoke(FACT).startswith("Error: ")
     assert sheaf.list() == []

@@ -137,15 +137,6 @@ def test_what_a_person_edits_is_what_the_graph_gets(sheaf: Sheaf, store: Memshea
     }
 
 
-def test_line_ends_of_another_system_change_nothing(sheaf: Sheaf, store: MemsheafStore) -> None:
-    for key, value in (("prefs", {"theme": "dark"}), ("indent", TABS), ("more", TABS | {"n": 1})):
-        store.put(USER, key, value)
-        file = file_of(sheaf, USER, key)
-        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-
-        assert value_of(store, USER, key) == value
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -270,23 +261,6 @@ def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, 
             assert sorted(below) == sorted(one for one, _ in items if one[: len(prefix)] == prefix)
 
 
-def test_what_json_can_say_and_a_file_hardly_comes_back(store: MemsheafStore) -> None:
-    store.put(USER, "odd", {"half": "\ud800", "whole": "😀", "controls": "\0\x1b\x7f\u2028", "inf": float("-inf")})
-    store.put(USER, "nan", {"nan": float("nan"), "one": 1, "yes": True, "float": 1.0})
-
-    odd = {"half": "\ud800", "whole": "😀", "controls": "\0\x1b\x7f\u2028", "inf": float("-inf")}
-    assert value_of(store, USER, "odd") == odd
-    assert str(value_of(store, USER, "nan")) == "{'nan': nan, 'one': 1, 'yes': True, 'float': 1.0}"
-
-
-def test_paths_are_readable_where_they_can_be() -> None:
-    assert place(("users", "123"), "prefs") == "langgraph/users/123/prefs.md"
-    assert place(("用户", "a_b"), "键") == "langgraph/用户/a_b/键.md"
-    assert place(("a", "b", "c"), "d") == "langgraph/a/b/c/d.md"
-    assert place(("a", "b", "c", "d", "e"), "f").startswith("langgraph/a/b/c-d-e@")
-    assert place(("users",), "Ann Lee").startswith("langgraph/users/ann-lee@")
-
-
 def test_every_path_of_the_corpus_is_a_key_like_any_other(sheaf: Sheaf, store: MemsheafStore) -> None:
     cases = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
     inputs = [case["input"] for case in cases if isinstance(case.get("input"), str)]
@@ -300,17 +274,6 @@ def test_every_path_of_the_corpus_is_a_key_like_any_other(sheaf: Sheaf, store: M
 
     outside = [path for path in Path(sheaf.root).rglob("*.md") if path.name != "MEMORY.md"]
     assert all((Path(sheaf.root) / "langgraph") in path.parents for path in outside)
-
-
-def test_every_text_of_the_corpora_comes_back(store: MemsheafStore) -> None:
-    texts = [case["payload"] for case in json.loads((CORPORA / "injection.json").read_text("utf-8"))["cases"]]
-    malformed = json.loads((CORPORA / "malformed_frontmatter.json").read_text("utf-8"))["cases"]
-    texts += [case["content"] for case in malformed if "content" in case]
-
-    for text in sample(texts):
-        for value in ({"text": text}, TABS | {"content": text}, TABS | {"name": text, "description": text}):
-            store.put(USER, "k", value)
-            assert value_of(store, USER, "k") == value
 
 
 def test_a_value_may_be_changed_by_who_gets_it(store: MemsheafStore) -> None:

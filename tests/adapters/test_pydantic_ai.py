@@ -116,14 +116,6 @@ def read_all(settings: Settings) -> str:
 # instructions
 
 
-def test_the_instructions_are_the_prompt_of_the_session(memory: Memory[None], settings: Settings, tabs: str) -> None:
-    model = Model()
-    Agent(model.model, instructions="Be brief.", capabilities=[memory]).run_sync("hello")
-    with Sheaf.open("user", settings=settings) as sheaf:
-        assert model.instructions == [f"Be brief.\n\n{sheaf.prompt().strip()}"]
-    assert tabs in model.instructions[0]
-
-
 def test_the_instructions_are_the_same_bytes_in_every_request_of_a_run_and_in_the_next(
     memory: Memory[None], tabs: str
 ) -> None:
@@ -133,17 +125,6 @@ def test_the_instructions_are_the_same_bytes_in_every_request_of_a_run_and_in_th
     agent.run_sync("Something else, please.")
     assert len(model.instructions) == 4
     assert len(set(model.instructions)) == 1
-
-
-def test_what_the_agent_saves_is_in_the_instructions_of_the_next_run(memory: Memory[None]) -> None:
-    fact = {"name": "Staging database", "description": "Its name", "type": "project", "content": "It is heron."}
-    model = Model(call("memory_write", fact))
-    agent = Agent(model.model, capabilities=[memory])
-    agent.run_sync("Save the name of the staging database.")
-    agent.run_sync("hello")
-    first, second, third = model.instructions
-    assert first == second  # a cached prompt holds for the run
-    assert "Staging database" in third
 
 
 # recall
@@ -343,19 +324,6 @@ def test_arguments_that_make_no_sense_are_answered(memory: Memory[None], argumen
     assert all(answer.startswith("Error: ") for answer in answers(result.all_messages()))
 
 
-@pytest.mark.parametrize("place", ["traversal", "injection", "secrets", "malformed_frontmatter"])
-def test_hostile_arguments_are_answered(memory: Memory[None], place: str) -> None:
-    found = json.loads((CORPORA / f"{place}.json").read_text(encoding="utf-8"))
-    texts = [text for text in _strings(found) if text][:60]
-    calls = [ToolCallPart("memory_read", {"filename": text}, tool_call_id=f"r{n}") for n, text in enumerate(texts)]
-    calls += [
-        ToolCallPart("memory_write", {"filename": "a.md", "content": text}, tool_call_id=f"w{n}")
-        for n, text in enumerate(texts)
-    ]
-    result = Agent(Model(ModelResponse(calls)).model, capabilities=[memory]).run_sync("hello")
-    assert len(answers(result.all_messages())) == len(calls)
-
-
 def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -365,23 +333,6 @@ def _strings(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from _strings(one)
-
-
-def test_a_memory_may_be_given_for_one_run(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    agent: Agent[None, str] = Agent(model.model)
-    agent.run_sync(ASKED, capabilities=[memory])
-    agent.run_sync(ASKED)
-    assert [len(info.function_tools) for info in model.infos] == [len(TOOLS), 0]
-    assert [FACT in model.prompts(request)[0] for request in (0, 1)] == [True, False]
-
-
-def test_the_names_of_the_tools_may_have_a_prefix(memory: Memory[None], settings: Settings) -> None:
-    fact = {"name": "Heron", "description": "The staging database", "type": "project", "content": "It is heron."}
-    model = Model(call("mine_memory_write", fact))
-    result = Agent(model.model, capabilities=[memory.prefix_tools("mine")]).run_sync("Note the database.")
-    assert answers(result.all_messages())[0].startswith("Memory saved: project_heron.md")
-    assert "Heron" in read_all(settings)
 
 
 # learning
@@ -431,13 +382,6 @@ def test_a_turn_in_which_the_agent_saved_says_so(settings: Settings) -> None:
         "Note the database.": True,
         "We deploy on Fridays.": False,
     }
-
-
-def test_what_the_user_asks_to_keep_is_kept_without_a_model(memory: Memory[None], settings: Settings) -> None:
-    Agent(Model().model, capabilities=[memory]).run_sync("Remember that our staging database is called heron.")
-    memory.close()
-    assert "heron" in read_all(settings)
-    assert waiting(settings) == []
 
 
 def test_words_that_others_put_into_the_users_mouth_are_not_the_users(settings: Settings) -> None:
@@ -629,13 +573,6 @@ def test_two_runs_of_one_conversation_at_once_share_no_turn(
     shown = {str(prompts(messages)[0])[:6]: FACT in str(prompts(messages)[0]) for messages in model.shown}
     assert shown == {"Ignore": False, ASKED[:6]: True}
     assert [turn.messages[0].text for turn in waiting(settings)] == [ASKED]
-
-
-def test_a_run_has_its_conversation_alone(memory: Memory[None]) -> None:
-    first = memory.take("talk")
-    memory.give_back("talk", first)
-    assert memory.take("talk") is first
-    assert memory.take("talk") is not first
 
 
 def test_only_the_latest_conversations_are_known_again(settings: Settings, tabs: str) -> None:

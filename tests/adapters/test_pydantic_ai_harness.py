@@ -33,7 +33,7 @@ from pydantic_ai_harness.memory import (
     SqliteMemoryStore,
 )
 
-from cases import each_case
+from cases import each_case, sample
 from memsheaf import MemsheafError, Settings, Sheaf
 from memsheaf.adapters import pydantic_ai_harness as adapter
 from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore, path_of, place_of
@@ -161,18 +161,6 @@ def test_a_deletion_is_done_once(store: MemoryStore) -> None:
         made = await store.write("main/a.md", "new", expected_version=None)
         again = await store.delete("main/a.md", expected_version=made.version, operation=operation)
         assert (again.version, again.replayed, again.existed) == (None, True, True)
-        assert await store.read("main/a.md", max_chars=ALL) is not None
-
-    run(work())
-
-
-def test_a_deletion_of_nothing_is_done_once_too(store: MemoryStore) -> None:
-    async def work() -> None:
-        operation = MemoryOperation("op-1", "delete a")
-        await store.delete("main/a.md", expected_version=None, operation=operation)
-        made = await store.write("main/a.md", "new", expected_version=None)
-        again = await store.delete("main/a.md", expected_version=made.version, operation=operation)
-        assert (again.replayed, again.existed) == (True, False)
         assert await store.read("main/a.md", max_chars=ALL) is not None
 
     run(work())
@@ -382,15 +370,6 @@ def test_what_a_person_edits_is_a_change(ours: SheafMemoryStore, sheaf: Sheaf) -
     assert found.content == "- one\n- two\n"
 
 
-def test_a_change_can_be_undone(ours: SheafMemoryStore, sheaf: Sheaf) -> None:
-    made = run(ours.write("main/a.md", "one", expected_version=None))
-    run(ours.delete("main/a.md", expected_version=made.version))
-    sheaf.undo()
-    found = run(ours.read("main/a.md", max_chars=ALL))
-    assert found is not None
-    assert found.content == "one"
-
-
 @pytest.mark.parametrize(
     "content", ["password = 'hunter2-Xk29fLq8vBz'", "", "\n", "a\x00b", "---\nname: x\n", "\ud800"]
 )
@@ -416,16 +395,6 @@ def test_a_file_that_is_not_understood_is_read_and_neither_replaced_nor_removed(
         with pytest.raises(ToolFailed, match="not UTF-8"):
             run(change)
     assert (Path(sheaf.root) / "broken.md").read_bytes() == b"\xff Precious."
-
-
-def test_a_read_only_sheaf_is_read(settings: Settings, ours: SheafMemoryStore) -> None:
-    run(ours.write("main/a.md", "one", expected_version=None))
-    with Sheaf.open("agent/notes", settings=settings, read_only=True) as sheaf:
-        reader = SheafMemoryStore(sheaf)
-        found = run(reader.read("main/a.md", max_chars=ALL))
-        assert found is not None
-        with pytest.raises(ToolFailed, match="for reading only"):
-            run(reader.write("main/b.md", "two", expected_version=None))
 
 
 def test_a_process_that_died_before_it_ticked_off_is_not_repeated(ours: SheafMemoryStore, sheaf: Sheaf) -> None:
@@ -537,7 +506,7 @@ def test_a_file_in_another_spelling_is_neither_read_nor_written(ours: SheafMemor
 
 
 def test_no_hostile_path_leaves_the_scope(ours: SheafMemoryStore, tmp_path: Path) -> None:
-    for case in _strings(json.loads((CORPORA / "traversal.json").read_text(encoding="utf-8"))):
+    for case in sample(list(_strings(json.loads((CORPORA / "traversal.json").read_text(encoding="utf-8"))))):
         try:
             run(ours.write(case, "x", expected_version=None))
         except (ValueError, MemoryConflictError):

@@ -16,8 +16,8 @@ from memsheaf.chat.tools import FolderTools
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said, Talker, ToolCall
-from memsheaf.llm.scripted import ScriptedTalker
 from memsheaf.sheaf import Sheaf
+from scripted_talker import ScriptedTalker
 
 Script = Iterable[Any]
 

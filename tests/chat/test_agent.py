@@ -16,7 +16,8 @@ from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
-from memsheaf.llm.scripted import Scripted, ScriptedTalker
+from memsheaf.llm.scripted import Scripted
+from scripted_talker import ScriptedTalker
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}

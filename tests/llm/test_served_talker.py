@@ -428,23 +428,6 @@ def test_an_answer_without_end_is_left_at_its_size(name: str) -> None:
         assert server.was_left.wait(30)
 
 
-@each_case("name", NAMES)
-def test_a_redirect_is_not_followed(name: str) -> None:
-    with SERVERS[name]([status(307, headers={"location": "http://127.0.0.1:9/"})]) as server:
-        _, error = failure(talker(server, name))
-
-    assert "a redirect, which is not followed" in str(error)
-    assert len(server.requests) == 1
-
-
-@each_case("name", NAMES)
-def test_a_packed_answer_is_not_unpacked(name: str) -> None:
-    with SERVERS[name]([Reply(headers={"content-encoding": "gzip"})]) as server:
-        _, error = failure(talker(server, name))
-
-    assert "packed answer" in str(error)
-
-
 @each_case("name, reply", crossed(NAMES, [hangs("one"), say("one") + waits(threading.Event())]))
 def test_whoever_has_heard_enough_hangs_up(name: str, reply: Reply) -> None:
     with SERVERS[name]([reply]) as server:

@@ -13,9 +13,10 @@ from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import CapReached, ModelFailed
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
-from memsheaf.llm.scripted import Scripted, ScriptedTalker, TalkerLine
+from memsheaf.llm.scripted import Scripted
 from memsheaf.llm.spend import Ledger, Metered, MeteredTalker, Spent, Talked
 from memsheaf.store.state import State
+from scripted_talker import ScriptedTalker, TalkerLine
 
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))
 ASK = Request("s" * 10, [Said("user", "t" * 10, beside="b" * 10)], (), max_tokens=100)  # 32 bytes: 8 tokens

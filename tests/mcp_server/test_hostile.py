@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -19,7 +18,6 @@ import pytest
 
 from cases import each_case
 from memsheaf.mcp.work_queue import LIMIT
-from memsheaf.store import ABSENT
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Served, served
@@ -142,20 +140,6 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
         Path(path).unlink()
 
 
-@each_case("case", [case for case in cases("traversal") if case["surface"] == "name_pair"])
-def test_two_names_that_look_alike_never_overwrite_each_other(room: Room, case: Any) -> None:
-    first, second = case["input"]
-    before = room.files()
-    with room.place.sheaf() as sheaf:  # another program: what it wrote this client has not seen
-        sheaf.put(first, f"{HEADER}The first of two.\n", expect=ABSENT)
-    said = room.text("memory_write", filename=second, content=f"{HEADER}Something else, by another.\n")
-    new = {path: text for path, text in room.files().items() if path not in before}
-    assert len(new) == (1 if said.startswith("Error: ") else 2)
-    assert any(b"The first of two." in text for text in new.values())
-    for path in new:
-        Path(path).unlink()
-
-
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_links_and_strange_files_lead_nowhere(room: Room) -> None:
     root, secret = room.place.root, room.place.folder / "secret.md"
@@ -240,16 +224,6 @@ def test_no_secret_reaches_the_disk_or_comes_back(room: Room) -> None:
         assert not [value for value in values if value in held], path
 
 
-@each_case("case", [case for case in cases("secrets") if case["expect"] == "pass"])
-def test_what_only_looks_like_a_secret_is_stored_as_it_is(room: Room, case: Any) -> None:
-    text = "".join(case["parts"])
-    said = room.text("memory_write", filename=f"{case['id']}.md", content=f"{HEADER}{text}\n")
-    assert "secret" not in said or not said.startswith("Error: ")
-    if said.startswith("Memory saved: "):
-        assert text in room.text("memory_read", filename=f"{case['id']}.md")
-        room.text("memory_delete", filename=f"{case['id']}.md")
-
-
 def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
     for case in cases("injection"):
         text = case.get("payload")
@@ -272,38 +246,6 @@ def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
             room.text("memory_read", filename=memory["file"])
             room.ask("resources/read", {"uri": FILE + quote(memory["file"])})
             room.text("memory_delete", filename=memory["file"])
-
-
-def made(case: Any) -> bytes:
-    """The bytes of a malformed file."""
-    if "content" in case:
-        return str(case["content"]).encode("utf-8", "surrogatepass")
-    if "content_b64" in case:
-        return base64.b64decode(case["content_b64"])
-    recipe = case["gen"]
-    if recipe.get("block_map"):
-        depth = recipe["depth"]
-        return ("---\n" + "".join(f"{' ' * level}k:\n" for level in range(depth)) + "---\nbody\n").encode()
-    if recipe.get("keys"):
-        return ("---\n" + "".join(f"k{number}: v\n" for number in range(recipe["count"])) + "---\nbody\n").encode()
-    text: str = recipe.get("prefix", "") + recipe.get("unit", "") * recipe.get("count", 0) + recipe.get("suffix", "")
-    return text.encode()
-
-
-def test_malformed_files_are_shown_or_refused_and_hide_no_other(room: Room) -> None:
-    for case in cases("malformed_frontmatter"):
-        data = made(case)
-        path = room.place.root / f"malformed_{case['id']}.md"
-        path.write_bytes(data)
-        room.text("memory_read", filename=path.name)
-        room.ask("resources/read", {"uri": FILE + path.name})
-        assert "user_kept.md" in room.text("memory_list")
-        assert path.read_bytes() == data
-        path.unlink()
-        if len(data) < 1 << 20:
-            said = room.text("memory_write", filename=path.name, content=data.decode("utf-8", "surrogateescape"))
-            assert path.exists() is said.startswith("Memory saved: "), case["id"]
-        path.unlink(missing_ok=True)
 
 
 # arguments

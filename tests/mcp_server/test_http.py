@@ -23,8 +23,6 @@ from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from cases import sample
-
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import PATIENCE, Place, envelope
 from mcp_server.mcp_site import ACCEPTED, JSON, Site, said, site
@@ -36,7 +34,6 @@ pytestmark = [
 ]
 
 ERAS = ["legacy", "2026-07-28"]
-CASES = json.loads((Path(__file__).parent.parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
 CATALOG = "memory://catalog"
 STEPS = 4
 Headers = Sequence[tuple[str, str]]
@@ -109,23 +106,6 @@ async def test_a_client_does_all_there_is(server: Site, era: str) -> None:
         assert "memory_list" in said(missing)
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("action", ["accept", "decline"])
-async def test_a_person_decides_what_is_deleted(server: Site, home: Place, era: str, action: Any) -> None:
-    path = home.save(f"To {action} in {era}", f"A text to {action} in {era}, and nothing else.")
-    asked = []
-
-    async def ask(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        asked.append(params.message)
-        return types.ElicitResult(action=action, content={} if action == "accept" else None)
-
-    async with server.client(era, elicitation_callback=ask) as client:
-        answer = said(await client.call_tool("memory_delete", {"filename": path}))
-    assert len(asked) == 1
-    assert answer.startswith("Memory deleted" if action == "accept" else "Not deleted")
-    assert (home.root / path).exists() == (action != "accept")
-
-
 async def test_what_one_conversation_has_read_another_may_not_replace(server: Site, home: Place) -> None:
     path = home.save("Shell", "Fish, since last spring.")
     async with server.client("legacy") as first, server.client("legacy") as second:
@@ -183,27 +163,6 @@ async def test_a_modern_client_is_told_what_others_change(server: Site, home: Pl
                 heard.add(type(event))
                 if heard >= {ResourceUpdated, ResourcesListChanged}:
                     break
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_no_name_leaves_the_memories(server: Site, home: Place, era: str) -> None:
-    before = tree(home.folder / "home")
-    names = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
-    text = {"content": "Something else entirely, written by a stranger."}
-    async with server.client(era) as client:
-        for name in sample(names, 12):  # the tests of the tools go through all of them
-            name = name.replace("{ROOT}", str(home.root)).replace("{ROOTNAME}", home.root.name)
-            if name.casefold() != "memory.md":  # the catalog may be read
-                assert (await client.call_tool("memory_read", {"filename": name})).is_error, name
-            assert (await client.call_tool("memory_delete", {"filename": name})).is_error, name
-            assert (await client.call_tool("memory_write", {"filename": name} | text)).is_error, name
-    assert tree(home.folder / "home") == before
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file with its bytes, but for the journal and the notes beside it."""
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if ".history" not in name}
 
 
 async def test_a_long_call_tells_how_far_it_is_and_can_be_given_up(place: Place) -> None:

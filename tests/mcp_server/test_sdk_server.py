@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
-import threading
 import weakref
 from pathlib import Path
 
@@ -25,8 +23,6 @@ from mcp_server.mcp_site import said
 pytestmark = pytest.mark.anyio
 
 ERAS = ["legacy", "2026-07-28"]
-COUNTER = "user_counter.md"
-THREADS, STEPS = 8, 3
 
 
 @pytest.fixture
@@ -37,46 +33,6 @@ def anyio_backend() -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-def test_one_sheaf_under_many_threads_loses_no_update(place: Place) -> None:
-    place.save("Counter", "The value is 0.")
-    problems = list[str]()
-
-    with place.sheaf() as sheaf:
-        offer = Offer(sheaf, remember=False)
-
-        def work(number: int) -> None:
-            try:
-                for step in range(STEPS):
-                    fact = {"name": f"Thread {number}x{step}", "description": f"On {number}x{step}"}
-                    text = {"type": "user", "content": f"What thread {number}x{step} found."}
-                    answer = offer.call("memory_write", fact | text)
-                    problems.extend([answer.text] * answer.failed)
-                    while not increased(offer):
-                        offer.call("memory_search", {"query": f"thread {number}"})
-                    offer.changes("none")
-                    offer.resources()
-            except BaseException as error:
-                problems.append(repr(error))
-                raise
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert problems == []
-        assert f"The value is {THREADS * STEPS}." in sheaf.read(COUNTER).text
-        assert len(sheaf.list()) == THREADS * STEPS + 1
-
-
-def increased(offer: Offer) -> bool:
-    """Whether the counter was where we saw it, and is one further now."""
-    match = re.search(r"The value is (\d+)\.", offer.call("memory_read", {"filename": COUNTER}).text)
-    assert match
-    change = {"old_text": match[0], "new_text": f"The value is {int(match[1]) + 1}."}
-    return not offer.call("memory_update", {"filename": COUNTER} | change).failed
 
 
 async def test_what_a_conversation_was_offered_goes_with_it(place: Place) -> None:

@@ -233,15 +233,6 @@ async def test_a_mistake_is_a_result_with_a_hint_and_the_session_goes_on(opened:
             assert "Tabs" in said(await client.call_tool("memory_read", {"filename": path}))
 
 
-async def test_a_text_that_was_not_read_is_shown_before_it_is_replaced(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs")
-    async with opened() as client:
-        arguments = {"name": "Prefers tabs", "description": "d", "type": "user", "content": "Two spaces."}
-        told = said(await client.call_tool("memory_write", arguments), failed=True)
-        assert "Tabs, not spaces." in told
-        assert said(await client.call_tool("memory_write", arguments)) == f"Memory saved: {path}"
-
-
 # resources
 
 

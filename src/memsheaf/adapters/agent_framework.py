@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.background import Distiller, going_on
+from memsheaf.adapters.background import ScopedMemory, going_on
 from memsheaf.config import Settings
 from memsheaf.recall import turns
 from memsheaf.recall.session import Session
@@ -73,27 +73,12 @@ class MemoryProvider(ContextProvider):
         source_id: str = "memsheaf",
     ) -> None:
         super().__init__(source_id)
-        if read_only and any(isinstance(one, Sheaf) and not one.read_only for one in scopes):
-            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
-        named = scopes or ("project",)
-        opened = {
-            one: Sheaf.open(one, settings=settings, cwd=tree, read_only=read_only)
-            for one in named
-            if not isinstance(one, Sheaf)
-        }
-        self._sheaves = [one if isinstance(one, Sheaf) else opened[one] for one in named]
-        self._opened = list(opened.values())
-        self._tree = tree
-        self._learns = not self._sheaves[0].read_only
-        self._distiller = Distiller(self._sheaves[0]) if distil else None
+        self._memory = ScopedMemory(scopes, settings=settings, tree=tree, read_only=read_only, distil=distil)
         self._known: WeakKeyDictionary[AgentSession, ProviderSession] = WeakKeyDictionary()
 
     def close(self) -> None:
         """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
-        if self._distiller:
-            self._distiller.wait()
-        for sheaf in self._opened:
-            sheaf.close()
+        self._memory.close()
 
     def __enter__(self) -> MemoryProvider:
         return self
@@ -124,21 +109,15 @@ class MemoryProvider(ContextProvider):
             return
         self._known[session] = conversation
         replies = context.response.messages if context.response else []
-        if replies and self._learns:
+        if replies and self._memory.learns:
             turn = _turn(
                 context.session_id or session.session_id, context.input_messages, replies, conversation.tools
             )
-            await asyncio.to_thread(self._learn, conversation.session, turn)
+            await asyncio.to_thread(self._memory.learn, conversation.session, turn)
 
     def _begun(self) -> ProviderSession:
-        nearest, *others = self._sheaves
-        session = nearest.session(*others, tree=self._tree)
-        return ProviderSession(session, Tools(nearest, session=session))
-
-    def _learn(self, session: Session, turn: turns.Turn) -> None:
-        with going_on("nothing is learned from this run"):
-            if session.learn(turn) and self._distiller:
-                self._distiller.start()
+        session = self._memory.session()
+        return ProviderSession(session, Tools(self._memory.nearest, session=session))
 
 
 class RecalledMiddleware(ChatMiddleware):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
+from memsheaf.llm import Model
+from memsheaf.recall.session import Session
+from memsheaf.recall.turns import Turn
+from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.layers import Layers
 
@@ -90,3 +95,52 @@ class Distiller:
             return self._memory.distil()
         except MemsheafError as error:
             return Distilled(problem=str(error))
+
+
+class ScopedMemory:
+    """The memory of one scope or several, the nearest first: tools and learning are for the first.
+
+    A scope is named, or is an open `Sheaf`, which its owner closes. Without `distil`, turns wait for `sheaf.distil()`
+    or `memsheaf extract`.
+    """
+
+    def __init__(
+        self,
+        scopes: Sequence[Scope | str | Sheaf],
+        *,
+        settings: Settings | None,
+        tree: str,
+        read_only: bool,
+        distil: bool,
+    ) -> None:
+        if read_only and any(isinstance(one, Sheaf) and not one.read_only for one in scopes):
+            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
+        self._tree = tree
+        self._opened: list[Sheaf] = []
+
+        def open_scope(one: Scope | str) -> Sheaf:
+            self._opened.append(Sheaf.open(one, settings=settings, cwd=tree, read_only=read_only))
+            return self._opened[-1]
+
+        self.nearest, *self._others = [
+            one if isinstance(one, Sheaf) else open_scope(one) for one in scopes or ("project",)
+        ]
+        self.learns = not self.nearest.read_only
+        self._distiller = Distiller(self.nearest) if distil else None
+
+    def session(self, model: Model | None = None) -> Session:
+        """A conversation in which something is recalled from all scopes; `model` may choose what."""
+        return self.nearest.session(*self._others, model=model, tree=self._tree)
+
+    def learn(self, session: Session, turn: Turn) -> None:
+        """Keep a turn, and learn from it in the background."""
+        with going_on("nothing is learned from this turn"):
+            if session.learn(turn) and self._distiller:
+                self._distiller.start()
+
+    def close(self) -> None:
+        """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
+        if self._distiller:
+            self._distiller.wait()
+        for sheaf in self._opened:
+            sheaf.close()

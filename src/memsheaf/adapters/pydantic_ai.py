@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.background import Distiller, going_on
+from memsheaf.adapters.background import ScopedMemory, going_on
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.recall.session import Session
@@ -69,24 +69,12 @@ class Memory(AbstractCapability[AgentDepsT]):
         distil: bool = True,
         id: str | None = None,
     ) -> None:
-        if read_only and any(isinstance(one, Sheaf) and not one.read_only for one in scopes):
-            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
         self.id = id
         self.patience = patience
-        self._tree = tree
+        self.memory = ScopedMemory(scopes, settings=settings, tree=tree, read_only=read_only, distil=distil)
         self._selector = selector
-        self._opened: list[Sheaf] = []
-        self._sheaves = [
-            one if isinstance(one, Sheaf) else self._open(one, settings, read_only) for one in scopes or ("project",)
-        ]
-        self.learns = not self._sheaves[0].read_only
-        self.distiller = Distiller(self._sheaves[0]) if distil else None
         self._guard = threading.Lock()
         self._conversations: dict[str, RunConversation] = {}
-
-    def _open(self, scope: Scope | str, settings: Settings | None, read_only: bool) -> Sheaf:
-        self._opened.append(Sheaf.open(scope, settings=settings, cwd=self._tree, read_only=read_only))
-        return self._opened[-1]
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
         """What does the work in one run, with nothing that another run sees."""
@@ -94,10 +82,7 @@ class Memory(AbstractCapability[AgentDepsT]):
 
     def close(self) -> None:
         """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
-        if self.distiller:
-            self.distiller.wait()
-        for sheaf in self._opened:
-            sheaf.close()
+        self.memory.close()
 
     def __enter__(self) -> Memory[AgentDepsT]:
         return self
@@ -112,8 +97,7 @@ class Memory(AbstractCapability[AgentDepsT]):
         """
         with self._guard:
             known = self._conversations.pop(conversation, None)
-        nearest, *others = self._sheaves
-        return known or RunConversation(nearest, nearest.session(*others, model=self._selector, tree=self._tree))
+        return known or RunConversation(self.memory.nearest, self.memory.session(self._selector))
 
     def give_back(self, name: str, conversation: RunConversation) -> None:
         """Know a conversation again; of many, those that went on last."""
@@ -212,7 +196,7 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Keep the turn, unless it waits for an approval and is not over."""
-        if self._memory.learns and not isinstance(result.output, DeferredToolRequests):
+        if self._memory.memory.learns and not isinstance(result.output, DeferredToolRequests):
             await anyio.to_thread.run_sync(self._learn, ctx.conversation_id or "", result.all_messages())
         return result
 
@@ -220,8 +204,7 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
         with going_on("nothing is learned from this turn"):
             own = self.conversation.own_calls
             turn = Turn(conversation, tuple(_said(messages, self._turn, own)), saved=self.conversation.has_saved)
-            if self.conversation.session.learn(turn) and (distiller := self._memory.distiller):
-                distiller.start()
+            self._memory.memory.learn(self.conversation.session, turn)
 
 
 class MemoryToolset(AbstractToolset[AgentDepsT]):
