@@ -22,6 +22,10 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
+class UnusableAnswer(ValueError):
+    """An answer that is not what was asked for. The message says what is wrong, and shows nothing of the text."""
+
+
 def read(text: str, schema: Mapping[str, object]) -> object:
     """The JSON that a text is, or that the one fenced block is which makes up the text.
 
@@ -31,34 +35,34 @@ def read(text: str, schema: Mapping[str, object]) -> object:
     {'found': []}
     >>> read('The answer is {"found": []}', {"type": "object"})
     Traceback (most recent call last):
-    ValueError: it is no JSON
+    memsheaf.llm.json_answer.UnusableAnswer: it is no JSON
 
     Raises:
-        ValueError: it is not that. The message says what is wrong, and shows nothing of the text.
+        UnusableAnswer: it is not that.
     """
     fenced = _FENCED.fullmatch(text.strip())
     try:
         value = json.loads(fenced[1] if fenced else text, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds half characters") from None
+        raise UnusableAnswer("it holds half characters") from None
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
+        raise UnusableAnswer("it is no JSON") from None
     return _shaped(value, schema)
 
 
 def _shaped(value: object, schema: Mapping[str, object]) -> object:
-    """The value, if it has the outer shape that the schema asks for. Raises ValueError."""
+    """The value, if it has the outer shape that the schema asks for. Raises UnusableAnswer."""
     wanted = schema.get("type")
     if not isinstance(wanted, str) or wanted not in _TYPES:
         return value
     if not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted != "boolean"):
-        raise ValueError(f"it is JSON, but not of the type {wanted}")
+        raise UnusableAnswer(f"it is JSON, but not of the type {wanted}")
     required = schema.get("required")
     if isinstance(value, dict) and isinstance(required, list | tuple):
         missing = [str(key) for key in required if key not in value]
         if missing:
-            raise ValueError(f"it has no {missing[0]!r}")
+            raise UnusableAnswer(f"it has no {missing[0]!r}")
     return value
 
 

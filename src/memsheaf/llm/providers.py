@@ -15,6 +15,9 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 DOCS = "docs/models.md says how a model is chosen; `memsheaf models` shows what can be used here."
+NO_KEY = "none"
+"""What is sent where a client insists on a key and none is needed."""
+
 _PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MODEL = re.compile(r"[\w@][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")

@@ -7,22 +7,18 @@ who wants to ask again asks again, and pays again.
 
 from __future__ import annotations
 
-import json
 import os
-import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
 from functools import cache
 from importlib import import_module
-from inspect import signature
+from threading import Lock
 
-from memsheaf.embed.http import error_message, parse_address
+from memsheaf.embed.http import error_message
 from memsheaf.errors import BadSettings, ModelFailed
-from memsheaf.llm.json_answer import ANSWER_BYTES, read
-from memsheaf.llm.messages import sendable
+from memsheaf.llm.json_answer import ANSWER_BYTES, UnusableAnswer
 from memsheaf.llm.model import Answer, Question, failed
-from memsheaf.llm.providers import DOCS, Choice, choose, key_of
+from memsheaf.llm.providers import DOCS, NO_KEY, choose, key_of
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
 
@@ -31,21 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pydantic_ai.messages import ModelResponse
-    from pydantic_ai.models import Model as TheirModel
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.providers import Provider
-    from pydantic_ai.settings import ModelSettings
-
-_TOOL = "answer"
-NO_KEY = "none"
-"""What is sent where a client insists on a key and none is needed."""
-
 _DONE, _END = b"[DONE]", 32  # how OpenAI and its kin end a stream, and how far back that can be
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
-_LIKE_OPENAI = {"openai", "openai-chat", "openai-compatible", "lmstudio", "llama-cpp"}
-"""Those that are reached through OpenAI's chat completions when they have an address of their own."""
-
 _HINTS = {
     401: "The key is not accepted there: look at the variable that holds it; `memsheaf models` names it.",
     403: "The key is not allowed to do this: look at its rights at the provider.",
@@ -55,7 +38,7 @@ _HINTS = {
 }
 _TOO_LONG = "What was sent is longer than this model reads: make it shorter, or choose another model."
 
-_LOADING = threading.Lock()
+LOADING = Lock()
 """Held by the thread that imports pydantic-ai: threads that import it side by side may see half of it."""
 
 
@@ -83,87 +66,25 @@ class Served:
         Raises:
             ModelFailed: there is none, in time and in its shape.
         """
-        import asyncio
-
         key = key_of(self._choice, self._environment)
         end = time.monotonic() + deadline - min(0.1, deadline / 10)  # time to hang up properly
         wire = Wire(key or NO_KEY if self._choice.place else "")
 
-        async def work() -> Answer:
-            async with asyncio.timeout(max(end - time.monotonic(), 0)):
-                return await self._answer(question, key, wire, deadline)
+        def work() -> Answer:
+            with LOADING:
+                from memsheaf.llm.pydantic_client import ask
+            return ask(self._choice, key, wire.client, question, end - time.monotonic())
 
         try:
-            return within(deadline, lambda: asyncio.run(work()), name="memsheaf-model")
+            return within(deadline, work, name="memsheaf-model")
         except (TimeUp, TimeoutError):
             raise failed(f"{self.name} gave no answer within {deadline:g} seconds") from None
         except (ModelFailed, BadSettings):
             raise
+        except UnusableAnswer as error:
+            raise failed(f"{self.name} gave an answer that cannot be used: {error}") from None
         except Exception as error:  # noqa: BLE001 - a guest among other people's clients, which raise what they like
             raise told(error, self.name, key, wire) from None
-
-    async def _answer(self, question: Question, key: str, wire: Wire, timeout: float) -> Answer:
-        async with AsyncExitStack() as stack:
-            model = await opened(self._choice, key, wire, stack)
-            from pydantic_ai.direct import model_request
-            from pydantic_ai.messages import ModelRequest, UserPromptPart
-
-            text, system = sendable(question.text), sendable(question.system)
-            request = ModelRequest(parts=[UserPromptPart(text)], instructions=system or None)
-            response = await model_request(
-                model,
-                [request],
-                model_settings=_settings(model, question, timeout),
-                model_request_parameters=_parameters(model, question),
-            )
-        try:
-            value = _value(response, question)
-        except ValueError as error:
-            raise failed(f"{self.name} gave an answer that cannot be used: {error}") from None
-        return Answer(value, response.usage.input_tokens, response.usage.output_tokens)
-
-
-async def opened(choice: Choice, key: str, wire: Wire, stack: AsyncExitStack) -> TheirModel:
-    """The model with a client of its own, which is closed with the stack. Raises ModelFailed, and what clients do."""
-    with _LOADING:
-        import pydantic_ai.direct  # noqa: F401 - all that comes after it needs no lock
-        from pydantic_ai.models import infer_model
-
-        if choice.place and choice.provider in _LIKE_OPENAI:
-            from pydantic_ai.models.openai import OpenAIChatModel
-            from pydantic_ai.providers.openai import OpenAIProvider
-
-            provider: Provider[Any] = await _provider(choice, OpenAIProvider, key, wire, stack)
-            model: TheirModel = OpenAIChatModel(choice.model, provider=provider)
-        else:
-            from pydantic_ai.providers import infer_provider_class
-
-            provider = await _provider(choice, infer_provider_class(choice.provider), key, wire, stack)
-            model = infer_model(f"{choice.provider}:{choice.model}", lambda _: provider)
-    try:
-        if provider.base_url.startswith("http"):
-            parse_address(provider.base_url.rstrip("/"))
-    except ValueError as error:  # it came from a variable that the client reads itself
-        raise failed(f"{choice.name} has no address that can be used: {error}", DOCS) from None
-    return model
-
-
-async def _provider(choice: Choice, kind: type[Any], key: str, wire: Wire, stack: AsyncExitStack) -> Provider[Any]:
-    """The provider, made with as much of address, key and HTTP client as it takes."""
-    takes = signature(kind).parameters
-    given: dict[str, object] = {"name": "openai-compatible"} if "name" in takes else {}
-    if "api_key" in takes and (key or choice.place):
-        given["api_key"] = key or NO_KEY
-    if choice.place:
-        if "base_url" not in takes:
-            raise failed(f"the provider {choice.provider!r} has one address only", DOCS)
-        given["base_url"] = str(choice.place)
-    if "http_client" in takes:
-        is_old = "httpx.AsyncClient" in str(takes["http_client"].annotation).split(" | ")
-        here = choice.place is not None and choice.place.is_here
-        given["http_client"] = await stack.enter_async_context(wire.client("httpx" if is_old else "httpx2", here))
-    provider: Provider[Any] = kind(**given)
-    return await stack.enter_async_context(provider)
 
 
 def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
@@ -212,47 +133,6 @@ def _chain(error: BaseException) -> list[BaseException]:
     while (cause := found[-1].__cause__ or found[-1].__context__) and len(found) < 20:
         found.append(cause)
     return found
-
-
-def _settings(model: TheirModel, question: Question, timeout: float) -> ModelSettings:
-    """Settings as this model takes them: one that it only warns about is left out."""
-    wanted: dict[str, object] = {"max_tokens": question.max_tokens, "max_retries": 0, "thinking": False}
-    wanted["timeout"] = timeout  # our own deadline is the one that holds, but some clients refuse to go without
-    profile: Mapping[str, object] = model.profile
-    if not (profile.get("openai_supports_reasoning") or profile.get("anthropic_disallows_sampling_settings")):
-        wanted["temperature"] = question.temperature
-    if model.system == "openai":
-        wanted["openai_store"] = False
-    return {name: value for name, value in wanted.items() if name not in model.unsupported_settings}  # type: ignore[return-value]
-
-
-def _parameters(model: TheirModel, question: Question) -> ModelRequestParameters:
-    """The shape of the answer: by the provider's own JSON schema where it has one, else as a tool to be called."""
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.output import OutputObjectDefinition
-    from pydantic_ai.tools import ToolDefinition
-
-    schema: dict[str, Any] = {**question.schema}
-    if model.profile.get("supports_json_schema_output"):
-        return ModelRequestParameters(
-            output_mode="native", output_object=OutputObjectDefinition(schema, name=_TOOL), allow_text_output=True
-        )
-    tool = ToolDefinition(name=_TOOL, description="Give the answer.", parameters_json_schema=schema, kind="output")
-    return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
-
-
-def _value(response: ModelResponse, question: Question) -> object:
-    """What a response says. Raises ValueError when it says nothing, or not in the shape that was asked for."""
-    if response.finish_reason == "length":
-        raise ValueError(f"it did not end within {question.max_tokens} tokens")
-    if calls := response.tool_calls:
-        if len(calls) > 1 or calls[0].tool_name != _TOOL:
-            raise ValueError("it calls tools that do not exist")
-        arguments = calls[0].args
-        return read(json.dumps(arguments) if isinstance(arguments, dict) else arguments or "", question.schema)
-    if not response.text:
-        raise ValueError("it is empty")
-    return read(response.text, question.schema)
 
 
 class Wire:

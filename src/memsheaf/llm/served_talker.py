@@ -6,21 +6,20 @@ step has a client, a thread and an event loop of its own, and all of it is gone 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import closing, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
-from memsheaf.llm.messages import Written, messages, sendable
-from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, failed
-from memsheaf.llm.providers import DOCS, PROVIDERS, choose, key_of
-from memsheaf.llm.served import NO_KEY, Wire, is_unreachable, opened, told
+from memsheaf.llm.model import Request, Said, Spoken, Step, failed
+from memsheaf.llm.providers import DOCS, NO_KEY, PROVIDERS, choose, key_of
+from memsheaf.llm.served import LOADING, Wire, is_unreachable, told
 from memsheaf.llm.subprocess_model import TOOLS
+from memsheaf.llm.text_tool_calls import Written, sendable
 from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name: a start does not import `typing`.
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pydantic_ai.messages import ModelResponse
-    from pydantic_ai.models import Model as TheirModel
-    from pydantic_ai.models import ModelRequestParameters, StreamedResponse
-    from pydantic_ai.settings import ModelSettings
 
     Give = Callable[[Spoken | Step], None]
 
@@ -87,15 +83,11 @@ class ServedTalker:
         Nothing is sent, and nothing said when it fails: the first step will say it.
         """
 
-        async def load() -> None:
-            async with AsyncExitStack() as stack:
-                await opened(self._choice, key_of(self._choice, self._environment), Wire(NO_KEY), stack)
-
         def run() -> None:
-            import asyncio
-
             with suppress(Exception):  # other people's code, which raises what it likes
-                asyncio.run(load())
+                with LOADING:
+                    from memsheaf.llm.pydantic_client import load
+                load(self._choice, key_of(self._choice, self._environment), Wire(NO_KEY).client)
 
         Thread(target=run, name="memsheaf-talker-loads", daemon=True).start()
 
@@ -133,18 +125,18 @@ class ServedTalker:
             )
 
     async def _stream(self, request: Request, key: str, wire: Wire, give: Give) -> None:
-        async with AsyncExitStack() as stack:
-            model = await opened(self._choice, key, wire, stack)
-            from pydantic_ai.direct import model_request_stream
-
-            async with model_request_stream(
-                model,
-                messages(request.conversation, self._kept),
-                model_settings=_settings(model, request, self._idle),
-                model_request_parameters=_parameters(request),
-            ) as stream:
-                said = await _spoken(stream, give, self._written(request))
-            response = stream.get()
+        with LOADING:
+            from memsheaf.llm.pydantic_client import stream
+        said, response = await stream(
+            self._choice,
+            key,
+            wire.client,
+            request,
+            kept=self._kept,
+            idle=self._idle,
+            give=give,
+            written=self._written(request),
+        )
         give(self._step(response, said, request, wire))
 
     def _written(self, request: Request) -> Written:
@@ -159,7 +151,6 @@ class ServedTalker:
         is_over = "finish_reason" in details or wire.is_done or wire.status is None
         if response.state == "incomplete" or not is_over:
             raise failed(f"{self.name} hung up before its answer was whole")
-        said = said._replace(calls=_calls(response) + said.calls)
         if not said.text.strip() and not said.calls:
             why = f": {one_line(sendable(str(details['refusal'])), 200)}" if details.get("refusal") else ""
             why = why or (f": its thoughts took all of the {request.max_tokens:,} tokens" if cut else "")
@@ -269,76 +260,3 @@ def _pause(error: Exception, wire: Wire, usual: float | None) -> float | None:
     if not isinstance(wanted, int | float):
         return usual
     return max(wanted, 0.0) if wanted <= _LONGEST_PAUSE else None
-
-
-async def _spoken(stream: StreamedResponse, give: Give, written: Written) -> Said:
-    """Hand on what is said, as it comes, and give all of it that is no thought, with the calls that were written."""
-    from pydantic_ai.messages import (
-        PartDeltaEvent,
-        PartStartEvent,
-        TextPart,
-        TextPartDelta,
-        ThinkingPart,
-        ThinkingPartDelta,
-    )
-
-    said: list[str] = []
-    async for event in stream:
-        text, aside = "", False
-        if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart | ThinkingPart):
-            text, aside = event.part.content, isinstance(event.part, ThinkingPart)
-            if text and said and not aside and not said[-1][-1].isspace():
-                text = f"\n\n{text}"  # another block begins
-        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta | ThinkingPartDelta):
-            text, aside = event.delta.content_delta or "", isinstance(event.delta, ThinkingPartDelta)
-        if text := sendable(text) if aside else written.hear(sendable(text)):
-            give(Spoken(text, aside))
-            said += [] if aside else [text]
-    rest, calls = written.end()
-    if rest:
-        give(Spoken(rest))
-    return Said("assistant", "".join((*said, rest)), calls)
-
-
-def _calls(response: ModelResponse) -> tuple[ToolCall, ...]:
-    """The calls of a response, each with an id of its own."""
-    calls: list[ToolCall] = []
-    for part in response.tool_calls:
-        arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
-        taken = {call.id for call in calls}
-        id = sendable(part.tool_call_id)
-        id = id if id and id not in taken else f"call_{len(calls)}_{id}"
-        calls.append(ToolCall(id, sendable(part.tool_name), sendable(arguments) or "{}"))
-    return tuple(calls)
-
-
-def _settings(model: TheirModel, request: Request, idle: float) -> ModelSettings:
-    """Settings as this model takes them; with marks for a cache where the provider wants to be told."""
-    wanted: dict[str, object] = {"max_tokens": request.max_tokens, "max_retries": 0, "timeout": idle + 5.0}
-    if model.system == "openai":
-        wanted["openai_store"] = False
-    if model.system == "anthropic":
-        wanted |= dict.fromkeys(("anthropic_cache_tool_definitions", "anthropic_cache_instructions"), True)
-        wanted["anthropic_cache"] = True  # the end of the conversation; marked beside it, so that its bytes stay
-    return {name: value for name, value in wanted.items() if name not in model.unsupported_settings}  # type: ignore[return-value]
-
-
-def _parameters(request: Request) -> ModelRequestParameters:
-    """What stays the same from step to step: the system prompt, and the tools as they are described."""
-    from pydantic_ai.messages import InstructionPart
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.tools import ToolDefinition
-
-    tools = [
-        ToolDefinition(
-            name=str(tool["name"]),
-            description=str(tool.get("description", "")),
-            parameters_json_schema=dict(tool["input_schema"]),  # type: ignore[call-overload]
-            strict=False,  # else some of them would be rewritten
-        )
-        for tool in request.tools
-    ]
-    system = sendable(request.system)
-    return ModelRequestParameters(
-        function_tools=tools, instruction_parts=[InstructionPart(content=system)] if system else None
-    )

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from memsheaf.llm.messages import Written
 from memsheaf.llm.model import ToolCall
+from memsheaf.llm.text_tool_calls import Written
 
 TOOLS = {"read", "write"}
 CALL = '{"name": "read", "arguments": {"path": "a {\\"b\\"} 用戶"}}'

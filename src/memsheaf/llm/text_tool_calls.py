@@ -1,4 +1,4 @@
-"""A conversation in the message format of pydantic-ai, and tool calls that small local models write as text.
+"""Tool calls that small local models write as text.
 
 Let me look.
 ```json
@@ -10,18 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
-from memsheaf.llm.model import Said, ToolCall
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart, ToolCallPart
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_UNFIT, _NAME = re.compile(r"[^A-Za-z0-9_-]"), 64  # letters and the length of a tool's name
-_UNANSWERED, _NOTHING = "(no answer: it was interrupted)", "(nothing)"
+from memsheaf.llm.model import ToolCall
 
 _BEGINNINGS = tuple(f'{fence}{{"name":' for fence in ("", "[", "```", "```json", "```json[", "<tool_call>"))
 _LONGEST = max(map(len, _BEGINNINGS))
@@ -33,65 +24,6 @@ _AROUND = re.compile(r"```(?:json)?|</?tool_call>|[\s,\[\]]+")
 def sendable(text: str) -> str:
     """The text without half characters, which no server takes."""
     return text.encode("utf-8", "replace").decode()
-
-
-def messages(conversation: Sequence[Said], kept: Mapping[Said, ModelResponse]) -> list[ModelMessage]:
-    """A conversation as requests and responses in turns, and every call with an answer.
-
-    A message of the model that is among the `kept` goes back as it came.
-    """
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-
-    found: list[ModelMessage] = []
-    calls: dict[str, ToolCallPart] = {}
-    heard, taken = list[Said](), set[str]()
-    for said in conversation:
-        if said.role != "assistant":
-            heard.append(said)
-            continue
-        parts: list[ModelResponsePart] = [TextPart(sendable(said.text))] if said.text.strip() else []
-        if not parts and not said.calls:
-            continue
-        found += _request(heard, calls)
-        heard, calls = [], {}
-        for call in said.calls:
-            tool = _UNFIT.sub("_", call.tool)[:_NAME] or "_"
-            calls[call.id] = ToolCallPart(tool, sendable(call.arguments), _id(call.id, taken))
-        as_it_came = kept.get(said) if all(id == call.tool_call_id for id, call in calls.items()) else None
-        found.append(as_it_came or ModelResponse(parts=[*parts, *calls.values()]))
-    return found + _request(heard, calls)
-
-
-def _request(heard: Sequence[Said], calls: Mapping[str, ToolCallPart]) -> list[ModelMessage]:
-    """What users and tools say after a message of a model: answers to its calls first, then texts."""
-    from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
-
-    answers, texts = dict[str, str](), list[str]()
-    for said in heard:
-        if said.role == "tool" and said.answers in calls and said.answers not in answers:
-            answers[said.answers] = said.text
-        else:
-            texts.append(said.text)
-        texts.append(said.beside)
-    order = [*answers, *(id for id in calls if id not in answers)]
-    parts: list[ModelRequestPart] = [
-        ToolReturnPart(
-            calls[id].tool_name, sendable(answers.get(id, _UNANSWERED)) or _NOTHING, calls[id].tool_call_id
-        )
-        for id in order
-    ]
-    if texts := [sendable(text) for text in texts if text.strip()]:
-        parts.append(UserPromptPart("\n\n".join(texts)))
-    return [ModelRequest(parts=parts)] if parts else []
-
-
-def _id(id: str, taken: set[str]) -> str:
-    """An id that every provider takes, and that no other call of the conversation has."""
-    fit = id if _ID.fullmatch(id) and id not in taken else f"call_{len(taken)}"
-    while fit in taken:
-        fit += "_"
-    taken.add(fit)
-    return fit
 
 
 class Written:
