@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.errors import CitationRefused, TextRefused
 from memsheaf.guard.citations import Citation, Verdict, check, cited, digest, is_inside, lines_of, make, parse
 from memsheaf.guard.evidence import ASKED, NAMES, check_body, examine, gone, named_in
@@ -165,15 +166,6 @@ def test_line_ends_spaces_and_a_byte_order_mark_change_nothing(write: Write, ope
         assert [state(citation, open_tree()) for citation in citations] == [("verified", "")] * 4, same
 
 
-def test_bytes_that_are_not_utf_8_are_compared_as_they_are(write: Write, open_tree: Open) -> None:
-    write("latin.py", b"x = '\xe9'\ny = 2\n")
-    citation = str(make(open_tree(), "latin.py:1"))
-    assert state(citation, open_tree()) == ("verified", "")
-
-    write("latin.py", b"x = '\xe8'\ny = 2\n")
-    assert state(citation, open_tree()) == ("drifted", "")
-
-
 @given(st.binary())
 def test_lines_of_anything_have_no_ends_and_nothing_is_raised(data: bytes) -> None:
     lines = lines_of(data)
@@ -209,40 +201,33 @@ def test_a_line_without_a_hash_is_unchecked_and_drifted_when_it_is_beyond_the_en
     assert state("empty.py", open_tree()) == ("verified", "")
 
 
-def test_lines_that_moved_in_their_file_are_found_at_their_new_place(write: Write, open_tree: Open) -> None:
+CHANGED = [
+    ("app.py:9-10", "# new\n" * 20 + APP, "app.py:9-10 is now at app.py:29-30.", "app.py:29-30"),
+    ("app.py:3", "# new\n" * 20 + APP, "app.py:3 is now at app.py:23.", "app.py:23"),
+    (
+        "app.py:6", "class Server:\n" + "\n" * 6 + "class Server:\n",
+        "app.py:6 is now at app.py:8, or at 1 more places.", "app.py:8",
+    ),
+    ("app.py:13-14", "def main():\n    Server().start()\n", "app.py:13-14 is now at app.py:1-2.", "app.py:1-2"),
+    ("app.py:3", APP.replace("LIMIT = 3", "LIMIT = 4"), "app.py:3 is not as it was cited.", ""),
+    ("app.py", APP.replace("LIMIT = 3", "LIMIT = 4"), "app.py is not as it was cited.", ""),
+    ("app.py:3", APP.encode().replace(b"LIMIT = 3", b"LIMIT = '\xe8'"), "app.py:3 is not as it was cited.", ""),
+    (
+        "app.py#main", APP.replace("main()", "main(port)"),
+        "app.py#main is not as it was cited; `main` is at app.py:13.", "app.py:13",
+    ),
+]  # fmt: skip
+
+
+@each_case("place, after, said, now", CHANGED)
+def test_lines_that_moved_in_their_file_are_found_and_those_that_changed_have_no_place(
+    place: str, after: str | bytes, said: str, now: str, write: Write, open_tree: Open
+) -> None:
     write("app.py")
-    several, one = (str(make(open_tree(), place)) for place in ("app.py:9-10", "app.py:3"))
-    write("app.py", "# new\n" * 20 + APP)
+    citation = str(make(open_tree(), place))
+    write("app.py", after)
 
-    assert judged(several, open_tree()) == ("drifted", "app.py:9-10 is now at app.py:29-30.", "app.py:29-30")
-    assert state(one, open_tree()) == ("drifted", "app.py:23")
-
-
-def test_of_several_places_the_nearest_is_told_and_that_there_are_more(write: Write, open_tree: Open) -> None:
-    write("a.py", "one\ntwo\n")
-    citation = str(make(open_tree(), "a.py:2"))
-    write("a.py", "two\n\n\n\n\ntwo\n")
-
-    verdict = judged(citation.replace(":2@", ":5@"), open_tree())
-    assert (verdict.state, verdict.place) == ("drifted", "a.py:6")
-    assert "1 more" in verdict.said
-
-
-def test_lines_that_moved_beyond_a_shorter_end_are_found(write: Write, open_tree: Open) -> None:
-    write("app.py")
-    citation = str(make(open_tree(), "app.py:13-14"))
-    write("app.py", "def main():\n    Server().start()\n")
-
-    assert state(citation, open_tree()) == ("drifted", "app.py:1-2")
-
-
-def test_lines_that_were_changed_are_drifted_without_a_place(write: Write, open_tree: Open) -> None:
-    write("app.py")
-    citations = [str(make(open_tree(), place)) for place in ("app.py:3", "app.py")]
-    write("app.py", APP.replace("LIMIT = 3", "LIMIT = 4"))
-
-    assert [state(citation, open_tree()) for citation in citations] == [("drifted", "")] * 2
-    assert judged(citations[0], open_tree()).said == "app.py:3 is not as it was cited."
+    assert judged(citation, open_tree()) == ("drifted", said, now)
 
 
 @pytest.mark.usefixtures("kind")
@@ -327,22 +312,10 @@ def test_of_several_definitions_elsewhere_the_one_with_the_same_text_counts(writ
 def test_a_symbol_away_from_its_lines_is_drifted_to_where_it_is(write: Write, open_tree: Open) -> None:
     write("app.py")
 
-    assert state("app.py:13#main", open_tree()) == ("verified", "")
-    assert state("app.py:12-14#main", open_tree()) == ("verified", "")
-    assert state("app.py:3#main", open_tree()) == ("drifted", "app.py:13")
-    assert state("app.py:99#main", open_tree()) == ("drifted", "app.py:13")
-
-
-def test_a_symbol_whose_definition_changed_is_drifted_and_stays_where_it_is(write: Write, open_tree: Open) -> None:
-    write("app.py")
-    citation = str(make(open_tree(), "app.py#main"))
-    write("app.py", APP.replace("main()", "main(port)"))
-
-    assert judged(citation, open_tree()) == (
-        "drifted",
-        "app.py#main is not as it was cited; `main` is at app.py:13.",
-        "app.py:13",
-    )
+    for lines in ("13", "12-14"):
+        assert state(f"app.py:{lines}#main", open_tree()) == ("verified", "")
+    for lines in ("3", "99"):
+        assert state(f"app.py:{lines}#main", open_tree()) == ("drifted", "app.py:13")
 
 
 @pytest.mark.usefixtures("kind")
