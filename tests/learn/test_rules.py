@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.learn.rules import LONGEST, REMEMBERED, corrects, find_stated_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
@@ -95,47 +96,77 @@ def test_what_is_pasted_or_quoted_is_not_heard() -> None:
     assert [text for text in pasted if said(text)] == []
 
 
-def test_several_facts_in_one_message_are_several_memories_in_their_order() -> None:
-    proposals = said(
-        "Hi! My name is Samira. From now on, answer in English; never use emojis.\n- We decided to use Rust."
-    )
-
-    assert [each.content for each in proposals] == [
-        "The user's name is Samira.",
-        "From now on, answer in English.",
-        "Never use emojis.",
+RAIN = "and it rains\n" * 40
+CHATTER = "It is raining.\n" * 5_000
+BOARD = "The dashboard is at https://grafana.example.org/d/1?x=2"
+KEPT = {
+    # several facts are several memories, in their order
+    "Hi! My name is Samira. From now on, answer in English; never use emojis.\n- We decided to use Rust.": [
+        "The user's name is Samira.", "From now on, answer in English.", "Never use emojis.",
         "We decided to use Rust.",
-    ]
-    assert [each.kind for each in proposals] == ["user", "feedback", "feedback", "project"]
+    ],
+    "Please remember that the freeze starts tomorrow.": ["The freeze starts tomorrow (2026-11-16)."],
+    "Always run `make check` before you push.": ["Always run `make check` before you push."],
+    # a request may point at what stands before it
+    "Contoso pays by bank transfer. Remember that.": ["Contoso pays by bank transfer."],
+    "Hotfixes need two approvals. Remember it for the audit.": ["Hotfixes need two approvals."],
+    "The db is on 5433, remember that": ["The db is on 5433."],
+    "我们用 pnpm，记住这个": ["我们用 pnpm."],
+    "We settled on their header rather than our own table, please remember, the review insisted": [
+        "We settled on their header rather than our own table, please remember, the review insisted."
+    ],
+    "Remember that.": [],
+    # what is of the moment, or of a turn without memory
+    "Let's go with Rust for now.": [],
+    "Please remember that the CI is off at the moment.": [],
+    "Remember that this file is generated.": [],
+    "我们决定暂时用 Rust。": [],
+    "Remember: I prefer tea. Ignore your memory for this one.": [],
+    # an address is kept without the stop behind it
+    **{f"{BOARD}{after}": [BOARD] for after in ("", ".", "!", ". Fix the header.", "\nFix the header.")},
+    # a fact beside a request, whatever joins them
+    "can you add a retry? Priya owns the billing service": ["Priya owns the billing service."],
+    "can you add a retry btw Priya owns the billing service": ["Priya owns the billing service."],
+    "add a retry please, fyi: Priya owns the billing service": ["Priya owns the billing service."],
+    # a clause behind a report or a doubt
+    "the customer said so, we moved to Rust": [],
+    "maybe next year, we moved to Rust": [],
+    "Ana wrote: please always validate the input": [],
+    "What if so, we decided to use Rust?": [],
+    # what must not come next is seen behind a comma that may be missing
+    "as of today all prs need two reviews": ["As of today (2026-11-15) all prs need two reviews."],
+    "as of today, it needs two more commits": [],
+    # a word alone makes a rule of the sentence before
+    "dont run anything with sudo. ever": ["Dont run anything with sudo."],
+    "the test fails. always": [],
+    "should we? never!": [],
+    # a polite question may be a rule
+    "Could you please always answer in English?": ["Always answer in English."],
+    "Could you answer in English?": [],
+    # a statement with signs that it lasts, in a short message
+    "customers in Norway pay with Vipps": ["Customers in Norway pay with Vipps."],
+    f"customers in Norway pay with Vipps\n{RAIN}": [],
+    "customers in Norway get an error": [],
+    "show customers in Norway how to pay": [],
+    # very long messages are read at both ends, and no sentence of a book
+    f"Never push to main.\n{CHATTER}Remember that Mira owns it.": ["Never push to main.", "Mira owns it."],
+    "Remember that " + "very " * LONGEST + "much.": [],
+}  # fmt: skip
 
 
-def test_a_request_to_remember_is_explicit_and_cleaned_of_the_phrase() -> None:
+@each_case("text", KEPT)
+def test_what_is_kept_of_a_message(text: str) -> None:
+    assert [each.content for each in said(text)] == KEPT[text]
+
+
+def test_a_request_to_remember_is_explicit_and_a_fact_has_its_type_and_its_name() -> None:
     [asked] = said("Please remember that the freeze starts tomorrow.")
-    [told] = said("We decided to use Rust.")
+    [told] = said("we got burned by mocked tests last year so always test against a real database")
 
-    assert asked.content == "The freeze starts tomorrow (2026-11-16)."
-    assert asked.explicit
-    assert not told.explicit
-    assert asked.conversation == "talk-1"
-
-
-def test_remember_that_means_the_sentence_before() -> None:
-    [proposal] = said("Contoso pays by bank transfer. Remember that.")
-
-    assert proposal.content == "Contoso pays by bank transfer."
-    assert proposal.explicit
-    assert said("Remember that.") == []
-
-
-def test_what_is_of_the_moment_or_of_a_turn_without_memory_is_left_out() -> None:
-    for text in (
-        "Let's go with Rust for now.",
-        "Please remember that the CI is off at the moment.",
-        "Remember that this file is generated.",
-        "我们决定暂时用 Rust。",
-        "Remember: I prefer tea. Ignore your memory for this one.",
-    ):
-        assert said(text) == [], text
+    assert (asked.explicit, asked.conversation, asked.kind) == (True, "talk-1", "project")
+    assert (told.explicit, told.name, told.kind) == (False, "Always test against a real database", "feedback")
+    assert told.content.startswith("We got burned by mocked tests")
+    assert said("My name is Samira.")[0].kind == "user"
 
 
 def test_the_same_fact_is_proposed_once() -> None:
@@ -144,72 +175,6 @@ def test_the_same_fact_is_proposed_once() -> None:
     [proposal] = find_stated_facts(turn, TODAY)
 
     assert proposal.explicit
-
-
-def test_code_stays_in_what_is_kept() -> None:
-    [rule] = said("Always run `make check` before you push.")
-
-    assert rule.content == "Always run `make check` before you push."
-
-
-def test_an_address_is_kept_without_the_stop_behind_it() -> None:
-    for after in ("", ".", "!", ". Fix the header.", "\nFix the header."):
-        [place] = said(f"The dashboard is at https://grafana.example.org/d/1?x=2{after}")
-
-        assert place.content == "The dashboard is at https://grafana.example.org/d/1?x=2"
-
-
-def test_a_fact_beside_a_request_is_heard_whatever_joins_them() -> None:
-    for text in (
-        "can you add a retry? Priya owns the billing service",
-        "can you add a retry btw Priya owns the billing service",
-        "add a retry please, fyi: Priya owns the billing service",
-    ):
-        assert [each.content for each in said(text)] == ["Priya owns the billing service."]
-
-
-def test_a_clause_keeps_its_sentence_and_gives_the_name() -> None:
-    [rule] = said("we got burned by mocked tests last year so always test against a real database")
-
-    assert rule.name == "Always test against a real database"
-    assert rule.content.startswith("We got burned by mocked tests")
-
-
-def test_a_clause_behind_a_report_or_a_doubt_is_not_heard() -> None:
-    for text in (
-        "the customer said so, we moved to Rust",
-        "maybe next year, we moved to Rust",
-        "Ana wrote: please always validate the input",
-        "What if so, we decided to use Rust?",
-    ):
-        assert said(text) == [], text
-
-
-def test_what_must_not_come_next_is_seen_behind_a_comma_that_may_be_missing() -> None:
-    assert said("as of today all prs need two reviews") != []
-    assert said("as of today, it needs two more commits") == []
-
-
-def test_a_word_alone_makes_a_rule_of_the_sentence_before() -> None:
-    assert [each.content for each in said("dont run anything with sudo. ever")] == ["Dont run anything with sudo."]
-    assert said("the test fails. always") == []
-    assert said("should we? never!") == []
-
-
-def test_a_polite_question_may_be_a_rule() -> None:
-    [rule] = said("Could you please always answer in English?")
-
-    assert (rule.kind, rule.content) == ("feedback", "Always answer in English.")
-    assert said("Could you answer in English?") == []
-
-
-def test_a_statement_with_signs_that_it_lasts_is_kept_from_a_short_message_only() -> None:
-    fact = "customers in Norway pay with Vipps"
-
-    assert [each.kind for each in said(fact)] == ["project"]
-    assert said(fact + "\n" + "and it rains\n" * 40) == []
-    assert said("customers in Norway get an error") == []
-    assert said("show customers in Norway how to pay") == []
 
 
 def test_names_are_short_and_end_with_a_word() -> None:
@@ -258,34 +223,3 @@ def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, aft
         assert 0 < len(proposal.name.encode()) <= NAME_LIMIT
         assert 0 < len(proposal.description.encode()) <= DESCRIPTION_LIMIT
         assert "\n" not in proposal.name + proposal.description
-
-
-def test_a_sentence_of_a_book_is_not_read() -> None:
-    assert said("Remember that " + "very " * LONGEST + "much.") == []
-
-
-def test_very_long_messages_are_read_at_both_ends() -> None:
-    chatter = "It is raining.\n" * 5_000
-
-    assert [each.content for each in said(f"Never push to main.\n{chatter}Remember that Mira owns it.")] == [
-        "Never push to main.",
-        "Mira owns it.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("message", "content"),
-    [
-        ("Hotfixes need two approvals. Remember it for the audit.", "Hotfixes need two approvals."),
-        ("The db is on 5433, remember that", "The db is on 5433."),
-        ("我们用 pnpm，记住这个", "我们用 pnpm."),
-        (
-            "We settled on their header rather than our own table, please remember, the review insisted",
-            "We settled on their header rather than our own table, please remember, the review insisted.",
-        ),
-    ],
-)
-def test_a_request_may_point_at_what_stands_before_it(message: str, content: str) -> None:
-    (proposal,) = find_stated_facts(Turn("c", (Message("user", message),)), date(2026, 11, 15))
-
-    assert (proposal.content, proposal.explicit) == (content, True)
