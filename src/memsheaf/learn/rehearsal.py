@@ -131,30 +131,22 @@ def find_regressions(
         dropped |= found
 
 
-class _Question(NamedTuple):
-    """A question, the path that answers it, and the number of the group on whose behalf it is asked; None for all."""
-
-    question: str
-    path: str
-    group: int | None = None
-
-
 def _questions(
     memories: Mapping[str, Memory], groups: Sequence[PlanGroup], stored: Sequence[Expectation]
-) -> Iterator[_Question]:
+) -> Iterator[Expectation]:
     replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
     gone = {path for group in groups if not group.keeper for path in group.retired}
     for pair in stored:
         path = pair.path if pair.path in memories else replaced.get(pair.path, "")
         if path in memories and path not in gone:  # what expired is not asked for any more
-            yield _Question(pair.question, path)
-    for number, group in enumerate(groups):
+            yield Expectation(pair.question, path)
+    for group in groups:
         if group.keeper:
-            yield from (_Question(group.was(path).description, path, number) for path in group.retired)
+            yield from (Expectation(group.was(path).description, path) for path in group.retired)
 
 
 def _find_losses(
-    questions: Sequence[_Question],
+    questions: Sequence[Expectation],
     before: Sequence[FirstPaths],
     after: Sequence[FirstPaths],
     standing: Mapping[int, PlanGroup],
@@ -162,9 +154,7 @@ def _find_losses(
     """The groups because of which answers are no longer among the first."""
     moved = {old: new for group in standing.values() for old, new in group.moved.items()}
     found: dict[int, str] = {}
-    for (question, path, group), then, now in zip(questions, before, after, strict=True):
-        if group is not None and group not in standing:
-            continue
+    for (question, path), then, now in zip(questions, before, after, strict=True):
         for was, is_now in zip(then, now, strict=False):  # an embedder may fail half-way
             if path in was and moved.get(path, path) not in is_now:
                 near = {path} if any(path in one.paths for one in standing.values()) else {*was, *is_now}
@@ -174,7 +164,7 @@ def _find_losses(
 
 
 def _find_first(
-    memories: Collection[Memory], questions: Sequence[_Question], embedder: Embedder | None
+    memories: Collection[Memory], questions: Sequence[Expectation], embedder: Embedder | None
 ) -> list[FirstPaths]:
     """For each question the paths that are found first: by words, and by meaning where the embedder is quick."""
     asked = [one.question for one in questions]
