@@ -119,7 +119,8 @@ def read_own_words(text: str) -> OwnWords:
         parts = re.split(f"([{_HIDDEN}]+)", text)
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
     half, middle = MOST // 2, len(text) - MOST
-    read = text if middle <= 0 else f"{text[:half]}\n{OTHERS * (middle - 2)}\n{text[-half:]}"
+    gap = f"\n{OTHERS * middle}"[: middle - 1] + "\n"  # as long as what it stands for
+    read = text if middle <= 0 else f"{text[:half]}{gap}{text[-half:]}"
     said = compiled(_ELEMENT).sub(_shown, compiled(_BLOB).sub(_others, _said_in(read)))
     said = compiled(_SHOWN_LINES).sub(_shown, said)
     sign = _find_sign(said) if middle <= 0 else min(_find_sign(said), half)
