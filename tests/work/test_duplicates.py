@@ -96,16 +96,11 @@ def test_the_same_in_slightly_other_words_is_a_group() -> None:
 
 def test_however_one_describes_a_command_it_is_one_description() -> None:
     for text in (
-        "Use {} to verify changes.",
-        "Canonical test command: {}.",
-        "Tests live in evals/; run them using {}.",
-        "Before committing, run {}.",
-        "{} must pass before a merge.",
-        "The verification gate is {}.",
-        "npm tests are run from the evals directory with {}.",
-        "You can test everything by running {}.",
+        "Use {} to verify changes.", "Canonical test command: {}.", "Tests live in evals/; run them using {}.",
+        "Before committing, run {}.", "{} must pass before a merge.", "The verification gate is {}.",
+        "npm tests are run from the evals directory with {}.", "You can test everything by running {}.",
         "The eval harness is tested via {}, which runs vitest on every prompt.",
-    ):
+    ):  # fmt: skip
         assert len(groups(SIX[0], text.format(TEST))) == 1, text
 
 

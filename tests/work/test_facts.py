@@ -110,52 +110,30 @@ def test_what_is_missing_is_said() -> None:
 
 def test_a_question_a_wish_and_a_guess_cannot_be_false() -> None:
     for text in (
-        "Maybe the port is 8080.",
-        "The port is probably 8080.",
-        "I think the port is 8080.",
-        "Should we perhaps use port 8080",
-        "Is the port 8080?",
-        "The port is 8080, isn’t it?",
-        "It would be nice if the port were 8080.",
-        "TODO: set the port to 8080.",
-        "Port 8080. TBD",
-        "Der Port ist vielleicht 8080.",
-        "Ich glaube, der Port ist 8080.",
-        "Hoffentlich ist der Port 8080.",
-        "Le port est peut-être 8080.",
-        "Je pense que le port est 8080.",
-        "Quizá el puerto es 8080.",
-        "Creo que el puerto es 8080.",
-        "端口也许是8080。",
-        "我觉得端口是8080。",
-        "端口是8080吗？",
-        "ポートはたぶん8080です。",
-        "ポートは8080かもしれません。",
-        "ポートは8080だと思います。",
-    ):
+        "Maybe the port is 8080.", "The port is probably 8080.", "I think the port is 8080.",
+        "Should we perhaps use port 8080", "Is the port 8080?", "The port is 8080, isn’t it?",
+        "It would be nice if the port were 8080.", "TODO: set the port to 8080.", "Port 8080. TBD",
+        "Der Port ist vielleicht 8080.", "Ich glaube, der Port ist 8080.", "Hoffentlich ist der Port 8080.",
+        "Le port est peut-être 8080.", "Je pense que le port est 8080.", "Quizá el puerto es 8080.",
+        "Creo que el puerto es 8080.", "端口也许是8080。", "我觉得端口是8080。", "端口是8080吗？",
+        "ポートはたぶん8080です。", "ポートは8080かもしれません。", "ポートは8080だと思います。",
+    ):  # fmt: skip
         (said,) = missing(PORT._replace(fact=text))
         assert said.startswith("it cannot be false ("), text
 
 
 def test_a_plain_statement_is_let_through() -> None:
     for text in (
-        "Tests should be run with make, not with pytest.",
-        "A retry may store an order twice.",
-        "The button says 'Maybe later'.",
-        "Functions return `Maybe` instead of null.",
-        "TODO comments carry the number of an issue.",
-        "Certificates come from Let's Encrypt.",
+        "Tests should be run with make, not with pytest.", "A retry may store an order twice.",
+        "The button says 'Maybe later'.", "Functions return `Maybe` instead of null.",
+        "TODO comments carry the number of an issue.", "Certificates come from Let's Encrypt.",
         "The query string begins with ?page=, e.g. /list?page=2. It is never empty.",
         "Pinned to v1.2. Newer ones fail, cf. the changelog.",
         'The prompt ends with "Are you sure?" and waits.',
-        "The URL is https://example.com/?q=maybe and nothing else.",
-        "Der Port ist 8080, z. B. für Tests.",
-        "超时可能导致死锁。",
-        "测试应该用make运行。",
-        "テストは make で実行する。",
-        "اختبارات المشروع تعمل بواسطة make.",
-        "🚀 deploys go out on Fridays.",
-    ):
+        "The URL is https://example.com/?q=maybe and nothing else.", "Der Port ist 8080, z. B. für Tests.",
+        "超时可能导致死锁。", "测试应该用make运行。", "テストは make で実行する。",
+        "اختبارات المشروع تعمل بواسطة make.", "🚀 deploys go out on Fridays.",
+    ):  # fmt: skip
         assert missing(PORT._replace(fact=text)) == [], text
 
 

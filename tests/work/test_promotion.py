@@ -190,37 +190,20 @@ def test_what_can_be_looked_up_or_is_of_the_moment_is_excluded_even_with_a_citat
 
 
 BOUND = [
-    "In this task the parser stays",
-    "Phase 2 moved the parser",
-    "phase-3 needs the flag",
-    "Iteration 4 broke it",
-    "PR #12 needs a rebase",
-    "On branch feature/x the tests are slow",
-    "On branch `feature/x` the tests are slow",
-    "login was VERIFIED, and is REGRESSED: One can log in",
-    "In dieser Aufgabe bleibt der Parser",
-    "Cette branche garde npm",
-    "Esta tarea usa npm",
-    "本任务只改前端",
-    "第二阶段不改接口",
-    "このタスクでは npm を使う",
-    "Feature X hides behind a flag",
+    "In this task the parser stays", "Phase 2 moved the parser", "phase-3 needs the flag",
+    "Iteration 4 broke it", "PR #12 needs a rebase", "On branch feature/x the tests are slow",
+    "On branch `feature/x` the tests are slow", "login was VERIFIED, and is REGRESSED: One can log in",
+    "In dieser Aufgabe bleibt der Parser", "Cette branche garde npm", "Esta tarea usa npm", "本任务只改前端",
+    "第二阶段不改接口", "このタスクでは npm を使う", "Feature X hides behind a flag",
     "The folder feature-x holds it",
-]
+]  # fmt: skip
 FREE = [
-    "Payments use two-phase commit",
-    "Each phase of the compiler is a class",
-    "Branch protection asks for two reviews",
-    "On branch main the hooks run",
-    "On branch `main` the hooks run",
-    "Branches are called feature/NAME",
-    "The task queue is Celery",
-    'The banner says "this task" in all languages',
-    "The header `X-Phase 2` is dropped by the proxy",
-    "Issue #12 says why numpy is pinned",
-    "任务队列用 Celery",
-    "feature flags live in Redis",
-]
+    "Payments use two-phase commit", "Each phase of the compiler is a class",
+    "Branch protection asks for two reviews", "On branch main the hooks run", "On branch `main` the hooks run",
+    "Branches are called feature/NAME", "The task queue is Celery",
+    'The banner says "this task" in all languages', "The header `X-Phase 2` is dropped by the proxy",
+    "Issue #12 says why numpy is pinned", "任务队列用 Celery", "feature flags live in Redis",
+]  # fmt: skip
 
 
 def test_what_is_tied_to_one_task_stays_there(layers: Layers) -> None:

@@ -54,24 +54,13 @@ def test_a_table_is_put_below_what_somebody_wrote() -> None:
 
 def test_a_row_that_cannot_be_read_is_an_error_that_names_its_line() -> None:
     for row in (
-        "| x | d | 1 | 1 |",
-        "| x | a | b | 1 | 1 | VERIFIED |",
-        "| x | d | 1 | 1 | VERIFIED",
-        "x | d | 1 | 1 | VERIFIED |",
-        "x is VERIFIED",
-        "|",
-        "| x | d | 1 | 1 | verified |",
-        "| x | d | 1 | 1 | FIXED |",
-        "| x | d | 1 | 1 |  |",
-        "| x |  | 1 | 1 | VERIFIED |",
-        "| | d | 1 | 1 | VERIFIED |",
-        "| a b | d | 1 | 1 | VERIFIED |",
-        "| x | d | 2 | 1 | VERIFIED |",
-        "| x | d | 0 | 1 | VERIFIED |",
-        "| x | d | one | 1 | VERIFIED |",
-        "| x | d | 1 | ² | VERIFIED |",
+        "| x | d | 1 | 1 |", "| x | a | b | 1 | 1 | VERIFIED |", "| x | d | 1 | 1 | VERIFIED",
+        "x | d | 1 | 1 | VERIFIED |", "x is VERIFIED", "|", "| x | d | 1 | 1 | verified |",
+        "| x | d | 1 | 1 | FIXED |", "| x | d | 1 | 1 |  |", "| x |  | 1 | 1 | VERIFIED |",
+        "| | d | 1 | 1 | VERIFIED |", "| a b | d | 1 | 1 | VERIFIED |", "| x | d | 2 | 1 | VERIFIED |",
+        "| x | d | 0 | 1 | VERIFIED |", "| x | d | one | 1 | VERIFIED |", "| x | d | 1 | ² | VERIFIED |",
         "| login | again | 1 | 1 | VERIFIED |",
-    ):
+    ):  # fmt: skip
         for text in (TABLE + row, TABLE + row + "\n| z | d | 1 | 1 | VERIFIED |\n"):
             with pytest.raises(TextRefused, match=r"verified\.md, line 6 "):
                 items(text)

@@ -199,6 +199,7 @@ def checked_id(given: str) -> str:
 def _rows(text: str) -> dict[int, VerifiedItem]:
     """The items by the number of their line, from 0."""
     found: dict[int, VerifiedItem] = {}
+    names: set[str] = set()
     expected = list(_TABLE_HEAD)
     for number, line in enumerate(text.split("\n")):
         line = line.strip()
@@ -209,18 +210,13 @@ def _rows(text: str) -> dict[int, VerifiedItem]:
                 raise _unreadable(number, f"is not the head of the table: {_HEAD[0]}, and {_HEAD[1]} below it")
             continue
         row = _ROW.fullmatch(line)
-        item = (
-            VerifiedItem(
-                normalize("NFC", row[1]), row[2].strip().replace("\\|", "|"), int(row[3]), int(row[4]), row[5]
-            )
-            if row
-            else None
-        )
-        if item is None or not item.description or item.first > item.last:
+        if not row or not row[2].strip() or int(row[3]) > int(row[4]):
             raise _unreadable(number, "is no row such as | login | One can log in | 1 | 3 | VERIFIED |")
-        if any(item.id == other.id for other in found.values()):
-            raise _unreadable(number, f"has the id {item.id!r}, which stands there twice")
-        found[number] = item
+        name, description = normalize("NFC", row[1]), row[2].strip().replace("\\|", "|")
+        if name in names:
+            raise _unreadable(number, f"has the id {name!r}, which stands there twice")
+        names.add(name)
+        found[number] = VerifiedItem(name, description, int(row[3]), int(row[4]), row[5])
     if len(expected) == 1:
         raise _unreadable(text.count("\n"), f"is not the head of the table: {_HEAD[0]}, and {_HEAD[1]} below it")
     return found
