@@ -23,7 +23,7 @@ from memsheaf.work.notes import Notes
 home, cache, who = sys.argv[1:]
 with Layers(Settings(home, cache, embedder="none"), home, by=who) as layers:
     Notes(layers.project).block(f"2026-11-01: {who}")
-    for number in range(10):
+    for number in range(5):
         tasks.of(layers).note(f"{who} {number}")
         tasks.of(layers).verify(f"{who}-{number}", "holds")
         sessions.of(layers).note(f"{who} {number}", section="key")
@@ -136,9 +136,9 @@ def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> Non
 
         assert [process.wait() for process in running] == [0, 0]
 
-        wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(10)]
+        wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(5)]
         task, body = tasks.of(layers), sessions.of(layers).body
         assert sorted(note.text for note in task.notes) == sorted(wanted)
         assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
-        assert [body.count(f"- {one}\n") for one in wanted] == [1] * 20
+        assert [body.count(f"- {one}\n") for one in wanted] == [1] * 10
         assert sorted(blockers_of(Notes(layers.project).text)) == ["2026-11-01: ann", "2026-11-01: bob"]
