@@ -42,9 +42,9 @@ def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
     assert examine(sheaf) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "data", "level", "said"),
-    [
+def test_each_kind_of_problem_is_found_and_comes_with_advice(sheaf: Sheaf) -> None:
+    sheaf.remember("Sound", "D", "user", "x")
+    cases: list[tuple[str, bytes | str, str, str]] = [
         ("bad.md", "---\nname: [\n---\nx\n", "error", "line"),
         ("open.md", "---\nname: n\nno end\n", "error", "closing"),
         ("empty.md", "", "error", "empty"),
@@ -61,38 +61,27 @@ def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
         ("merge.md", PLAIN + "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "warning", "conflict"),
         ("hash.md", PLAIN.replace("name: n", "name: issue #42"), "warning", "comment"),
         ("claim.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"), "info", "not confirmed"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.endswith(".md") else "",
-)
-def test_each_kind_of_problem_is_found_and_comes_with_advice(
-    path: str, data: bytes | str, level: str, said: str, sheaf: Sheaf
-) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
-    write(sheaf, path, data)
+    ]
+    for path, data, _, _ in cases:
+        write(sheaf, path, data)
 
     findings = examine(sheaf)
 
-    assert [(finding.level, finding.path) for finding in findings] == [(level, path)]
-    assert said in findings[0].problem
-    assert findings[0].advice
+    assert sorted(found(sheaf)) == sorted((level, path) for path, _, level, _ in cases)
+    assert [finding.level for finding in findings] == ["error"] * 9 + ["warning"] * 6 + ["info"], "the worst first"
+    problems = {finding.path: finding.problem for finding in findings if finding.advice}
+    assert [path for path, _, _, said in cases if said not in problems[path]] == []
 
 
-@pytest.mark.parametrize("kind", ["link", "dead link", "folder", "pipe"])
-def test_what_is_not_a_plain_file_is_found(kind: str, sheaf: Sheaf, tmp_path: Path) -> None:
+def test_what_is_not_a_plain_file_is_found(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.remember("Sound", "D", "user", "x")
-    place = Path(sheaf.root, "odd.md")
-    match kind:
-        case "link":
-            (tmp_path / "target.md").write_text(PLAIN)
-            place.symlink_to(tmp_path / "target.md")
-        case "dead link":
-            place.symlink_to(tmp_path / "nowhere")
-        case "folder":
-            place.mkdir()
-        case _:
-            os.mkfifo(place)
+    (tmp_path / "target.md").write_text(PLAIN)
+    Path(sheaf.root, "a.md").symlink_to(tmp_path / "target.md")
+    Path(sheaf.root, "b.md").symlink_to(tmp_path / "nowhere")
+    Path(sheaf.root, "c.md").mkdir()
+    os.mkfifo(Path(sheaf.root, "d.md"))
 
-    assert found(sheaf) == [("error", "odd.md")]
+    assert found(sheaf) == [("error", name) for name in ("a.md", "b.md", "c.md", "d.md")]
 
 
 def test_a_name_that_is_not_text_is_found_and_printable(sheaf: Sheaf) -> None:
@@ -148,21 +137,18 @@ tmpfs /home/me/fast tmpfs rw 0 0
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
+def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
+    (tmp_path / "mounts").write_text(MOUNTS)
+
+    for path, kind in (
         ("/var/x", "ext4"),
         ("/home/me/.memsheaf", "nfs4"),
         ("/home", "nfs4"),
         ("/home/me/fast/x", "tmpfs"),
         ("/homestead", "ext4"),
         ("/mnt/my share/memory", "cifs"),
-    ],
-)
-def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(path: str, kind: str, tmp_path: Path) -> None:
-    (tmp_path / "mounts").write_text(MOUNTS)
-
-    assert file_system(path, str(tmp_path / "mounts")) == kind
+    ):
+        assert file_system(path, str(tmp_path / "mounts")) == kind, path
 
 
 def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:

@@ -85,8 +85,7 @@ class WorkingTree:
     def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
         """Open a working tree. What lies in the folder `memories` is no evidence, so it is not searched.
 
-        Raises:
-            CitationRefused: the folder cannot be read.
+        Raises CitationRefused when the folder cannot be read.
         """
         path = os.path.realpath(folder)
         try:

@@ -61,7 +61,7 @@ def test_a_title_becomes_a_label() -> None:
         ("Feature X", "feature-x"),
         ("  Log in, log OUT! (v2)  ", "log-in-log-out-v2"),
         ("Überprüfung", "uberprufung"),
-        ("Große Øst-Łódź: Ærø, ĐAK, Þór", "grosse-ost-lodz-aero-dak-thor"),
+        ("Große Øst-Łódź: Ærø, ĐAK", "grosse-ost-lodz-aero-dak"),
         ("Sheaf™", "sheaftm"),
         ("修复 API", "api"),
         ("登录", "task-1e2df9"),

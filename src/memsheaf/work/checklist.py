@@ -187,8 +187,7 @@ def examine(
 
     `names` are what tasks are called. With `tree`, cited places are looked up in it.
 
-    Raises:
-        ScopeRefused: nothing is promoted to there.
+    Raises ScopeRefused when nothing is promoted to there.
     """
     require_target(target.scope)
     kind, why = classified(item)

@@ -80,8 +80,7 @@ def completed(
 ) -> dict[str, object]:
     """An event with the fields that were left out, checked. `trace_id` is the task's.
 
-    Raises:
-        TextRefused: a field is not what it has to be; the message names it and what is allowed.
+    Raises TextRefused when a field is not what it has to be; the message names it and what is allowed.
     """
     event = {"trace_id": trace_id, "ts": ts, "agent": agent, "phase": phase, **given}
     own = {"trace_id": (f"the task's: {trace_id}", lambda found: found == trace_id)}

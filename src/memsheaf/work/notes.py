@@ -100,8 +100,7 @@ class Notes:
     def clear(self, which: str) -> str:
         """Move the objective, or the phase, to the archive, with nothing in its place. Gives what it said.
 
-        Raises:
-            Refused: there is none.
+        Raises Refused when there is none.
         """
         title, said = CLEARED[which], ""
 
@@ -134,8 +133,7 @@ class Notes:
     def unblock(self, which: str | int) -> str:
         """Move a blocker, or what is pending, to the archive as done; by its words, or by its number from 1.
 
-        Raises:
-            Refused: there is no such entry, or several could be meant.
+        Raises Refused when there is no such entry, or several could be meant.
         """
         today, chosen = self._sheaf.today, which
 

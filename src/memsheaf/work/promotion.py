@@ -59,8 +59,7 @@ _PLACE = re.compile(rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]")
 def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
     """The scopes whose notes are meant: the session or the task that is named, else all that are open.
 
-    Raises:
-        NotFound, ScopeRefused: there is none of that name.
+    Raises NotFound, ScopeRefused when there is none of that name.
     """
     if not (session or task):
         session, task = layers.settings.session, layers.settings.task

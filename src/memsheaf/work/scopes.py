@@ -156,8 +156,7 @@ class OpenScopes:
     def scopes(self) -> list[str]:
         """The scopes that are asked, in order: a task and a session only where it is clear which one is meant.
 
-        Raises:
-            NotFound, ScopeRefused: one was named, and is not there or is no name.
+        Raises NotFound, ScopeRefused when one was named, and is not there or is no name.
         """
         if self.given:
             return list(self.given)

@@ -298,8 +298,7 @@ def ended_sessions(layers: OpenScopes) -> list[str]:
 def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
     """The template in a file; without one our `long` form, or else the user's own, or our short one.
 
-    Raises:
-        TextRefused: the file cannot be read, or is no template.
+    Raises TextRefused when the file cannot be read, or is no template.
     """
     if long and not path:
         return read_prompt("session-long")

@@ -301,8 +301,7 @@ class Task:
     def event(self, given: Mapping[str, object], *, clock: Callable[[], float] = time.time) -> dict[str, object]:
         """Add an event; what is left out of time, agent, phase and trace is filled in. Gives the event.
 
-        Raises:
-            TextRefused, SecretFound: it may not be stored.
+        Raises TextRefused, SecretFound when it may not be stored.
         """
         event = events.completed(
             given, trace_id=self.trace_id, ts=events.moment(clock()), agent=self.sheaf.by, phase=self.phase

@@ -105,8 +105,7 @@ def new_task(title: str, goal: str, *, phases: int, trace_id: str, today: str, b
 def read_task(text: str, place: str) -> TaskState:
     """What a text says; `place` is where it stands, for the message.
 
-    Raises:
-        BadHeader: its header is not that of a task.
+    Raises BadHeader when its header is not that of a task.
     """
     page = split(text)
     numbers = {key: page.get(key) for key in ("phase", "iteration", "phases")}
@@ -157,11 +156,7 @@ def _lines_below(body: str, title: str) -> tuple[DatedLine, ...]:
 
 
 def read_items(text: str) -> list[VerifiedItem]:
-    """The items of a table, in its order.
-
-    Raises:
-        TextRefused: a line cannot be read; the message names it.
-    """
+    """The items of a table, in its order. Raises TextRefused when a line cannot be read; the message names it."""
     return list(_rows(text).values())
 
 

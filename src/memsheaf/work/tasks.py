@@ -29,10 +29,7 @@ from memsheaf.work.task_files import ACTIVE, DONE, TASK, TaskState, new_task, re
 __all__ = ["ListedTask", "Task", "active_tasks", "every_task", "of", "record_phase_in_notes", "slug_of", "start"]
 
 SLUG_LIMIT = 60
-_LETTERS = str.maketrans(
-    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
-)
-"""Letters of Latin script that no decomposition makes ASCII."""
+_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d"})  # that no decomposition makes ASCII
 
 # A phase that NOTES.md may have from a task: a number, or the end of another.
 _PLAIN = re.compile(r"(?:[0-9]+(?: of [0-9]+)?|DONE [0-9]{4}-[0-9]{2}-[0-9]{2}: [a-z0-9-]+(?: was dropped)?)?")
@@ -158,7 +155,7 @@ def slug_of(title: str) -> str:
     Raises:
         ScopeRefused: it would be a name that Windows keeps for a device.
     """
-    plain = unicodedata.normalize("NFKD", title.lower().translate(_LETTERS)).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", title.casefold().translate(_LETTERS)).encode("ascii", "ignore").decode()
     words = re.findall("[a-z0-9]+", plain.lower())
     while len(words) > 1 and len("-".join(words)) > SLUG_LIMIT:
         words.pop()

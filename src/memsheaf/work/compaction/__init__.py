@@ -52,8 +52,7 @@ def compact(
     conversation itself. The user's last message is kept in any case, and with it at least the last message and what
     tools answered to it: where that is too much, `fits` is False.
 
-    Raises:
-        Refused: there is no such trigger, or no budget.
+    Raises Refused when there is no such trigger, or no budget.
     """
     if trigger not in TRIGGERS:
         raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
