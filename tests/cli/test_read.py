@@ -24,39 +24,24 @@ def add(run: Run, name: str, description: str, kind: str = "user") -> None:
     assert run("add", name, f"About {name}.", "--description", description, "--type", kind)[0] == 0
 
 
-def test_a_list_has_columns_that_line_up_whatever_the_script(run: Run) -> None:
+def test_a_list_has_columns_that_line_up_and_is_narrowed(run: Run) -> None:
     add(run, "Tabs", "Indentation")
     add(run, "日本", "日本語のメモ", "reference")
 
-    _, out, _ = run("list")
-
-    first, second = out.splitlines()
+    first, second = run("list")[1].splitlines()
     assert first.startswith("reference_日本.md  reference  20")
     assert second.startswith("user:user_tabs.md  user       20")
-
-
-def test_a_list_is_narrowed_by_type_and_to_file_names(run: Run) -> None:
-    add(run, "Tabs", "Indentation")
-    add(run, "Docs", "Where the docs are", "reference")
-
-    assert run("list", "--type", "reference", "--paths")[1] == "reference_docs.md\n"
-    assert run("list", "--paths")[1] == "reference_docs.md\nuser:user_tabs.md\n"
+    assert run("list", "--type", "reference", "--paths")[1] == "reference_日本.md\n"
+    assert run("list", "--paths")[1] == "reference_日本.md\nuser:user_tabs.md\n"
     assert run("list", "--type", "usr") == (0, "", "no memories in project, user of type 'usr'\n")
 
 
-def test_a_file_that_cannot_be_used_is_listed_with_its_problem(
-    run: Run, tabs: str, environment: dict[str, str]
-) -> None:
+def test_a_file_with_a_problem_or_a_doubt_is_listed_with_it(run: Run, tabs: str, environment: dict[str, str]) -> None:
     (project(environment) / "broken.md").write_bytes(b"\xff\xfe")
+    header = "name: H\ndescription: d\ntype: user\ntrust: unconfirmed"
+    (project(environment) / "heard.md").write_text(f"---\n{header}\n---\nx\n")
 
     assert "problem: not UTF-8" in run("list")[1]
-
-
-def test_unconfirmed_memories_can_be_listed_alone(run: Run, tabs: str, environment: dict[str, str]) -> None:
-    (project(environment) / "heard.md").write_text(
-        "---\nname: H\ndescription: d\ntype: user\ntrust: unconfirmed\n---\nx\n"
-    )
-
     assert run("list", "--unconfirmed")[1].startswith("heard.md")
     assert len(run("list", "--unconfirmed")[1].splitlines()) == 1
 
@@ -67,15 +52,10 @@ def test_a_search_finds_the_best_first_and_says_when_there_is_nothing(run: Run) 
 
     assert run("search", "release", "day")[1].startswith("user:user_release-day.md")
     assert len(run("search", "day", "--limit", "1")[1].splitlines()) == 1
-    assert run("search", "zebra")[:2] == (0, "")
-
-
-@pytest.mark.parametrize("query", ["[a-z]*(((((a+)+)+)+)+)$", "--pre=/bin/sh", '"', "NEAR(", "name:x OR", "*", "ﷺ"])
-def test_a_search_takes_every_word_as_a_word(run: Run, tabs: str, query: str) -> None:
-    code, _, err = run("search", "--", query)
-
-    assert code == 0
-    assert "Traceback" not in err
+    for query in ("[a-z]*(((((a+)+)+)+)+)$", "--pre=/bin/sh", '"', "NEAR(", "name:x OR", "*", "ﷺ", "query", "text"):
+        code, out, err = run("search", "--scope", "user", "--", query)
+        assert (code, out) == (0, ""), query
+        assert err == f"nothing found for {query!r} in user\n"
 
 
 def test_the_catalog_is_shown_whole_page_by_page(run: Run) -> None:
@@ -96,13 +76,6 @@ def test_a_prompt_has_a_section_for_each_scope_and_none_of_the_tools_when_asked_
     assert "memory_write" in run("prompt")[1]
     assert "memory_write" not in bare
     assert tabs in bare
-
-
-def test_several_scopes_are_refused_where_one_is_meant(run: Run) -> None:
-    code, _, err = run("doctor", "--scope", "user", "--agent", "writer")
-
-    assert code == 2
-    assert "one scope at a time" in err
 
 
 def test_raw_bytes_leave_as_they_are(run: Run, tabs: str, environment: dict[str, str]) -> None:
@@ -131,10 +104,6 @@ def test_a_folder_that_may_only_be_read_can_be_looked_at(run: Run, tabs: str, en
     assert codes == [0, 0, 0, 0]
 
 
-def test_memories_can_be_named_in_another_case_as_some_file_systems_do(run: Run, tabs: str) -> None:
-    assert run("show", tabs.upper().replace(".MD", ".md"))[0] == 0
-
-
 def test_the_settings_decide_where_nothing_is_said(run: Run, tabs: str, environment: dict[str, str]) -> None:
     Path(environment["MEMSHEAF_HOME"], "config.toml").write_text('scope = "user"\n')
     assert run("list")[1] == ""
@@ -148,10 +117,12 @@ def test_the_settings_decide_where_nothing_is_said(run: Run, tabs: str, environm
 
 def test_home_and_project_can_be_put_elsewhere_for_one_call(run: Run, tabs: str, tmp_path: Path) -> None:
     assert run("list", "--home", str(tmp_path / "other"))[1] == ""
-    assert (
-        run("--project", str(tmp_path / "kept"), "add", "X", "x", "--description", "x", "--type", "project")[0] == 0
-    )
-    assert (tmp_path / "kept" / "project_x.md").exists()
+    words = ("add", "name", "text", "--description", "x", "--type", "project")
+    assert run("--project", str(tmp_path / "kept"), *words)[0] == 0
+    assert (tmp_path / "kept" / "project_name.md").exists()
+    assert run("show", tabs.upper().replace(".MD", ".md"))[0] == 0
+    code, _, err = run("doctor", "--scope", "user", "--agent", "writer")
+    assert (code, "one scope at a time" in err) == (2, True)
 
 
 def test_a_removed_working_directory_is_an_error_with_words(run: Run, tmp_path: Path) -> None:
@@ -189,57 +160,44 @@ def filled(run: Run) -> Run:
     return run
 
 
-def test_recall_prints_what_an_agent_would_get(filled: Run) -> None:
+def test_recall_prints_what_an_agent_would_get_or_why_there_is_nothing(filled: Run) -> None:
     code, out, err = filled("recall", "--scope", "user", "what", "is our deployment process?")
 
     assert (code, err) == (0, "")
     assert out.startswith("<memories-")
     assert "Deploy with make ship." in out
     assert "partial indexes" not in out
-
-
-def test_recall_says_why_there_is_nothing(filled: Run) -> None:
-    for message, said in (
-        ("tell me a joke", "in common"),
-        ("hello", "single word"),
-        ("ignore memory please", "ignore"),
-    ):
+    for message, said in {"tell me a joke": "in common", "hello": "single word", "ignore memory": "ignore"}.items():
         code, out, err = filled("recall", "--scope", "user", message)
         assert (code, out) == (0, "")
         assert err.startswith("nothing recalled: ")
         assert said in err
 
 
-def test_recall_as_json(filled: Run) -> None:
-    _, out, _ = filled("recall", "--scope", "user", "the database performance", "--json")
-    found = json.loads(out)
+def test_several_scopes_are_asked_the_nearest_first(filled: Run) -> None:
+    about = ("--type", "project", "--description", "The deployment process")
+    filled("add", "Deploy", "By hand.", "--agent", "ops", *about)
 
-    assert [one["path"] for one in found["memories"]] == ["project_postgresql-index-tuning.md"]
+    _, out, _ = filled("recall", "--agent", "ops", "--scope", "user", "our deployment process?", "--json")
+
+    found = json.loads(out)
+    assert {(one["scope"], one["path"]) for one in found["memories"]} == {
+        ("agent/ops", "agent/ops:project_deploy.md"),
+        ("user", "project_ci-cd-considerations.md"),
+    }
     assert found["bytes"] == len(found["text"].encode())
     assert (found["gate"], found["selector"]) == ("", "local")
     assert "candidates" not in found
 
 
-def test_several_scopes_are_asked_the_nearest_first(filled: Run) -> None:
-    filled(
-        "add", "Deploy", "--agent", "ops", "--type", "project", "--description", "The deployment process", "By hand."
-    )
-    _, out, _ = filled("recall", "--agent", "ops", "--scope", "user", "our deployment process?", "--json")
-
-    assert {(one["scope"], one["path"]) for one in json.loads(out)["memories"]} == {
-        ("agent/ops", "agent/ops:project_deploy.md"),
-        ("user", "project_ci-cd-considerations.md"),
-    }
-
-
 def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Path) -> None:
-    filled(
-        "add", "Old deployment", "--scope", "user", "--type", "project", "--description", "The deployment of old",
-        "--expires", "2020-01-01", "By ftp."
-    )  # fmt: skip
-    code, out, err = filled("why", "--scope", "user", "what is our deployment process?")
-    lines = out.splitlines()
+    about = ("--scope", "user", "--type", "project", "--description", "The deployment of old")
+    filled("add", "Old deployment", "By ftp.", *about, "--expires", "2020-01-01")
+    question = ("why", "--scope", "user", "what is our deployment process?")
 
+    code, out, err = filled(*question)
+
+    lines = out.splitlines()
     assert (code, err) == (0, "")
     assert lines[0] == "chosen by: local"
     assert lines[1] == "user: found by words"
@@ -247,32 +205,21 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
     assert any(line.startswith("*") and "ci-cd" in line and line.endswith("recalled") for line in lines)
     assert any(line.endswith("expired on 2020-01-01") for line in lines)
     assert not (tmp_path / "home" / "user" / ".history" / "uses").exists()
+    found = json.loads(filled(*question, "--json")[1])
+    nothing = {"embedder": "", "done": 0, "total": 3, "running": False, "problem": ""}
+    assert found["embedding"] == {"user": nothing}
+    assert set(found["candidates"][0]) == {"scope", "path", "score", "fit", "common", "near", "chosen", "why"}
 
 
-def test_why_names_the_gate_or_that_no_word_is_shared(filled: Run) -> None:
-    assert "single word" in filled("why", "--scope", "user", "hello")[1]
-    assert "no memory shares a word" in filled("why", "--scope", "user", "tell me a joke")[1]
-    assert "ignore memory" in filled("why", "--scope", "user", "ignore memory and deploy this")[1]
-
-
-def test_why_names_files_as_other_commands_read_them(filled: Run) -> None:
+def test_why_names_files_as_other_commands_read_them_and_the_gate(filled: Run) -> None:
     question = ("why", "what is our deployment process?")
     (path,) = {one["path"] for one in json.loads(filled(*question, "--json")[1])["candidates"] if one["chosen"]}
 
     assert path.startswith("user:")
     assert f" {path} " in filled(*question)[1]
     assert filled("show", path)[0] == 0
-
-
-def test_why_as_json(filled: Run) -> None:
-    _, out, _ = filled("why", "--scope", "user", "how does the deployment pipeline work?", "--json")
-    candidates = json.loads(out)["candidates"]
-
-    nothing = {"embedder": "", "done": 0, "total": 2, "running": False, "problem": ""}
-    assert json.loads(out)["embedding"] == {"user": nothing}
-    assert candidates[0]["path"] == "project_ci-cd-considerations.md"
-    assert candidates[0]["chosen"]
-    assert set(candidates[0]) == {"scope", "path", "score", "fit", "common", "near", "chosen", "why"}
+    for message, said in {"hello": "single word", "tell me a joke": "no memory shares a word"}.items():
+        assert said in filled("why", "--scope", "user", message)[1]
 
 
 def test_why_says_whether_meaning_counted(filled: Run, environment: dict[str, str]) -> None:
@@ -281,20 +228,3 @@ def test_why_says_whether_meaning_counted(filled: Run, environment: dict[str, st
     environment["MEMSHEAF_EMBEDDER"] = "nonsense"
     said = filled("why", "--scope", "user", "what is our deployment process?")[1]
     assert "\nuser: found by words, because the embedder failed: there is no embedder 'nonsense'" in said
-
-
-@pytest.mark.parametrize("word", ["query", "name", "text", "file"])
-def test_a_query_may_be_the_name_of_an_argument_and_the_scope_stays_the_one_named(run: Run, word: str) -> None:
-    code, out, err = run("search", word, "--scope", "user")
-
-    assert code == 0
-    assert f"'{word}'" in out + err
-    assert "in user\n" in out + err
-
-
-def test_a_memory_may_be_called_by_the_name_of_an_argument(run: Run) -> None:
-    code, out, err = run("add", "name", "text", "--type", "project", "--description", "d", "--scope", "user")
-
-    assert (code, err) == (0, "")
-    assert "project_name.md" in out
-    assert "project_name.md" in run("list", "--scope", "user")[1]

@@ -211,28 +211,26 @@ def cost(call: Call) -> int:
       memsheaf cost --days 7 --json
     """
     settings = call.settings()
-    ledger, caps = Ledger.of(settings.state), settings.caps
-    rows, chat = ledger.summary(call.options.days), settings.chat
-    left = _left(ledger.spent(chat=False), caps.requests_per_day, caps.tokens_per_day)
-    chatted = ledger.spent(chat=True)
-    left_to_chat = _left(chatted, chat.requests_per_day, chat.tokens_per_day)
+    ledger, caps, chat = Ledger.of(settings.state), settings.caps, settings.chat
+    rows, chatted = ledger.summary(call.options.days), ledger.spent(chat=True)
+    left, said = _left(ledger.spent(chat=False), caps)
+    left_to_chat, said_to_chat = _left(chatted, chat)
     head = ("DAY", "PURPOSE", "MODEL", "REQUESTS", "FAILED", "OPEN", "TOKENS IN", "OUT", "SECONDS")
     return call.answer(
         {"spent": rows, "left": dict(left, until=ledger.ends(), chat=left_to_chat), "caps": caps},
         Table(map(_cost_row, rows), ("dim", "bold"), head),
         None if rows else f"no model was asked in the last {plural(call.options.days, 'day')}",
-        f"left today: {_describe_left(left, caps)}, until {ledger.ends()}",
-        f"left to chats: {_describe_left(left_to_chat, chat)}" if chatted.requests else None,
+        f"left today: {said}, until {ledger.ends()}",
+        f"left to chats: {said_to_chat}" if chatted.requests else None,
     )
 
 
-def _left(spent: Spent, requests: int, tokens: int) -> dict[str, Any]:
-    return {"requests": max(requests - spent.requests, 0), "tokens": max(tokens - spent.tokens, 0)}
-
-
-def _describe_left(left: dict[str, Any], caps: Caps | Chat) -> str:
-    requests = f"{plural(left['requests'], 'request')} of {caps.requests_per_day:,}"
-    return f"{requests}, {plural(left['tokens'], 'token')} of {caps.tokens_per_day:,}"
+def _left(spent: Spent, caps: Caps | Chat) -> tuple[dict[str, Any], str]:
+    """What is left of a day's caps, for programs and for people."""
+    requests, tokens = max(caps.requests_per_day - spent.requests, 0), max(caps.tokens_per_day - spent.tokens, 0)
+    said = f"{plural(requests, 'request')} of {caps.requests_per_day:,}"
+    said += f", {plural(tokens, 'token')} of {caps.tokens_per_day:,}"
+    return {"requests": requests, "tokens": tokens}, said
 
 
 def _cost_row(row: Spent) -> tuple[str, ...]:

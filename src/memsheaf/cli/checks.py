@@ -12,14 +12,13 @@ from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
-from memsheaf.guard.evidence import Evidence, examine
+from memsheaf.guard.evidence import examine
 from memsheaf.memory import Memory
 from memsheaf.scope import FOLDER, around
 from memsheaf.work import audit as auditing
 from memsheaf.work.layers import Layers
 
-SHOWN = 20  # findings of one kind, for people
-NAMED = 5  # and of one crowd, files
+SHOWN = 20  # findings of a section, for people
 _FIELDS = ("kind", "level", "path", "said", "advice", "others")
 _TREE = Argument(
     "--tree", "the working tree that citations are checked against; the one around you when left out", "DIR"
@@ -100,7 +99,9 @@ def _audit_parts(report: auditing.Audit, tree: str) -> Iterator[Part]:
     for name, title in _SECTIONS.items():
         found = getattr(report, name)
         yield Styled(title, "bold")
-        yield from (f"  {line}" for line in _section_lines(found))
+        yield [[f"  {line}" for line in _finding_lines(one)] for one in found[:SHOWN]]
+        if len(found) > SHOWN:
+            yield f"  and {len(found) - SHOWN:,} more; `memsheaf lint` shows all"
         if not found:
             is_unchecked = name == "citations" and not tree and report.files
             yield "  not checked; --tree DIR names a working tree" if is_unchecked else "  none"
@@ -110,29 +111,11 @@ def _nothing_there(report: auditing.Audit, root: str) -> str:
     return f"there is nothing there: the scope {report.scope} has no folder {root}"
 
 
-def _section_lines(found: Sequence[auditing.AuditFinding]) -> Iterator[str]:
-    """The findings of a section as people read them; of one kind the first ones, and how many more there are."""
-    counts: dict[str, int] = {}
-    for one in found:
-        counts[one.kind] = counts.get(one.kind, 0) + 1
-        if counts[one.kind] <= SHOWN:
-            yield from _finding_lines(one)
-    for kind, count in counts.items():
-        if count > SHOWN:
-            yield f"and {count - SHOWN:,} more of the kind {kind}; `memsheaf lint` shows all"
-
-
-def _finding_lines(one: auditing.AuditFinding) -> Iterator[str]:
-    if one.kind == "duplicate":
-        yield one.said
-        yield f"  {one.path}: keeper, the most specific and recent"
-        yield from (f"  {path}: candidate for natural decay" for path in one.others)
-        return
-    yield f"{one.path}: {one.said}"
-    if one.kind == "crowded":
-        more = len(one.others) - NAMED
-        yield f"  with {', '.join(one.others[:NAMED])}" + (f" and {more:,} more" if more > 0 else "")
-    yield f"  {one.advice}"
+def _finding_lines(one: auditing.AuditFinding) -> list[str]:
+    if one.kind != "duplicate":
+        return [f"{one.path}: {one.said}", f"  {one.advice}"]
+    decaying = [f"  {path}: candidate for natural decay" for path in one.others]
+    return [one.said, f"  {one.path}: keeper, the most specific and recent", *decaying]
 
 
 @takes(
@@ -176,13 +159,18 @@ def verify(call: Call) -> int:
     """
     with call.memory() as layers, call.tree(layers.root) as tree, call.console.waiting("verifying"):
         found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
-    states = {verdict.state for _, evidence in found for _, verdict in evidence.citations}
-    rows = (row for path, evidence in found for row in _evidence_rows(path, evidence))
-    memories = [_evidence_json(path, evidence) for path, evidence in found]
+    rows: list[tuple[str, str, str]] = []
+    memories = []
+    for path, evidence in found:
+        rows += [(verdict.state, path, verdict.said) for _, verdict in evidence.citations]
+        gone = "is named in the text, and is not in the working tree."
+        rows += [("gone", path, f"`{name}` {gone}") for name in evidence.gone]
+        citations = [{"citation": text, **pick(one, ("state", "said", "place"))} for text, one in evidence.citations]
+        memories.append({"path": path, "citations": citations, "gone": evidence.gone})
     return call.answer(
         {"scope": layers.home, "tree": tree.root, "memories": memories},
         Table(rows, ("", "bold"), empty=f"no citations in the scope {layers.home}"),
-        code=1 if states & {"drifted", "missing"} else 0,
+        code=1 if {state for state, _, _ in rows} & {"drifted", "missing"} else 0,
     )
 
 
@@ -193,19 +181,6 @@ def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
         if row.state in ("ok", "free"):
             with suppress(NotFound):  # somebody was faster
                 yield memory.own.read(row.path)
-
-
-def _evidence_rows(path: str, evidence: Evidence) -> Iterator[tuple[str, str, str]]:
-    for _, verdict in evidence.citations:
-        yield verdict.state, path, verdict.said
-    for name in evidence.gone:
-        yield "gone", path, f"`{name}` is named in the text, and is not in the working tree."
-
-
-def _evidence_json(path: str, evidence: Evidence) -> dict[str, object]:
-    fields = ("state", "said", "place")
-    citations = [{"citation": text, **pick(verdict, fields)} for text, verdict in evidence.citations]
-    return {"path": path, "citations": citations, "gone": evidence.gone}
 
 
 @takes(

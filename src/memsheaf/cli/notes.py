@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 
 from memsheaf.cli.call import Call, here, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, whole
@@ -12,7 +12,7 @@ from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import CLEARED, Notes
-from memsheaf.work.notes_text import Problem, Pruned, blockers_of, objective_of, pending_of, phase_of
+from memsheaf.work.notes_text import Problem, blockers_of, objective_of, pending_of, phase_of
 
 
 @takes(TASK, SESSION, scoped=False)
@@ -109,8 +109,11 @@ def check_notes(call: Call) -> int:
     """Report what is not in order, with the exit code 1."""
     with call.layers(read_only=True) as layers:
         found = Notes(layers.project).problems()
-    lines = _problem_lines(found) if found else "The notes are in order."
-    return call.answer({"problems": found}, lines, code=1 if found else 0)
+    return call.answer(
+        {"problems": found},
+        map(_problem_line, found) if found else "The notes are in order.",
+        code=1 if found else 0,
+    )
 
 
 @notes.action(
@@ -125,7 +128,14 @@ def prune_notes(call: Call) -> int:
         done = found.prune(apply=apply) if days is None else found.prune(apply=apply, days=days)
         left = found.problems(done.text)
     value = {**pick(done, ("moved", "review", "text")), "applied": apply, "commit": found.commit, "problems": left}
-    return call.answer(value, _pruned_lines(done, left, apply=apply))
+    count = plural(len(done.moved), "piece")
+    said = f"Moved {count} to the archive." if apply else f"With --apply, {count} would be moved to the archive."
+    return call.answer(
+        value,
+        (f"{one.heading or 'Above the headings'}: {one.text}" for one in done.moved),
+        said if done.moved else "There is nothing to move.",
+        ["To be fixed by hand:", *map(_problem_line, left)] if left else None,
+    )
 
 
 def _change_notes(call: Call, change: Callable[[Notes], str], *, moved: str = "") -> int:
@@ -139,22 +149,8 @@ def _change_notes(call: Call, change: Callable[[Notes], str], *, moved: str = ""
     return call.answer(value, changed.rstrip())
 
 
-def _pruned_lines(done: Pruned, left: Sequence[Problem], *, apply: bool) -> Iterator[str]:
-    for one in done.moved:
-        yield f"{one.heading or 'Above the headings'}: {one.text}"
-    count = plural(len(done.moved), "piece")
-    if not done.moved:
-        yield "There is nothing to move."
-    else:
-        yield f"Moved {count} to the archive." if apply else f"With --apply, {count} would be moved to the archive."
-    if left:
-        yield "To be fixed by hand:"
-        yield from _problem_lines(left)
-
-
-def _problem_lines(found: Iterable[Problem]) -> Iterator[str]:
-    for one in found:
-        yield (f"line {one.line}: " if one.line else "") + f"{one.what}. {one.advice}"
+def _problem_line(one: Problem) -> str:
+    return (f"line {one.line}: " if one.line else "") + f"{one.what}. {one.advice}"
 
 
 def _notes_json(text: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -43,34 +43,31 @@ def run_chat(call: Call) -> int:
     if options.url and not options.model:
         raise Usage("--url goes with --model")
     message = _message(call) if options.print else None
-    is_there = message is None and not console.json and _is_terminal(console)
-    with _delivering():
-        try:
-            with _open_agent(call) as agent:
-                return _talk(call, agent) if is_there else _answer(call, agent, message)
-        except MemsheafError as error:
-            if not console.json:
-                raise
-            return _failed(console, error)
-
-
-@contextmanager
-def _open_agent(call: Call) -> Iterator[Agent]:
-    options = call.options
-    agent = open_agent(
-        call.settings(),
-        cwd=here(),
-        scopes=call.scopes(),
-        model=options.model or "",
-        url=options.url or "",
-        resume=options.resume,
-        permission=Permission(allow=options.allow or (), planning=options.plan),
-        environment=call.environment,
-    )
+    is_terminal = console.stdin is not None and console.stdin.isatty() and console.stdout.isatty()
     try:
-        yield agent
-    finally:
-        agent.close(wait=0.0)  # whoever wants to wait has done so
+        agent = open_agent(
+            call.settings(),
+            cwd=here(),
+            scopes=call.scopes(),
+            model=options.model or "",
+            url=options.url or "",
+            resume=options.resume,
+            permission=Permission(allow=options.allow or (), planning=options.plan),
+            environment=call.environment,
+        )
+        try:
+            if message is None and not console.json and is_terminal:
+                return _talk(call, agent)
+            return _answer(call, agent, message)
+        finally:
+            agent.close(wait=0.0)  # whoever wants to wait has done so
+    except OutputClosed as error:
+        raise Undelivered(str(error)) from None
+    except MemsheafError as error:
+        if not console.json:
+            raise
+        JsonScreen(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
+        return 1
 
 
 def _talk(call: Call, agent: Agent) -> int:
@@ -80,7 +77,8 @@ def _talk(call: Call, agent: Agent) -> int:
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
     commands = _commands(call, agent, screen)
     repl = Repl(agent, screen, stdin, commands)
-    for line in render_greeting(agent, _counts(agent)):
+    counts = [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.sheaves]
+    for line in render_greeting(agent, counts):
         screen.note(line)
     if call.options.resume:
         commands.show_last()
@@ -106,9 +104,9 @@ def _answer(call: Call, agent: Agent, message: str | None) -> int:
     commands, code = _commands(call, agent, screen), 0
     if message is not None:
         then = commands.do(message)
-        return (
-            _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT)) if then.message else 0
-        )
+        if not then.message:
+            return 0
+        return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
     for line in _lines(console):
         then = commands.do(line)
         if then.leave:
@@ -126,22 +124,13 @@ def _code(took: TurnOutcome) -> int:
 
 
 def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen) -> Commands:
-    def files() -> list[str]:
-        return [row.path for row in agent.memory.layers.list()]
-
-    def complete(words: Sequence[str]) -> list[str]:
-        return [word for word in candidates(words, lambda what, options: ()) if not word.startswith(":")]
-
-    def conversations() -> list[str]:
-        return [kept.id for kept in Conversations(agent.memory.home.state).list()]
-
     return Commands(
         agent,
         screen,
         lambda words: _run(call, agent, words),
-        files=files,
-        conversations=conversations,
-        complete=complete,
+        files=lambda: [row.path for row in agent.memory.layers.list()],
+        conversations=lambda: [kept.id for kept in Conversations(agent.memory.home.state).list()],
+        complete=lambda words: [word for word in candidates(words, lambda *_: ()) if not word.startswith(":")],
     )
 
 
@@ -182,10 +171,6 @@ def _screen(console: Console, *, live: bool) -> Screen:
     return Screen(console.stdout, console.stderr, live=live, colour=live and not plain, width=lambda: _width(console))
 
 
-def _is_terminal(console: Console) -> bool:
-    return console.stdin is not None and console.stdin.isatty() and console.stdout.isatty()
-
-
 def _width(console: Console) -> int:
     """How wide the terminal is now."""
     try:
@@ -213,21 +198,3 @@ def _lines(console: Console) -> Iterator[str]:
             raise TextRefused(f"a line on standard input is longer than {_MESSAGE >> 20} MiB")
         if line := data.decode("utf-8", "replace").strip():
             yield line
-
-
-def _counts(agent: Agent) -> list[tuple[str, int]]:
-    return [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.sheaves]
-
-
-def _failed(console: Console, error: MemsheafError) -> int:
-    JsonScreen(console.stdout).draw(Failed(without_secrets(str(error)), error.hint))
-    return 1
-
-
-@contextmanager
-def _delivering() -> Iterator[None]:
-    """Tell output that nobody takes from all else that may fail."""
-    try:
-        yield
-    except OutputClosed as error:
-        raise Undelivered(str(error)) from None
