@@ -119,19 +119,6 @@ def test_show_and_end_take_the_name_as_it_comes(run: Run, asked: Callable[..., A
     assert [row["id"] for row in asked("session", "list")["sessions"]] == ["one"]
 
 
-@pytest.mark.parametrize("words", [["note"], ["note", " "], ["note", "--section", "key"]])
-def test_a_note_without_a_text_is_a_line_that_is_not_complete(
-    run: Run, one: str, tree: Tree, words: list[str]
-) -> None:
-    before = tree()
-
-    for screen in (False, True):
-        code, out, err = run("session", *words, screen=screen)
-        assert (code, out) == (2, "")
-        assert "usage: memsheaf session" in err or "memsheaf help session" in err
-    assert tree() == before
-
-
 def test_what_is_refused_is_told_in_the_words_of_sessions(run: Run) -> None:
     assert run("session", "show")[2] == "memsheaf: no session is open\n`memsheaf session start` begins one.\n"
     assert run("session", "start", "--id", "one")[0] == 0
@@ -170,12 +157,13 @@ def test_help_shows_how_to_note_what_can_be_promoted_at_once(run: Run) -> None:
 
 
 def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, one: str, tree: Tree) -> None:
-    run("session", "note", "Tests need Redis", "--section", "key")
+    for text in ("Tests need Redis", "The proxy listens on 8080"):
+        run("session", "note", text, "--section", "key")
     before = tree()
 
     code, out, err = run("session", "end", screen=True, stdin="\n")
     assert (code, out) == (1, "")
-    assert "1 item could be promoted: `memsheaf promote --session one` offers it\n" in err
+    assert "2 items could be promoted: `memsheaf promote --session one` offers them\n" in err
     assert "Nothing was changed." in err
     assert tree() == before
     assert run("session", "end", screen=True, stdin="y\n")[0] == 0
@@ -183,25 +171,10 @@ def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, on
     code, _, err = run("session", "end", "--yes", screen=True)
     assert code == 0
     assert "[y/N]" not in err
-
-
-def test_without_anything_to_promote_nobody_is_asked(run: Run, one: str) -> None:
-    run("session", "note", "x")
-
+    run("session", "start", "--id", "two")
     code, out, err = run("session", "end", screen=True)
-
-    assert (code, err) == (0, "")
-    assert out.startswith("Ended session one: 1 file moved to its archive\n")
+    assert (code, err) == (0, ""), "nothing could be promoted"
     assert out.endswith("  nothing is waiting to be promoted; `memsheaf brief` says where the work stands\n")
-
-
-def test_several_items_are_offered_together(run: Run, one: str) -> None:
-    for number in ("8080", "9090"):
-        run("session", "note", f"The proxy listens on {number}", "--section", "key")
-
-    assert run("session", "end")[1].endswith(
-        "2 items could be promoted: `memsheaf promote --session one` offers them\n"
-    )
 
 
 def test_a_second_end_says_that_it_has_ended_and_undo_opens_it_again(run: Run, one: str) -> None:

@@ -69,21 +69,6 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
     )
 
 
-def test_after_a_reset_one_command_tells_all(run: Run, begun: str) -> None:
-    run("task", "verify", "login", "One can log in")
-    run("task", "phase", "--report", "Schema is there")
-    asked(run, "event", '{"event_type": "discovery", "payload": {"n": 1}}')
-
-    state = asked(run, "status")
-
-    assert (state["title"], state["goal"], state["phase"], state["phases"], state["events"]) == (
-        "Feature X", "Users can log in", 2, 6, 1
-    )  # fmt: skip
-    assert state["reports"] == [{"phase": 1, "first_line": "Schema is there", "path": "phases/phase-1.md"}]
-    assert [item["id"] for item in state["verified"]] == ["login"]
-    assert run("show", "phases/phase-1.md", "--scope", "task/feature-x")[0] == 0
-
-
 def test_each_answer_is_one_json_document(run: Run, begun: str) -> None:
     assert asked(run, "note", "x")["task"] == begun
     assert without_commit(run, "revise", "--reason", "why", "--phases", "7") == {
@@ -103,6 +88,12 @@ def test_each_answer_is_one_json_document(run: Run, begun: str) -> None:
     assert without_commit(run, "deliver", "d", "text")["path"] == "deliverables/d.md"
     assert asked(run, "event", '{"event_type": "verdict", "payload": {}}')["phase"] == 3
     assert asked(run, "event")["total"] == 1
+    state = asked(run, "status")
+    assert [state[key] for key in ("title", "goal", "phase", "phases", "events")] == [
+        "Feature X", "Users can log in", 3, 7, 1
+    ]  # fmt: skip
+    assert state["reports"] == [{"phase": 1, "first_line": "late", "path": "phases/phase-1.md"}]
+    assert [item["id"] for item in state["verified"]] == ["login"]
     assert asked(run, "list")["tasks"][0]["task"] == begun
     assert without_commit(run, "drop", "--reason", "no time")["status"] == "dropped"
     code, out, _ = run("task", "done", "--task", begun, "--json")
@@ -217,15 +208,14 @@ def test_the_notes_follow_the_phases_of_the_task(run: Run, begun: str) -> None:
     assert ": feature-x\n" in run("notes")[1]
 
 
-@pytest.mark.parametrize("phase", ["waiting for legal", "2 of 3 (other-task)", "1 of 6: plan the schema", "2: x"])
-def test_a_phase_in_somebodys_own_words_or_of_other_work_is_left_alone(run: Run, begun: str, phase: str) -> None:
-    if "other" in phase:
-        run("task", "start", "Other task")
-    run("notes", "set", "--phase", phase)
-
-    assert asked(run, "phase", "3", "--task", begun)["notes"] == ""
-
-    assert f"\n{phase}\n" in run("notes")[1]
+def test_a_phase_in_somebodys_own_words_or_of_other_work_is_left_alone(run: Run, begun: str, tree: Tree) -> None:
+    run("task", "start", "Other task")
+    assert asked(run, "phase", "2", "--task", begun)["notes"] == ""
+    assert not any(name.endswith("NOTES.md") for name in tree())
+    for phase in ("waiting for legal", "2 of 3 (other-task)", "1 of 6: plan the schema", "2: x"):
+        run("notes", "set", "--phase", phase)
+        assert asked(run, "phase", "3", "--task", begun)["notes"] == "", phase
+        assert f"\n{phase}\n" in run("notes")[1]
 
 
 def test_what_was_decided_is_told_wherever_the_task_is(run: Run, begun: str) -> None:
@@ -261,22 +251,3 @@ def test_the_end_of_one_task_says_nothing_in_the_notes_of_another_and_gives_way_
     assert asked(run, "drop", "--reason", "no time")["notes"].endswith(": feature-x was dropped")
     run("task", "start", "Third", "--phases", "4")
     assert asked(run, "phase", "2")["notes"] == "2 of 4 (third)"
-
-
-def test_a_task_with_all_its_reports_ends_without_a_word_on_them(run: Run) -> None:
-    run("task", "start", "Small", "--phases", "2")
-    for _ in range(2):
-        run("task", "phase", "--report", "There.")
-
-    assert "report" not in run("task", "done")[1]
-    run("task", "start", "Open", "--slug", "open")
-    assert asked(run, "done")["unreported"] == []
-    run("task", "start", "Three", "--phases", "3")
-    run("task", "phase", "2", "--report", "There.")
-    assert asked(run, "done")["unreported"] == [1, 3]
-
-
-def test_no_notes_are_begun_for_a_phase(run: Run, begun: str, tree: Tree) -> None:
-    run("task", "phase", "3")
-
-    assert not any(name.endswith("NOTES.md") for name in tree())
