@@ -68,17 +68,8 @@ def tree(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
 @pytest.fixture
 def tabs(run: Callable[..., tuple[int, str, str]]) -> str:
     """The file of a memory that is there."""
-    run(
-        "add",
-        "Prefers tabs",
-        "Use tabs.",
-        "--description",
-        "Indentation of code",
-        "--type",
-        "user",
-        "--scope",
-        "project",
-    )
+    about = ("--description", "Indentation of code", "--type", "user", "--scope", "project")
+    run("add", "Prefers tabs", "Use tabs.", *about)
     return "user_prefers-tabs.md"
 
 

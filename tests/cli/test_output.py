@@ -56,16 +56,8 @@ def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str, environ
 
 
 def test_json_is_ascii_whatever_a_memory_says(run: Run, hostile: str) -> None:
-    for words in (
-        ["list"],
-        ["show", hostile],
-        ["log"],
-        ["diff", hostile],
-        ["blame", hostile],
-        ["catalog"],
-        ["doctor"],
-    ):
-        _, out, _ = run(*words, "--json")
+    for line in ("list", f"show {hostile}", "log", f"diff {hostile}", f"blame {hostile}", "catalog", "doctor"):
+        _, out, _ = run(*line.split(), "--json")
         assert out.isascii()
         assert "\x1b" not in out
         assert isinstance(json.loads(out), dict)
@@ -169,21 +161,16 @@ def test_a_full_disk_behind_the_output_is_an_error_with_words(
 
 def test_output_is_utf_8_in_every_locale(run: Run, environment: dict[str, str]) -> None:
     run("add", "日本", "x", "--description", "日本語", "--type", "project")
+    odd = environment | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
 
-    for setting in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}):
-        done = subprocess.run(
-            [sys.executable, "-m", "memsheaf", "list"], env=environment | setting, capture_output=True, check=True
-        )
-        assert "日本語" in done.stdout.decode()
+    done = subprocess.run([sys.executable, "-m", "memsheaf", "list"], env=odd, capture_output=True, check=True)
+    assert "日本語" in done.stdout.decode()
 
 
-def test_arguments_that_are_not_utf_8_are_refused_with_words(environment: dict[str, str]) -> None:
-    for words in ([b"search", b"\xff"], [b"show", b"\xff.md"], [b"list", b"--type", b"\xff"], [b"\xff"]):
-        done = subprocess.run(
-            [sys.executable.encode(), b"-m", b"memsheaf", *words], env=environment, capture_output=True, check=False
-        )
-        assert done.returncode == 2
-        assert b"Traceback" not in done.stderr
+def test_arguments_that_are_not_utf_8_are_refused_with_words(run: Run) -> None:
+    for words in (["search", "\udcff"], ["show", "\udcff.md"], ["list", "--type", "\udcff"], ["\udcff"]):
+        code, out, err = run(*words)
+        assert (code, out, err[:10]) == (2, "", "memsheaf: "), words
 
 
 def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:

@@ -45,16 +45,14 @@ def line(command: str, name: str) -> list[str]:
     return [command, *options, "--", name, *(["98af5cb2fc62"] if command == "restore" else [])]
 
 
-def test_hostile_names_are_refused_by_the_real_program_too(
+def test_a_hostile_name_is_refused_by_the_real_program_too(
     tmp_path: Path, tabs: str, tree: Tree, environment: dict[str, str]
 ) -> None:
     (tmp_path / "home" / "projects" / "secret.md").write_bytes(FACT)
     before = tree()
-    for words in (line("show", "../secret.md"), line("forget", "..\\..\\secret.md"), line("erase", "a\nb.md")):
-        program = [sys.executable, "-m", "memsheaf", *words]
-        done = subprocess.run(program, env=environment, capture_output=True, check=False)
-        assert done.returncode in (1, 2), words
-        assert done.stdout == b""
+    program = [sys.executable, "-m", "memsheaf", *line("forget", "../secret.md")]
+    done = subprocess.run(program, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
     assert tree() == before
 
 
@@ -65,7 +63,7 @@ def test_a_hostile_name_of_a_task_or_a_session_is_refused(run: Run, tree: Tree) 
     item = json.loads(run("promote", "--json")[1])["items"][0]["id"]
     before = tree()
 
-    for name in REJECTED:
+    for name in REJECTED[::3]:  # all of them go through `tests/test_traversal.py`
         for words in (
             ["task", "status", "--", name],
             ["task", "note", "x", f"--task={name}"],
