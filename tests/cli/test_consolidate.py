@@ -109,7 +109,7 @@ def test_what_is_due_is_done_once_and_else_the_gates_say_why(
     assert run("show", "project_fridays.md")[0] == 1
     code, out, _ = run("dream", "run")
     assert code == 0
-    assert "last time: the last consolidation was 0 s ago, 24 h needed" in out
+    assert "  last time: the last consolidation was " in out
 
 
 def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None:
