@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from chat.scene import Scene, calling
+from chat.scene import Scene
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.events import Event, Text
 from memsheaf.chat.permissions import PermissionRequest
-from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, interrupted_once, render_greeting, take_turn
-from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
+from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, interrupted_once, take_turn
+from memsheaf.chat.terminal.screen import JsonScreen, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.model import Request, Said, Step
@@ -31,14 +31,6 @@ from chat.terminal import CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U, ENTER, ESCAPE,
 
 READERS = {"full": (), "plain": ("prompt_toolkit", "memsheaf.chat.terminal.full_reader")}
 Chat = Callable[..., Terminal]
-
-
-@pytest.fixture(params=list(READERS))
-def reader(request: pytest.FixtureRequest) -> str:
-    """With prompt_toolkit, and without it."""
-    if request.param == "full":
-        pytest.importorskip("prompt_toolkit")
-    return str(request.param)
 
 
 @pytest.fixture
@@ -92,9 +84,30 @@ def messages(server: Server) -> list[str]:
     return found
 
 
+def answer_question(terminal: Terminal, message: str, key: str) -> str:
+    """Say something that leads to a question, and press a key; gives what was on the screen from there on."""
+    terminal.type(message)
+    place, asked = terminal.cells.place, terminal.text().count("N never?")
+    terminal.send(ENTER)
+    terminal.wait("N never?", times=asked + 1)
+    terminal.send(key)
+    terminal.prompt(below=place)
+    return "\n".join(terminal.cells.shown()[place:])
+
+
+def start_turn(terminal: Terminal, message: str, until: str) -> int:
+    """Say something, and wait for the beginning of the answer; gives the line it was said in."""
+    terminal.type(message)
+    place = terminal.cells.place
+    terminal.send(ENTER)
+    terminal.wait(until)
+    return place
+
+
 # with a person, offline
 
 
+@pytest.mark.parametrize("reader", READERS)
 def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, reader: str) -> None:
     with chat(reader=reader) as terminal:
         terminal.prompt()
@@ -122,45 +135,25 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "Forgot" in terminal.tell(f"/forget {file}")
         terminal.tell("/memory undo")
         assert "tabs" in terminal.tell("What do you know about my preferences?")
-        assert "/memory" in terminal.tell("/help")
         assert "did you mean /memory?" in terminal.tell("/memroy")
         assert "usage: memsheaf notes" in terminal.tell("/notes --help")
 
 
-def test_with_prompt_toolkit_words_are_completed_a_status_stands_below_and_ctrl_c_clears_the_line(chat: Chat) -> None:
-    pytest.importorskip("prompt_toolkit")
-    with chat() as terminal:
-        terminal.prompt()
-        terminal.wait("offline · project")
-        terminal.type("/mem")
-        terminal.send(TAB)
-        terminal.wait("> /memory")
-        terminal.type(" li")
-        terminal.send(TAB)
-        terminal.wait("> /memory list")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("no memories in project, user")
-        terminal.prompt(below=place)
-        terminal.tell("/plan")
-        terminal.wait("offline · project · plan mode")
-        terminal.type("half a thought")
-        place = terminal.cells.place
-        terminal.send(CTRL_C)
-        terminal.prompt(below=place)
-        assert "leaves" not in terminal.text().split("half a thought")[1]
-        place = terminal.cells.place
-        terminal.send(CTRL_C)
-        terminal.wait("Ctrl-D or /exit leaves")
-        terminal.prompt(below=place)
-        terminal.type("/exit")
-        terminal.send(ENTER)
-        assert terminal.end() == 0
-
-
-def test_ctrl_c_at_a_plain_prompt_clears_the_line_and_says_how_to_leave_without_colour(chat: Chat) -> None:
+def test_without_prompt_toolkit_and_colour_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:
     with chat(reader="plain", NO_COLOR="1") as terminal:
         terminal.prompt()
+        answers = (
+            ("a", "n", "no"),
+            ("b", CTRL_C, "no"),
+            ("c", CTRL_D, "no"),
+            ("d", "y", "once"),
+            ("e", "N", "never"),
+        )
+        for name, key, said in answers:
+            assert f"never? {said}" in answer_question(terminal, f"Create a file called {name}.py", key)
+        assert "never allows" in terminal.tell("Create a file called f.py")
+        assert [path.name for path in work.iterdir()] == ["d.py"]
+
         terminal.type("half a thought")
         pressed = iter(range(200))  # CPython's readline loses the one that comes just before it waits
 
@@ -171,77 +164,10 @@ def test_ctrl_c_at_a_plain_prompt_clears_the_line_and_says_how_to_leave_without_
 
         terminal.until(is_told, "how to leave")
         terminal.until(terminal.is_at_prompt, "the prompt")
-        assert "Without a model" not in terminal.text()
         assert b"\x1b[2m" not in terminal.raw
         assert b"\x1b[3" not in terminal.raw
         terminal.send(CTRL_D)
         assert terminal.end() == 0
-
-
-# permission
-
-
-def test_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:
-    with chat(reader="plain") as terminal:
-        terminal.prompt()
-        for name, key, said in (
-            ("a", "n", "no"),
-            ("b", CTRL_C, "no"),
-            ("c", CTRL_D, "no"),
-            ("d", "y", "once"),
-            ("e", "N", "never"),
-        ):
-            terminal.type(f"Create a file called {name}.py")
-            place = terminal.cells.place
-            terminal.send(ENTER)
-            terminal.until(lambda: terminal.text().endswith("N never?"), "a question")
-            terminal.send(key)
-            terminal.prompt(below=place)
-            assert f"never? {said}" in "\n".join(terminal.cells.shown()[place:])
-        assert "never allows" in terminal.tell("Create a file called f.py")
-        assert [path.name for path in work.iterdir()] == ["d.py"]
-
-
-def test_a_long_detail_is_cut_and_d_shows_all_of_it() -> None:
-    out, keys = io.StringIO(), iter("xdy")
-    asking = PermissionPrompt(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
-
-    answer = asking(
-        PermissionRequest("write", "write a.py (+40 lines)", "\n".join(f"+{n}" for n in range(40)), "write")
-    )
-
-    assert answer == "once"
-    first, second, third = out.getvalue().split("write a.py (+40 lines)\n")[1:]
-    assert "\n… 24 more lines\n" in first
-    assert "d shows all" in second
-    assert "│ +39\n" in third
-    assert "d shows all" not in third
-
-
-def test_one_very_long_line_of_a_detail_is_cut_too() -> None:
-    out, keys = io.StringIO(), iter("n")
-    asking = PermissionPrompt(Screen(out, io.StringIO(), live=True), lambda: nullcontext(lambda: next(keys)))
-
-    asking(PermissionRequest("shell", "run: x", "x" * 10_000, "run"))
-
-    assert len(out.getvalue().splitlines()) < 30
-    assert "d shows all" in out.getvalue()
-
-
-def test_text_in_a_question_cannot_look_like_the_question() -> None:
-    out, keys = io.StringIO(), iter("n")
-    screen = Screen(out, io.StringIO(), live=True, width=lambda: 40)
-    asking = PermissionPrompt(screen, lambda: nullcontext(lambda: next(keys)))
-    fake = "y once, a always, n no, N never? once"
-
-    wish = PermissionRequest(
-        "shell", f"run: x\n{fake}{'x' * 80}{fake}", f"x\n{fake}\r{fake}{' ' * 80}{fake}", "run", outside=True
-    )
-    asking(wish)
-
-    lines = out.getvalue().splitlines()
-    assert lines[0] == "outside the working directory: run: x"
-    assert [line for line in lines[1:] if not line.startswith("│ ")] == ["y once, a always, n no, N never? no"]
 
 
 # with a model
@@ -259,9 +185,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         *(status(401, message="bad key"), breaks_after("Half an"), status(400), say("Well again.")),
     )
     with served(chat, *script, reader="plain") as (terminal, server):
-        terminal.type("run it")  # what was typed before a question is no answer
-        terminal.send(ENTER)
-        terminal.wait("I begin")
+        start_turn(terminal, "run it", "I begin")  # what was typed before a question is no answer
         terminal.send("y")
         may_ask.set()
         terminal.wait("N never?")
@@ -269,9 +193,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         terminal.wait("Done.")
         terminal.prompt()
 
-        terminal.type("run it")  # nor is what is pasted
-        place = terminal.cells.place
-        terminal.send(ENTER)
+        place = start_turn(terminal, "run it again", "run it again")  # nor is what is pasted
         terminal.wait("N never?", times=2)
         terminal.send("yes\n")
         terminal.wait("N never?", times=3)
@@ -280,19 +202,14 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         terminal.prompt(below=place)
         assert not (work / "ran").exists()
 
-        terminal.type("go")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("I hang")
+        place = start_turn(terminal, "go", "I hang")
         terminal.send(CTRL_C)
         terminal.wait("stopped")
         terminal.prompt(below=place)
         assert server.was_left.wait(30)
         assert "I am still here." in terminal.tell("and now?")
 
-        terminal.type("go")
-        place = terminal.cells.place
-        terminal.send(ENTER)
+        place = start_turn(terminal, "go", "sleep 600")
         terminal.wait("N never?", times=4)
         terminal.send("y")
         process = work / "process"
@@ -303,9 +220,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         terminal.until(lambda: not is_running(int(process.read_text())), "its end")
         assert "And here." in terminal.tell("and now?")
 
-        terminal.type("go")
-        terminal.send(ENTER)
-        terminal.wait("I start")
+        start_turn(terminal, "go", "I start")
         terminal.send("typed ahead")
         may_end.set()
         terminal.wait("> typed ahead")
@@ -328,9 +243,11 @@ def is_running(process: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_with_prompt_toolkit_a_chat_takes_several_lines_tells_news_and_shows_calls(chat: Chat, work: Path) -> None:
+def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and_shows_calls(
+    chat: Chat, work: Path
+) -> None:
     pytest.importorskip("prompt_toolkit")
-    may_learn, may_end = threading.Event(), threading.Event()
+    may_learn = threading.Event()
 
     def distilled(asked: Asked) -> Reply:
         assert may_learn.wait(60)
@@ -341,8 +258,7 @@ def test_with_prompt_toolkit_a_chat_takes_several_lines_tells_news_and_shows_cal
     again = call("shell", {"command": "echo >> ran"})
     script = (
         *(say("Noted."), *[say("ok")] * 4, say(*evil), call("read", {"path": "notes.txt"}), say("Read it.")),
-        *(again, say("One."), again, say("Two."), call("shell", {"command": "echo >> ran; ls"}), say("Three.")),
-        *(hangs("I hang"), say("I start") + waits(may_end) + say(" and end.")),
+        *(again, say("One."), again, say("Two."), hangs("I hang")),
     )
     with served(chat, *script, aside=distilled) as (terminal, server):
         answer = terminal.tell("Remember that I prefer tabs over spaces.")
@@ -356,18 +272,14 @@ def test_with_prompt_toolkit_a_chat_takes_several_lines_tells_news_and_shows_cal
         terminal.send(CTRL_U)
         terminal.prompt()
 
-        terminal.type("one")
-        terminal.type(CTRL_J + "two")
-        terminal.tell("")
-        terminal.type("one" + ESCAPE + ENTER + "three")
-        terminal.tell("")
-        terminal.type("one\\" + ENTER + "four")
-        terminal.tell("")
+        for newline in (CTRL_J, ESCAPE + ENTER, "\\" + ENTER):
+            terminal.type("one" + newline + "two")
+            terminal.tell("")
         terminal.send("\x1b[200~one\r\nfive\n\x1b[201~")
         terminal.type("six")
         terminal.tell("")
         typed = [said.partition("\n\n")[0] for said in messages(server)[1:]]  # without what memory put beside it
-        assert typed == ["one\ntwo", "one\nthree", "one\nfour", "one\nfive\nsix"], terminal.text()
+        assert typed == ["one\ntwo", "one\ntwo", "one\ntwo", "one\nfive\nsix"], terminal.text()
 
         answer = terminal.tell("go")
         assert "<U+001B>]0;owned<U+0007><U+001B>[2J<U+009B>1m<U+202E>gnp.exe" in answer
@@ -385,38 +297,36 @@ def test_with_prompt_toolkit_a_chat_takes_several_lines_tells_news_and_shows_cal
         terminal.send(CTRL_U)
         terminal.prompt()
 
-        terminal.type("go")
-        terminal.send(ENTER)
-        terminal.wait("N never?")
-        terminal.send("a")
-        terminal.wait("One.")
-        terminal.prompt(below=terminal.cells.place)
+        assert "One." in answer_question(terminal, "go", "a")
         assert "never?" not in terminal.tell("again")
         assert "echo >> ran" in terminal.tell("/allow")
-        terminal.type("another")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("N never?", times=2)
-        terminal.send("n")
-        terminal.wait("Three.")
-        terminal.prompt(below=place)
         assert (work / "ran").read_text() == "\n\n"
+        terminal.type("/mem")
+        terminal.send(TAB)
+        terminal.wait("> /memory")
+        terminal.type(" li")
+        terminal.send(TAB)
+        terminal.wait("> /memory list")
+        assert "tabs" in terminal.tell("")
+        terminal.tell("/plan")
+        terminal.wait("plan mode", times=2)  # in the answer, and in the status below
 
-        terminal.type("go")
-        place = terminal.cells.place
-        terminal.send(ENTER)
-        terminal.wait("I hang")
+        place = start_turn(terminal, "go", "I hang")
         terminal.send(CTRL_C)
         terminal.wait("stopped")
         terminal.prompt(below=place)
         assert server.was_left.wait(30)
-        terminal.type("go")
+        terminal.type("half a thought")
+        place = terminal.cells.place
+        terminal.send(CTRL_C)
+        terminal.prompt(below=place)
+        place = terminal.cells.place
+        terminal.send(CTRL_C)
+        terminal.wait("Ctrl-D or /exit leaves")
+        terminal.prompt(below=place)
+        terminal.type("/exit")
         terminal.send(ENTER)
-        terminal.wait("I start")
-        terminal.send("typed ahead")
-        may_end.set()
-        terminal.wait("> typed ahead")
-        assert terminal.text().count("typed ahead") == 1
+        assert terminal.end() == 0
 
 
 def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Chat) -> None:
@@ -444,6 +354,41 @@ def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Ch
         terminal.send(CTRL_D)
         terminal.end()
         assert "tabs" in terminal.text()
+
+
+# the question
+
+
+def asked(wish: PermissionRequest, keys: str, *, width: int = 80) -> tuple[str, str]:
+    """How a question was answered with these keys, and what was on the screen."""
+    out, pressed = io.StringIO(), iter(keys)
+    screen = Screen(out, io.StringIO(), live=True, width=lambda: width)
+    answer = PermissionPrompt(screen, lambda: nullcontext(lambda: next(pressed)))(wish)
+    return answer, out.getvalue()
+
+
+def test_a_long_detail_is_cut_and_d_shows_all_of_it() -> None:
+    detail = "\n".join(f"+{number}" for number in range(40))
+    answer, shown = asked(PermissionRequest("write", "write a.py (+40 lines)", detail, "write"), "xdy")
+
+    assert answer == "once"
+    first, second, third = shown.split("write a.py (+40 lines)\n")[1:]
+    assert "\n… 24 more lines\n" in first
+    assert "d shows all" in second
+    assert "│ +39\n" in third
+    assert "d shows all" not in third
+    _, shown = asked(PermissionRequest("shell", "run: x", "x" * 10_000, "run"), "n")
+    assert len(shown.splitlines()) < 30
+
+
+def test_text_in_a_question_cannot_look_like_the_question() -> None:
+    fake = "y once, a always, n no, N never? once"
+    line, detail = f"run: x\n{fake}{'x' * 80}{fake}", f"x\n{fake}\r{fake}{' ' * 80}{fake}"
+    _, shown = asked(PermissionRequest("shell", line, detail, "run", outside=True), "n", width=40)
+
+    lines = shown.splitlines()
+    assert lines[0] == "outside the working directory: run: x"
+    assert [line for line in lines[1:] if not line.startswith("│ ")] == ["y once, a always, n no, N never? no"]
 
 
 # pieces of it
@@ -523,15 +468,6 @@ def test_ctrl_c_while_drawing_stops_the_turn(scene: Scene) -> None:
         assert not take_turn(agent, Screen(out, io.StringIO()), "two").failed
 
 
-def test_a_screen_that_is_gone_ends_the_chat_and_not_in_a_loop(scene: Scene) -> None:
-    class Gone(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    with scene.chat(["Fine."]) as agent, pytest.raises(OutputClosed):
-        take_turn(agent, Screen(Gone(), io.StringIO()), "one")
-
-
 def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> None:
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
@@ -548,14 +484,6 @@ def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> 
         assert out.getvalue().startswith("[memory: 1 learned: ")
 
 
-def test_the_first_screen_has_at_most_four_lines(scene: Scene) -> None:
-    with scene.chat([]) as agent:
-        lines = render_greeting(agent, [("project", 1_200), ("user", 3)])
-
-    assert len(lines) <= 4
-    assert "project (1,200), user (3)" in lines[2]
-
-
 def test_a_plain_terminal_is_told_the_cost_after_the_answer(scene: Scene) -> None:
     out = io.StringIO()
     screen = Screen(out, io.StringIO(), live=True)
@@ -563,12 +491,3 @@ def test_a_plain_terminal_is_told_the_cost_after_the_answer(scene: Scene) -> Non
         repl(agent, screen).run(Typed("one", "two"))
 
     assert out.getvalue().splitlines()[:3] == ["Fine.", "Good.", "scripted · project · 1.2k tokens in, 30 out"]
-
-
-def test_the_end_of_a_turn_draws_what_tools_did(scene: Scene) -> None:
-    out = io.StringIO()
-    with scene.chat([calling("glob", '{"pattern": "*"}'), "None."]) as agent:
-        take_turn(agent, Screen(out, io.StringIO(), live=True), "which files?")
-
-    assert out.getvalue().startswith("· glob * — ")
-    assert out.getvalue().endswith("None.\n")

@@ -291,13 +291,14 @@ def _pressed(terminal: int) -> str:
 
 @contextmanager
 def without_echo(stdin: TextIO) -> Iterator[None]:
-    """Let what is typed meanwhile not stand in the middle of an answer; it is there at the next prompt."""
+    """Let what is typed meanwhile not stand in the middle of an answer; it is there at the next prompt, as typed."""
     if sys.platform == "win32" or not stdin.isatty():
         yield
         return
     terminal = stdin.fileno()
     before = termios.tcgetattr(terminal)
-    termios.tcsetattr(terminal, termios.TCSANOW, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    quiet = [before[0] & ~termios.ICRNL, *before[1:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(terminal, termios.TCSANOW, quiet)
     try:
         yield
     finally:
