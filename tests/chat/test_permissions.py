@@ -62,8 +62,10 @@ def test_once_is_once(wish: PermissionRequest) -> None:
     assert user.asked == [wish, wish]
 
 
-@pytest.mark.parametrize(("answer", "allowed"), [("always", True), ("never", False)])
-@pytest.mark.parametrize("wish", [RUN, WRITE, OUT, ELSEWHERE])
+@each_case(
+    "wish, answer, allowed",
+    [(wish, *given) for wish in (RUN, WRITE, OUT, ELSEWHERE) for given in (("always", True), ("never", False))],
+)
 def test_an_answer_for_good_is_asked_for_once(wish: PermissionRequest, answer: str, allowed: bool) -> None:
     user = User(answer)
     permission = Permission(user)
@@ -78,19 +80,16 @@ def test_what_is_no_answer_is_a_no(answer: str) -> None:
     assert permission.rules() == []
 
 
-def test_to_walk_away_is_a_no() -> None:
-    def ask(wish: PermissionRequest) -> str:
+def test_to_walk_away_is_a_no_and_to_interrupt_the_question_interrupts_the_turn() -> None:
+    def walk_away(wish: PermissionRequest) -> str:
         raise EOFError
 
-    assert not is_allowed(Permission(ask), RUN)
-
-
-def test_to_interrupt_the_question_interrupts_the_turn() -> None:
-    def ask(wish: PermissionRequest) -> str:
+    def interrupt(wish: PermissionRequest) -> str:
         raise KeyboardInterrupt
 
+    assert not is_allowed(Permission(walk_away), RUN)
     with pytest.raises(KeyboardInterrupt):
-        Permission(ask).require(RUN)
+        Permission(interrupt).require(RUN)
 
 
 def test_rules_say_what_was_answered_for_good_until_they_are_forgotten() -> None:
@@ -105,20 +104,15 @@ def test_rules_say_what_was_answered_for_good_until_they_are_forgotten() -> None
     assert not is_allowed(permission, RUN)
 
 
-def test_a_rule_with_escape_sequences_is_shown_without_them() -> None:
-    permission = Permission(User("always"))
+def test_always_without_a_key_is_for_once_and_a_rule_is_safe_to_show() -> None:
+    user = User("always", "always", "always")
+    permission = Permission(user)
+    for _ in range(2):
+        assert is_allowed(permission, PermissionRequest("other", "do something", reach="run"))
+    assert len(user.asked) == 2
     permission.require(PermissionRequest("shell", "run", reach="run", key="run echo \x1b[2J\u202e\nrm"))
     (rule,) = permission.rules()
     assert rule.isprintable()
-
-
-def test_always_without_a_key_is_for_once() -> None:
-    user = User("always", "always")
-    permission = Permission(user)
-    nameless = PermissionRequest("other", "do something", reach="run")
-    assert is_allowed(permission, nameless)
-    assert is_allowed(permission, nameless)
-    assert len(user.asked) == 2
 
 
 # nobody there, and what was allowed beforehand
@@ -141,14 +135,6 @@ def test_with_nobody_there_only_what_was_allowed_beforehand_is_done(
 ) -> None:
     permission = Permission(None, allow=allow)
     assert [wish for wish in (RUN, WRITE, OUT, ELSEWHERE) if is_allowed(permission, wish)] == wishes
-
-
-def test_never_outweighs_what_was_allowed_beforehand() -> None:
-    permission = Permission(User("never"))
-    assert not is_allowed(permission, RUN)
-    later = Permission(User("never"), allow=("write",))
-    assert is_allowed(later, WRITE)
-    assert not is_allowed(later, RUN)
 
 
 def test_in_plan_mode_nothing_is_written_or_run_whatever_was_allowed() -> None:
@@ -196,8 +182,7 @@ def test_always_for_writes_here_covers_no_write_elsewhere(root: Path) -> None:
 
 
 def test_always_for_one_file_elsewhere_covers_no_other(root: Path) -> None:
-    user = User("always", "no", "no")
-    workshop = FolderTools(str(root), Permission(user))
+    workshop = FolderTools(str(root), Permission(User("always", "no", "no")))
     assert not workshop.answer("write", {"path": "../c.txt", "content": "1\n"}).failed
     assert not workshop.answer("edit", {"path": "../c.txt", "old_text": "1", "new_text": "2"}).failed
     assert workshop.answer("write", {"path": "../d.txt", "content": "1\n"}).failed
@@ -205,11 +190,11 @@ def test_always_for_one_file_elsewhere_covers_no_other(root: Path) -> None:
     assert (root.parent / "c.txt").read_text() == "2\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other", ["git status; rm -rf x", "git status ", "git  status", "git status\nrm -rf x", "git statu", "Git status"]
 )
 def test_always_for_a_command_covers_that_very_command_only(root: Path, other: str) -> None:
-    (root / "x").mkdir()
+    (root / "x").mkdir(exist_ok=True)
     user = User("always", "no")
     workshop = FolderTools(str(root), Permission(user))
     workshop.answer("shell", {"command": "git status"})
@@ -253,8 +238,8 @@ def test_a_command_or_a_write_in_plan_mode_does_nothing(root: Path) -> None:
     assert "as it was" in workshop.answer("read", {"path": "a.txt"}).text
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
+@each_case(
+    "name, arguments",
     [
         ("read", {"path": "../out/a.txt"}),
         ("grep", {"pattern": "x", "path": "../out"}),
@@ -262,7 +247,7 @@ def test_a_command_or_a_write_in_plan_mode_does_nothing(root: Path) -> None:
     ],
 )
 def test_reading_elsewhere_is_asked_for(root: Path, name: str, arguments: dict[str, object]) -> None:
-    (root.parent / "out").mkdir()
+    (root.parent / "out").mkdir(exist_ok=True)
     (root.parent / "out" / "a.txt").write_text("xyz\n")
     user = User("no", "once")
     workshop = FolderTools(str(root), Permission(user))
@@ -376,12 +361,3 @@ def test_what_the_user_allowed_to_read_is_what_is_read(root: Path) -> None:
     answer = FolderTools(str(root), Permission(ask)).answer("read", {"path": "../out/a.txt"})
     assert answer.failed
     assert "private\n" not in answer.text
-
-
-def test_with_nobody_there_a_call_says_so_and_does_nothing(root: Path) -> None:
-    workshop = FolderTools(str(root), Permission())
-    for name, arguments in (("shell", {"command": "touch x"}), ("write", {"path": "x", "content": ""})):
-        answer = workshop.answer(name, arguments)
-        assert answer.failed
-        assert "nobody is here" in answer.text
-    assert list(root.iterdir()) == []

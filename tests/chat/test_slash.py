@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from chat.scene import Scene, run
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.permissions import PermissionRequest
@@ -71,112 +72,78 @@ def opened(scene: Scene, *script: object, **more: object) -> Iterator[Chat]:
         yield Chat(agent)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+@pytest.fixture
+def chat(scene: Scene) -> Iterator[Chat]:
+    with opened(scene) as chat:
+        yield chat
+
+
+def test_what_is_no_command_is_a_message(chat: Chat) -> None:
+    for line, message in (
         ("hello", "hello"),
         ("  hello\nworld ", "hello\nworld"),
         ("//memory is a folder", "/memory is a folder"),
         ("/etc/hosts looks odd", "/etc/hosts looks odd"),
         ("and /or", "and /or"),
-    ],
-)
-def test_what_is_no_command_is_a_message(scene: Scene, line: str, message: str) -> None:
-    with opened(scene) as chat:
+        ("/remember I prefer tabs", "Remember this: I prefer tabs"),
+        ("/forget the old database", "Forget what you know about the old database"),
+    ):
         assert chat.do(line) == NextStep(message)
+    assert chat.do("/ignore what is 2+2?") == NextStep("what is 2+2?", ignore=True)
+    for line in ("/exit", "/quit", "/EXIT"):
+        assert chat.do(line) == NextStep(leave=True)
+    for line in ("", "/", "/ ", "//", "\x00", "/\n", "/🙂"):
+        split(line)
 
 
-def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(scene: Scene) -> None:
-    with opened(scene) as chat:
-        assert chat.do("/memry list") == NextStep()
-        assert "there is no command /memry; did you mean /memory?" in chat.paper.text
-        assert chat.do("/xyzzy") == NextStep()
-        assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
+def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(chat: Chat) -> None:
+    assert chat.do("/memry list") == NextStep()
+    assert "there is no command /memry; did you mean /memory?" in chat.paper.text
+    assert chat.do("/xyzzy") == NextStep()
+    assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
 
 
-def test_memories_are_listed_shown_edited_and_searched_where_they_are(scene: Scene) -> None:
-    with opened(scene) as chat:
-        for line in (
-            "/memory",
-            "/memory show user:user_tabs.md",
-            "/memory edit nobody.md",
-            "/memory why it's Bob's day?",
-            "/memory search tabs or spaces",
-            "/memory undo",
-        ):
-            assert chat.do(line) == NextStep()
-
-        assert chat.ran == [
-            ["list"],
-            ["show", "--", "user:user_tabs.md"],
-            ["edit", "--", "nobody.md"],
-            ["why", "--", "it's Bob's day?"],
-            ["search", "--", "tabs or spaces"],
-        ]
-        assert "nothing is left to undo" in chat.paper.text
-
-
-@pytest.mark.parametrize(
-    "line", ["/memory show", "/memory why", "/memory dance", "/remember", "/forget", "/recall", "/ignore", "/allow x"]
-)
-def test_a_command_that_lacks_something_says_what_and_does_nothing(scene: Scene, line: str) -> None:
-    with opened(scene) as chat:
+def test_commands_of_the_line_run_as_they_do_there(chat: Chat) -> None:
+    for line, ran in {
+        "/memory": ["list"],
+        "/memory show user:user_tabs.md": ["show", "--", "user:user_tabs.md"],
+        "/memory edit nobody.md": ["edit", "--", "nobody.md"],
+        "/memory why it's Bob's day?": ["why", "--", "it's Bob's day?"],
+        "/memory search tabs or spaces": ["search", "--", "tabs or spaces"],
+        "/forget user:user_tabs.md": ["forget", "--", "user:user_tabs.md"],
+        "/forget notes (old).md": ["forget", "--", "notes (old).md"],
+        "/notes --help": ["notes", "--help"],
+        "/notes set --objective 'Ship it'": ["notes", "set", "--objective", "Ship it"],
+        "/task list": ["task", "list"],
+        "/promote": ["promote"],
+        "/review": ["review"],
+        "/dream status": ["dream", "status"],
+        "/recall how do we deploy?": ["recall", "--", "how do we deploy?"],
+        "/recall --help": ["recall", "--help"],
+        "/notes it's unbalanced": ["notes", "it's", "unbalanced"],
+        "/cost --days 7": ["cost", "--days", "7"],
+    }.items():
         assert chat.do(line) == NextStep()
-        assert chat.ran == []
-        assert line.split()[0] in chat.paper.text
+        assert chat.ran == [ran], line
+        chat.ran.clear()
+    chat.do("/memory undo")
+    assert "nothing is left to undo" in chat.paper.text
 
 
-def test_remember_forget_and_ignore_become_messages(scene: Scene) -> None:
-    with opened(scene) as chat:
-        assert chat.do("/remember I prefer tabs").message == "Remember this: I prefer tabs"
-        assert "the old database" in chat.do("/forget the old database").message
-        assert chat.do("/ignore what is 2+2?") == NextStep("what is 2+2?", ignore=True)
+@each_case("line", ["/memory show", "/memory dance", "/remember", "/forget", "/recall", "/ignore", "/allow x"])
+def test_a_command_that_lacks_something_says_what_and_does_nothing(chat: Chat, line: str) -> None:
+    before = len(chat.paper.text)
+    assert chat.do(line) == NextStep()
+    assert chat.ran == []
+    assert f"{line.split()[0]} takes " in chat.paper.text[before:]
 
 
-def test_a_file_is_forgotten_at_once(scene: Scene) -> None:
-    with opened(scene) as chat:
-        assert chat.do("/forget user:user_tabs.md") == NextStep()
-        assert chat.do("/forget notes (old).md") == NextStep()
-        assert chat.ran == [["forget", "--", "user:user_tabs.md"], ["forget", "--", "notes (old).md"]]
-
-
-def test_commands_of_the_line_run_as_they_do_there(scene: Scene) -> None:
-    with opened(scene) as chat:
-        for line in (
-            "/notes --help",
-            "/notes set --objective 'Ship it'",
-            "/task list",
-            "/promote",
-            "/review",
-            "/dream status",
-            "/recall how do we deploy?",
-            "/recall --help",
-            "/notes it's unbalanced",
-        ):
-            chat.do(line)
-
-        assert chat.ran == [
-            ["notes", "--help"],
-            ["notes", "set", "--objective", "Ship it"],
-            ["task", "list"],
-            ["promote"],
-            ["review"],
-            ["dream", "status"],
-            ["recall", "--", "how do we deploy?"],
-            ["recall", "--help"],
-            ["notes", "it's", "unbalanced"],
-        ]
-
-
-def test_plan_mode_goes_on_and_off(scene: Scene) -> None:
-    with opened(scene) as chat:
-        chat.do("/plan")
-        assert chat.agent.permission.planning
-        chat.do("/plan")
-        assert not chat.agent.permission.planning
-        chat.do("/plan on")
-        chat.do("/plan on")
-        assert chat.agent.permission.planning
+def test_plan_mode_goes_on_and_off(chat: Chat) -> None:
+    modes = []
+    for line in ("/plan", "/plan", "/plan on", "/plan on"):
+        chat.do(line)
+        modes.append(chat.agent.permission.planning)
+    assert modes == [True, False, True, True]
 
 
 def test_what_was_allowed_is_shown_and_taken_back(scene: Scene) -> None:
@@ -219,12 +186,6 @@ def test_what_cannot_be_resumed_is_told_and_nothing_changes(scene: Scene) -> Non
         assert chat.ran == [["conversations"]]
 
 
-def test_an_error_of_a_command_is_one_line_and_its_hint(scene: Scene) -> None:
-    with opened(scene) as chat:
-        assert chat.do("/model nobody:x") == NextStep()
-        assert len(chat.paper.lines) in (1, 2)
-
-
 def test_the_cost_of_the_conversation_comes_before_that_of_all(scene: Scene) -> None:
     with opened(scene) as chat:
         chat.do("/cost")
@@ -234,15 +195,6 @@ def test_the_cost_of_the_conversation_comes_before_that_of_all(scene: Scene) -> 
         )
         chat.do("/cost")
         assert "12.3k tokens in (8.0k cached), 950 out · $0.04" in chat.paper.text
-        chat.do("/cost --days 7")
-        assert chat.ran == [["cost"], ["cost"], ["cost", "--days", "7"]]
-
-
-@pytest.mark.parametrize(("line", "number"), [("/expand", 1), ("/expand 3", 3), ("/expand x", 1), ("/expand ³", 1)])
-def test_a_call_is_shown_in_full(scene: Scene, line: str, number: int) -> None:
-    with opened(scene) as chat:
-        chat.do(line)
-        assert chat.paper.expanded == [number]
 
 
 def test_help_names_every_command_and_the_keys(scene: Scene) -> None:
@@ -255,20 +207,8 @@ def test_help_names_every_command_and_the_keys(scene: Scene) -> None:
         assert max(map(len, chat.paper.lines)) <= 110
 
 
-@pytest.mark.parametrize("line", ["/exit", "/quit", "/EXIT"])
-def test_one_can_leave(scene: Scene, line: str) -> None:
-    with opened(scene) as chat:
-        assert chat.do(line) == NextStep(leave=True)
-
-
-def test_a_conversation_that_is_short_is_not_made_shorter(scene: Scene) -> None:
-    with opened(scene) as chat:
-        chat.do("/compact")
-        assert chat.paper.lines
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
+@each_case(
+    "text, found",
     [
         ("/me", ["/memory"]),
         ("/re", ["/remember", "/recall", "/review", "/resume"]),
@@ -286,17 +226,11 @@ def test_a_conversation_that_is_short_is_not_made_shorter(scene: Scene) -> None:
         ("", []),
     ],
 )
-def test_what_may_stand_there_is_completed(scene: Scene, text: str, found: list[str]) -> None:
-    with opened(scene) as chat:
-        assert chat.commands.candidates(text) == found
+def test_what_may_stand_there_is_completed(chat: Chat, text: str, found: list[str]) -> None:
+    assert chat.commands.candidates(text) == found
 
 
-def test_every_command_is_there_and_takes_nothing_for_an_answer(scene: Scene) -> None:
-    with opened(scene) as chat:
-        for name in COMMANDS:
-            chat.do(f"/{name}")  # no error of ours
-
-
-def test_odd_lines_are_split_without_a_mistake() -> None:
-    for line in ("", "/", "/ ", "//", "\x00", "/\n", "/🙂"):
-        split(line)
+def test_every_command_is_there_and_takes_nothing_for_an_answer(chat: Chat) -> None:
+    for line in (*(f"/{name}" for name in COMMANDS), "/model nobody:x", "/expand 3", "/expand x"):
+        chat.do(line)  # no error of ours
+    assert chat.paper.expanded == [1, 3, 1]
