@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chat.scene import Scene, calling, run
-from memsheaf.chat.events import Called, Calling, Failed, Notice, Recalled, Text
+from memsheaf.chat.events import Called, Event, Failed, Notice, Recalled, Text
 from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.scripted import Scripted
-from scripted_talker import ScriptedTalker
+from memsheaf.work.layers import Layers
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}
@@ -34,13 +35,25 @@ def requests(agent: Any) -> list[Request]:
     return found
 
 
+def know_deploy_day(scene: Scene) -> None:
+    with scene.memory() as sheaf:
+        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+
+
+def notices(events: Iterable[Event]) -> str:
+    return "\n".join(event.line for event in events if isinstance(event, Notice))
+
+
 # memory in a turn
 
 
 def test_what_one_conversation_saved_the_next_one_has_in_its_system_prompt(scene: Scene) -> None:
     with scene.chat([calling("memory_write", SAVE), "Saved."]) as agent:
         _, ended = run(agent, "I prefer tabs. Remember that.")
+        assert agent.learned(wait=30.0) == ()  # the model saved it, so nothing is learned twice
     assert ended.saved == ("user:user_prefers-tabs.md",)
+    with scene.memory("user") as sheaf:
+        assert len(sheaf.list()) == 1
     with scene.chat(["With tabs."]) as agent:
         run(agent, "How do I indent?")
         assert "[Prefers tabs](user:user_prefers-tabs.md)" in requests(agent)[0].system
@@ -56,17 +69,8 @@ def test_what_was_said_in_passing_is_learned_behind_the_turn(scene: Scene) -> No
         assert ["single quotes" in sheaf.read(row.path).body for row in sheaf.list()] == [True]
 
 
-def test_nothing_is_learned_twice_from_a_turn_in_which_the_model_saved(scene: Scene) -> None:
-    with scene.chat([calling("memory_write", SAVE), "Saved."]) as agent:
-        run(agent, "I prefer tabs. Remember that.")
-        assert agent.learned(wait=30.0) == ()
-    with scene.memory("user") as sheaf:
-        assert len(sheaf.list()) == 1
-
-
 def test_a_memory_that_matters_stands_beside_the_message_and_stays_there(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     with scene.chat(["On Fridays.", "You are welcome."]) as agent:
         events, ended = run(agent, "When do we deploy to production?")
         run(agent, "Thank you very much for that")
@@ -104,8 +108,7 @@ def test_what_changed_in_the_catalog_is_told_beside_the_next_message(scene: Scen
 
 
 def test_a_turn_that_ignores_memory_is_sent_without_all_of_it_and_learns_nothing(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     read = calling("memory_read", '{"filename": "project_deploy-day.md"}')
     with scene.chat([read, "On Fridays.", "I cannot know.", "On Fridays."]) as agent:
         run(agent, "When do we deploy to production?")
@@ -124,18 +127,8 @@ def test_a_turn_that_ignores_memory_is_sent_without_all_of_it_and_learns_nothing
         assert [row.name for row in sheaf.list()] == ["Deploy day"]
 
 
-def test_ignore_can_be_asked_for_without_words(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy", "project", "On Fridays.")
-    with scene.chat(["I do not know."]) as agent:
-        _, ended = run(agent, "When do we deploy?", ignore=True)
-        assert "Deploy day" not in requests(agent)[0].system
-    assert ended.ignored
-
-
 def test_a_slow_selector_does_not_delay_the_first_piece_and_its_choice_comes_with_the_next_turn(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     go_on = threading.Event()
 
     def choose(question: Question) -> object:
@@ -154,26 +147,6 @@ def test_a_slow_selector_does_not_delay_the_first_piece_and_its_choice_comes_wit
     assert Recalled(("project_deploy-day.md",)) in events
 
 
-def test_files_of_other_scopes_can_be_read_and_changed_where_they_are(scene: Scene) -> None:
-    with scene.memory("user") as sheaf:
-        sheaf.remember("Editor", "Which editor", "user", "Uses vim.")
-    script = [
-        calling("memory_read", '{"filename": "user_editor.md"}'),
-        calling("memory_update", '{"filename": "user_editor.md", "old_text": "vim", "new_text": "helix"}'),
-        calling("memory_search", '{"query": "editor"}'),
-        "Done.",
-    ]
-    with scene.chat(script) as agent:
-        events, _ = run(agent, "I have switched to helix")
-        assert "[Editor](user:user_editor.md)" in requests(agent)[0].system
-    answers = [event.answer for event in events if isinstance(event, Called)]
-    assert "Uses vim." in answers[0]
-    assert answers[1] == "Memory updated: user:user_editor.md"
-    assert "user_editor.md" in answers[2]
-    with scene.memory("user") as sheaf:
-        assert "Uses helix." in sheaf.read("user_editor.md").body
-
-
 def test_named_scopes_are_the_only_ones(scene: Scene) -> None:
     with scene.memory("user") as sheaf:
         sheaf.remember("Editor", "Which editor", "user", "Uses vim.")
@@ -186,19 +159,6 @@ def test_named_scopes_are_the_only_ones(scene: Scene) -> None:
 
 
 # tools and permission
-
-
-def test_a_command_runs_only_after_the_users_yes(scene: Scene) -> None:
-    script = [calling("shell", '{"command": "echo hello > made.txt"}'), "Done."]
-    with scene.chat(script, answer="no") as agent:
-        events, _ = run(agent, "Make a file please")
-    assert not (scene.work / "made.txt").exists()
-    refused = [event for event in events if isinstance(event, Called)]
-    assert refused[0].failed
-    assert scene.wishes[0].reach == "run"
-    with scene.chat(script, answer="once") as agent:
-        run(agent, "Make a file please")
-    assert (scene.work / "made.txt").read_text() == "hello\n"
 
 
 def test_a_memory_that_asks_for_a_command_or_a_deletion_gets_none_without_the_users_yes(scene: Scene) -> None:
@@ -244,20 +204,13 @@ def test_plan_mode_writes_nothing_and_runs_nothing_whatever_the_user_would_say(s
         assert not sheaf.list()
 
 
-@pytest.mark.parametrize("arguments", ["", "{", "[]", '"x"', "null", '{"filename": 3}', "[" * 100_000])
-def test_arguments_that_are_none_are_an_answer_and_the_turn_goes_on(scene: Scene, arguments: str) -> None:
-    script = [calling("memory_read", arguments), calling("no_such_tool", arguments), "Sorry."]
-    with scene.chat(script) as agent:
+def test_arguments_that_are_none_are_an_answer_and_the_turn_goes_on(scene: Scene) -> None:
+    wrong = ["", "{", "[]", '"x"', "null", '{"filename": 3}', "[" * 100_000]
+    script = [calling(tool, arguments) for arguments in wrong for tool in ("memory_read", "no_such_tool")]
+    with scene.chat([*script, "Sorry."]) as agent:
         events, ended = run(agent, "Read something for me")
-    assert [event.failed for event in events if isinstance(event, Called)] == [True, True]
+    assert [event.failed for event in events if isinstance(event, Called)] == [True] * len(script)
     assert ended.answer.strip() == "Sorry."
-
-
-def test_a_turn_ends_after_so_many_requests(scene: Scene) -> None:
-    with scene.chat([calling("memory_list", id=str(n)) for n in range(9)], steps=3) as agent:
-        events, _ = run(agent, "Go round in circles")
-        assert len(requests(agent)) == 3
-    assert any(isinstance(event, Notice) and "3 requests" in event.line for event in events)
 
 
 # the second agent
@@ -367,16 +320,17 @@ def test_an_answer_that_was_cut_says_so(scene: Scene) -> None:
     with scene.chat([["To be ", Step(Said("assistant", "To be "), cut=True)]], answer_tokens=2) as agent:
         events, _ = run(agent, "How does it go on?")
         assert requests(agent)[0].max_tokens == 2
-    assert [event.line for event in events if isinstance(event, Notice)] == ["the answer was cut after 2 tokens"]
+    assert notices(events) == "the answer was cut after 2 tokens"
 
 
 def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> None:
     with scene.chat(["I see.", "Lunch."]) as agent:
-        lines = [
-            [event.line for event in run(agent, said)[0] if isinstance(event, Notice)]
+        first, second = (
+            notices(run(agent, said)[0])
             for said in ("Off the record: Quentin leaves.", "The contract between us and Acme ends soon.")
-        ]
-    assert ["off the record" in "".join(noted) for noted in lines] == [True, False]
+        )
+    assert "off the record" in first
+    assert second == ""
 
 
 def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scene) -> None:
@@ -386,7 +340,7 @@ def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scen
         folder.write_text("a file where the folder should be")
         events, ended = run(agent, "Good morning to you")
     assert ended.answer == "Hello."
-    assert len([event for event in events if isinstance(event, Notice) and "cannot be kept" in event.line]) == 1
+    assert notices(events).count("cannot be kept") == 1
 
 
 def test_memory_that_cannot_be_read_is_told_and_the_turn_goes_on(scene: Scene) -> None:
@@ -427,11 +381,8 @@ def test_clear_begins_anew_with_memory_as_it_is_now(scene: Scene) -> None:
 
 
 def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(scene: Scene) -> None:
-    from memsheaf.work.layers import Layers
-
     with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
         layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the parser\n", free=True)
-    (scene.work / "big.txt").write_text("x" * 60 + "\n" * 2_000)
     script: list[object] = []
     for number in range(6):
         script += [
@@ -446,7 +397,7 @@ def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(sc
         last = requests(agent)[-1]
         assert agent.kept is not None
         kept = agent.kept.messages()
-    assert any(isinstance(event, Notice) and "made shorter" in event.line for event in events)
+    assert "made shorter" in notices(events)
     texts = "\n".join(said.text for said in last.conversation)
     assert "Ship the parser" in last.system + texts
     assert len(texts) < 4 * 20_000
@@ -455,25 +406,10 @@ def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(sc
     assert [said.text for said in kept] == [said.text for said in agent.conversation]
 
 
-def test_events_say_what_a_tool_is_about_to_do_before_it_does(scene: Scene) -> None:
-    (scene.work / "a.txt").write_text("one\n")
-    with scene.chat([calling("read", '{"path": "a.txt"}'), "One."]) as agent:
-        events, _ = run(agent, "What is in that file?")
-    kinds = [type(event) for event in events]
-    assert kinds.index(Calling) < kinds.index(Called)
-    shown = next(event for event in events if isinstance(event, Calling))
-    assert "a.txt" in shown.line
-
-
-def test_a_scripted_talker_stands_for_any_model() -> None:
-    talker = ScriptedTalker(["Hello."])
-    assert list(talker.talk(Request("", [Said("user", "Hi")])))[-1].said.text == "Hello."  # type: ignore[union-attr]
-
-
 # what a hostile reader found
 
 
-def long_talk(agent: Any, turns: int = 12) -> None:
+def long_talk(agent: Any, turns: int = 9) -> None:
     for number in range(turns):
         run(agent, f"Number {number}: " + "tell me more about this and that. " * 40)
 
@@ -496,8 +432,7 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
 
 @pytest.mark.parametrize("what", ["edited", "forgotten"])
 def test_a_late_recall_of_what_was_changed_meanwhile_is_not_served(scene: Scene, what: str) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     choices = Scripted([{"selected_memories": ["project/project_deploy-day.md"]}, {"selected_memories": []}])
     with scene.chat(["One.", "Two."], selector=choices) as agent:
         agent.memory.begin("When do we deploy to production?")
@@ -527,8 +462,7 @@ def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> Non
 
 
 def test_what_was_recalled_before_the_conversation_was_made_shorter_is_recalled_again(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     with scene.chat(["On Fridays."] * 14, context=3_000) as agent:
         assert run(agent, "When do we deploy to production?")[1].recalled
         long_talk(agent)
@@ -536,13 +470,12 @@ def test_what_was_recalled_before_the_conversation_was_made_shorter_is_recalled_
 
 
 def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
-    with scene.memory() as sheaf:
-        sheaf.remember("Deploy day", "When we deploy to production", "project", "Deployments go out on Fridays.")
+    know_deploy_day(scene)
     with scene.chat(["On Fridays."] * 3, context=3_000) as agent:
         run(agent, "Tell me a long story, " + "and then some more of it. " * 400)
         question = "When do we deploy to production?"
         events, ended = run(agent, f"{question} {'.' * 4_000} {question}")
-    assert any(isinstance(event, Notice) and "made shorter" in event.line for event in events)
+    assert "made shorter" in notices(events)
     assert ended.recalled == ("project_deploy-day.md",)
 
 
@@ -577,8 +510,6 @@ def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene)
 
 
 def test_ignoring_leaves_out_what_a_second_agent_or_a_summary_knew_of_memory(scene: Scene) -> None:
-    from memsheaf.work.layers import Layers
-
     with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
         layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the xylophone\n", free=True)
     script = [calling("agent", '{"task": "Look it up."}'), "From memory: xylophone", "I see."]
