@@ -39,6 +39,7 @@ class Desk:
         with Terminal(["chat", *words], {**self.environment, **environment}, self.work) as terminal:
             terminal.prompt()
             yield terminal
+            terminal.prompt()  # while news are told above it, a key would be lost
             terminal.send(CTRL_D)
             assert terminal.end() == 0, terminal.text()
 
