@@ -379,9 +379,9 @@ def test_a_malformed_file_is_viewed_and_never_rewritten_or_removed(tool: MemoryT
     said = answer(insert, tool, path, before.count(b"\n"), "More.")
     assert "has been edited" in said or place.read_bytes() == before
     if state in ("bad", "held"):
-        assert "A person has to mend it" in said
-        assert "A person has to mend it" in refusal(delete, tool, path)
-        assert "A person has to mend it" in refusal(rename, tool, path, "/memories/other.md")
+        assert "A person has to fix it" in said
+        assert "A person has to fix it" in refusal(delete, tool, path)
+        assert "A person has to fix it" in refusal(rename, tool, path, "/memories/other.md")
         assert place.read_bytes() == before
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from cases import each_case
 from memsheaf.errors import Refused
-from memsheaf.mcp.http_bind import TOKEN_FILE, VARIABLE, Endpoint
+from memsheaf.mcp.http_bind import TOKEN_FILE, VARIABLE, Endpoint, load_token
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
 sys.path.append(str(Path(__file__).parent))
@@ -433,11 +433,12 @@ def test_behind_a_proxy_it_is_known_under_the_name_that_was_given_with_a_token_o
     assert not (tmp_path / "state" / TOKEN_FILE).exists()
 
 
-def test_with_a_certificate_it_serves_https(tmp_path: Path) -> None:
+def test_with_a_certificate_it_serves_https_and_makes_another_token_when_asked(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
-    place = Place(tmp_path)
-    with site(place, "--tls-cert", str(certificate), "--tls-key", str(key)) as started:
+    old = load_token(str(tmp_path / "state"), {}).text
+    with site(Place(tmp_path), "--tls-cert", str(certificate), "--tls-key", str(key), "--new-token") as started:
         assert started.url.startswith("https://127.0.0.1:")
+        assert started.told["token"] == started.token != old
         trusting = ssl.create_default_context(cafile=str(certificate))
         health = started.url.removesuffix("/mcp") + "/health"
         with urllib.request.urlopen(health, context=trusting, timeout=PATIENCE) as answer:

@@ -14,8 +14,6 @@ from memsheaf.errors import MemsheafError, Refused
 from memsheaf.mcp.http_bind import TOKEN_FILE, TOKEN_LEAST, VARIABLE, load_token
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import Place
-from mcp_server.mcp_site import site
 
 TOKEN = "a-token-that-is-long-enough-for-anybody"
 
@@ -114,11 +112,3 @@ def test_one_of_the_environment_that_is_none_is_refused_and_not_shown(state: str
     with pytest.raises(Refused) as caught:
         load_token(state, {VARIABLE: text})
     assert text not in f"{caught.value}{caught.value.hint}"
-
-
-def test_a_server_that_is_asked_for_a_new_one_shows_it_and_takes_no_other(tmp_path: Path) -> None:
-    old = load_token(str(tmp_path / "state"), {}).text
-    with site(Place(tmp_path), "--new-token") as server:
-        assert server.told["token"] == server.token != old
-        assert server.greet().status == 200
-        assert server._replace(token=old).greet().status == 401

@@ -169,7 +169,7 @@ def explained(error: MemsheafError) -> str:
     elif isinstance(error, NotWorth):
         hint += " Repeat the command to keep it all the same."
     elif isinstance(error, BadHeader):
-        hint = "A person has to mend it; create another file instead."
+        hint = "A person has to fix it; create another file instead."
     elif isinstance(error, Changed):
         hint = "View it, and repeat the change on its present text."
     said = shortened(str(error))

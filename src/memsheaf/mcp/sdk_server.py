@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from memsheaf.adapters import missing
@@ -36,7 +37,6 @@ from memsheaf.tools import READING
 TOLD = 1_000  # reports of progress that may wait for a client; more are left out
 
 Work = Callable[[Offer, Params, Progress], Result]
-Handler = Callable[[Context, Any], Any]
 
 
 def make_sdk_server(
@@ -64,13 +64,13 @@ class SdkServer(Server[None]):
         self.middleware.clear()  # a tracer would be told of every call, and nobody asked for one
         for method, (key, made) in LISTS.items():
             found = made.model_validate({key: told[key]})
-            self.add_request_handler(method, types.PaginatedRequestParams, _listing(found))
+            self.add_request_handler(method, types.PaginatedRequestParams, partial(_given, found))
         for method, (params, made) in WORKED.items():
-            self.add_request_handler(method, params, _working(clients, made, ANSWERED[method]))
+            self.add_request_handler(method, params, partial(_answer, clients, made, ANSWERED[method]))
         for method, change in SUBSCRIBED.items():
-            self.add_request_handler(method, types.SubscribeRequestParams, _subscribing(clients, change))
-        self.add_request_handler("tools/call", types.CallToolRequestParams, _calling(clients))
-        self.add_notification_handler("notifications/initialized", types.NotificationParams, _greeting(clients))
+            self.add_request_handler(method, types.SubscribeRequestParams, partial(_subscribe, clients, change))
+        self.add_request_handler("tools/call", types.CallToolRequestParams, partial(_call, clients))
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, partial(_greet, clients))
 
     def create_initialization_options(
         self,
@@ -93,48 +93,40 @@ async def _watching(server: Server[None]) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
-# handlers: each is made for one method
+# handlers
 
 
-def _listing(found: types.Result) -> Handler:
-    async def handle(context: Context, params: object) -> types.Result:
-        return found
-
-    return handle
+async def _given(found: types.Result, context: Context, params: object) -> types.Result:
+    return found
 
 
-def _working(clients: Clients, made: type[types.Result], work: Work) -> Handler:
-    async def handle(context: Context, params: object) -> types.Result:
-        with _told(context):
-            return made.model_validate(await _worked(clients, context, work))
-
-    return handle
-
-
-def _subscribing(clients: Clients, change: Callable[[set[str], str], None]) -> Handler:
-    async def handle(context: Context, params: types.SubscribeRequestParams) -> types.Result:
-        with _told(context):
-            change((await clients.conversation(context)).subscribed, params.uri)
-            return types.EmptyResult()
-
-    return handle
+async def _answer(
+    clients: Clients, made: type[types.Result], work: Work, context: Context, params: object
+) -> types.Result:
+    with _told(context):
+        return made.model_validate(await _worked(clients, context, work))
 
 
-def _calling(clients: Clients) -> Handler:
-    async def handle(context: Context, params: object) -> types.Result:
-        with _told(context):
-            return await _called(clients, context, context.params or {})
+async def _subscribe(
+    clients: Clients,
+    change: Callable[[set[str], str], None],
+    context: Context,
+    params: types.SubscribeRequestParams,
+) -> types.Result:
+    with _told(context):
+        change((await clients.conversation(context)).subscribed, params.uri)
+        return types.EmptyResult()
 
-    return handle
+
+async def _call(clients: Clients, context: Context, params: object) -> types.Result:
+    with _told(context):
+        return await _called(clients, context, context.params or {})
 
 
-def _greeting(clients: Clients) -> Handler:
-    async def handle(context: Context, params: object) -> None:
-        if not is_modern(context):
-            with suppress(MemsheafError):  # the first call says what is wrong
-                await clients.conversation(context)
-
-    return handle
+async def _greet(clients: Clients, context: Context, params: object) -> None:
+    if not is_modern(context):
+        with suppress(MemsheafError):  # the first call says what is wrong
+            await clients.conversation(context)
 
 
 @contextmanager
