@@ -501,6 +501,17 @@ async def test_a_subscription_alone_is_enough_to_be_told(opened: Opened, place: 
         await told.until(FILE + path)
 
 
+def test_who_did_not_ask_for_the_list_is_not_told_that_it_changed(place: Place) -> None:
+    with stdio_server(lambda: Offer(place.sheaf()), modern=True) as wire:
+        wire.open()
+        wire.request("subscriptions/listen", {"notifications": {"resourceSubscriptions": [CATALOG]}})
+        wire.next(method="notifications/subscriptions/acknowledged")
+        wire.call("memory_write", name="Tea", description="What to drink", type="user", content="Green tea at four.")
+        wire.next(method="notifications/resources/updated")
+        assert "user_tea.md" in wire.text("memory_list")
+        assert not [one for one in wire.said if one.get("method") == "notifications/resources/list_changed"]
+
+
 # progress and cancelling
 
 
