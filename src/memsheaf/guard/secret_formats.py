@@ -181,6 +181,8 @@ class Spot(NamedTuple):
     pattern: str
     ask: str
     back: int = -1
+    probe: str = ""
+    """What else must be found in the text in lower case, where the needle is in every text."""
 
 
 _NAME_AND = r"[ \t]{0,2}[\w.@-]{1,60}[ \t]{0,2}[:/][ \t]{0,2}([^\s\"'`<>,;]{6,200})"
@@ -253,7 +255,7 @@ PLACES = (
         "a .pgpass line", ":",
         r"(?m)(?<![^\s`\"'>])[A-Za-z0-9.*_-]{1,80}:(?:[0-9]{1,5}|\*):(?:\*|[A-Za-z_][^:\s]{0,60}):(?![0-9]+:)[^:\s]{1,60}:"
         r"([^\s:`\"']{5,200})(?=[`\"'\s]|$)",
-        "any",
+        "any", probe=r":(?:[0-9]{1,5}|\*):",
     ),
     Spot(
         "recovery codes", "code",
@@ -277,6 +279,8 @@ GROUPED = (
     r"(?<![A-Za-z0-9])(?:[A-Z2-7]{4}(?:[ -][A-Z2-7]{4}){2,15}+(?:[ -][A-Z2-7]{2,4})?+"
     r"|[a-z2-7]{4}(?: [a-z2-7]{4}){2,15}+(?: [a-z2-7]{2,4})?+)(?![A-Za-z0-9])"
 )
+TWO_GROUPS, FIVE_GROUPS = (rf"(?:[ -][A-Za-z2-7]{{4}}){{{count}}}(?![A-Za-z0-9])" for count in (2, 5))
+"""Parts of what is `GROUPED`, quicker to look for: of any, and of so long a one that figures alone tell it."""
 PREFIXED = (
     r"(?!(?:pk|pub|sha|md5|commit|msg|req|cs|phc|css|sc|chunk|file|img)[0-9]{0,3}[_-])"
     r"[A-Za-z][A-Za-z0-9]{0,11}(?:[_-][A-Za-z0-9]{1,10}){0,3}[_-]([A-Za-z0-9]{30,200}+)"

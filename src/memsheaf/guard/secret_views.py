@@ -30,8 +30,9 @@ _NAMED = {
 # A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
 # in its line, and whether that is all.
 _SEAM = (
-    r"(?=[ \t\\\r\n\"'])(?<=[A-Za-z0-9+/_=.~%-]{6})(?:[ \t]{0,8}\\?\r?\n[ \t>#*|]{0,16}|\\r\\n|\\n"
-    r"|[\"'][ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
+    r"[ \t\\\r\n\"'](?<=[A-Za-z0-9+/_=.~%-]{6}[\s\S])"  # a character to begin with: most are passed over quickly
+    r"(?:(?:(?<=[ \t])[ \t]{0,7}\\?\r?\n|(?<=\\)\r?\n|(?<=\r)\n|(?<=\n))[ \t>#*|]{0,16}"
+    r"|(?<=\\)r\\n|(?<=\\)n|(?<=[\"'])[ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
     r"(?=([A-Za-z0-9+/_=.~%-]{2,200}+)([\"'`,;)\]} \t]{0,4}(?:\\?\r?\n|\\n|$))?)"
 )
 

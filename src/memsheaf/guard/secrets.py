@@ -107,7 +107,7 @@ def _in_text(view: View, pii: bool) -> list[_Found]:
     if decoded := undo_escapes(view):
         found += _in_view(decoded)
     if closed := close_seams(view):
-        found += _formatted(closed)
+        found += _formatted(closed, _long_words(closed.text))
         found += _assigned(closed)
     if pii:
         found += _personal(view)
@@ -115,10 +115,15 @@ def _in_text(view: View, pii: bool) -> list[_Found]:
 
 
 def _in_view(view: View) -> Iterator[_Found]:
+    long = _long_words(view.text)
     yield from _marked(view)
-    yield from _formatted(view)
+    yield from _formatted(view, long)
     yield from _assigned(view)
-    yield from _beside(view)
+    yield from _beside(view, long)
+
+
+def _long_words(text: str) -> list[str]:
+    return [word for word in text.split() if len(word) >= SHORTEST]
 
 
 def _assigned(view: View) -> Iterator[_Found]:
@@ -149,11 +154,10 @@ def _as_found(view: View, kind: str, start: int, end: int, sure: Surety = "certa
 # known formats
 
 
-def _formatted(view: View) -> Iterator[_Found]:
+def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
     """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
     from memsheaf.guard.secret_formats import begun, found
 
-    long = [word for word in view.text.split() if len(word) >= SHORTEST]
     if not long:
         return
     for known in begun(" ".join(long)):
@@ -241,11 +245,11 @@ _ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\
 
 def _marked(view: View) -> Iterator[_Found]:
     """What stands where only a secret stands."""
-    from memsheaf.guard.secret_formats import COOKIE, GROUPED, PAIR, PLACES, found
+    from memsheaf.guard.secret_formats import COOKIE, FIVE_GROUPS, GROUPED, PAIR, PLACES, TWO_GROUPS, found
 
     text, lowered = view.text, lower(view.text)
-    for kind, needle, pattern, ask, back in PLACES:
-        if needle in lowered:
+    for kind, needle, pattern, ask, back, probe in PLACES:
+        if needle in lowered and (not probe or compiled(probe).search(lowered)):
             for match in found(compiled(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
@@ -260,7 +264,10 @@ def _marked(view: View) -> Iterator[_Found]:
         yield from _in_manifests(view)
     if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
-    for match in compiled(GROUPED).finditer(text):
+    may_be_grouped = compiled(TWO_GROUPS).search(text) and (
+        compiled(_OF_CODES).search(lowered) or compiled(FIVE_GROUPS).search(text)
+    )
+    for match in compiled(GROUPED).finditer(text) if may_be_grouped else ():
         # so many groups with figures among them are one wherever they stand
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
         is_said = is_sure or compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
@@ -298,9 +305,9 @@ def _in_manifests(view: View) -> Iterator[_Found]:
                 entry = compiled(_ENTRY).match(text, entry.end(), last)
 
 
-def _beside(view: View) -> Iterator[_Found]:
+def _beside(view: View, long: list[str]) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
-    if max(map(len, view.text.split()), default=0) < 32:
+    if max(map(len, long), default=0) < 32:
         return
     for match in compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()

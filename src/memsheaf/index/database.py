@@ -14,13 +14,13 @@ from memsheaf.store import Stamp, Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.values import NamedTuple
 
-SCHEMA = 9
+SCHEMA = 10
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 _TALLY, _MARK = "tally:", "mark:"
 
 INDEXES = """
-CREATE INDEX by_fold ON entry (fold);
+CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
@@ -36,7 +36,8 @@ CREATE TABLE entry (
   mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
-  problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL);
+  problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
+  traces BLOB NOT NULL);
 {INDEXES}
 CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
@@ -74,7 +75,11 @@ class IndexNotes:
     """What the index remembers beside its rows, as it was when this was made."""
 
     def __init__(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
-        self._rows = {row[0]: row[1:] for row in rows}
+        self._rows: dict[str, tuple[int, int, int, int]] = {row[0]: row[1:] for row in rows}
+
+    def has(self, row: tuple[str, int, int, int, int]) -> bool:
+        """Whether this is remembered already."""
+        return self._rows.get(row[0]) == row[1:]
 
     @property
     def marks(self) -> dict[str, Stamp]:
@@ -250,10 +255,14 @@ def notes(db: sqlite3.Connection) -> IndexNotes:
     return IndexNotes(db.execute("SELECT * FROM note"))
 
 
-def set_marks(db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], **facts: int) -> None:
-    """Remember stamps of folders and of the catalog, and numbers by name."""
+def set_marks(
+    db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], known: IndexNotes | None = None, **facts: int
+) -> None:
+    """Remember stamps of folders and of the catalog, and numbers by name; what is `known` is not written again."""
     rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
     rows += [(name, number, 0, 0, 0) for name, number in facts.items()]
+    if known:
+        rows = [row for row in rows if not known.has(row)]
     db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", rows)
 
 

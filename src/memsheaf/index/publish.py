@@ -9,7 +9,7 @@ from types import MappingProxyType
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, Line, Page, Ranking, Sheet
-from memsheaf.index.database import LISTED, RANK, WAITING, notes, set_marks
+from memsheaf.index.database import LISTED, RANK, WAITING, IndexNotes, notes, set_marks
 from memsheaf.index.rows import line
 from memsheaf.store.folder import FolderStore
 
@@ -55,12 +55,12 @@ class CatalogPublisher:
         known, present = notes(db), self._store.stamps([CATALOG, ""])
         marks = known.marks
         folders = [""] if present[""] == marks.get("") else []
-        self.publish(db, known.tally, untouched=present[CATALOG] == marks.get(CATALOG), folders=folders)
+        self.publish(db, known, untouched=present[CATALOG] == marks.get(CATALOG), folders=folders)
 
     def publish(
         self,
         db: sqlite3.Connection,
-        tally: Sequence[int],
+        known: IndexNotes,
         *,
         untouched: bool,
         folders: Sequence[str],
@@ -70,9 +70,9 @@ class CatalogPublisher:
 
         It is `untouched` when nobody else changed it; `folders` are those that only we have changed.
         """
-        data = self._sheet(db, tally).data
+        data = self._sheet(db, known.tally).data
         if untouched and self.is_foreign:
-            set_marks(db, self._store.stamps([CATALOG, *folders]), **facts)
+            set_marks(db, self._store.stamps([CATALOG, *folders]), known, **facts)
             return
         trusted = self._published if untouched and self._published else self._store.published(CATALOG)
         try:
@@ -87,13 +87,13 @@ class CatalogPublisher:
             self.is_foreign = False
         except Changed:
             if self._set_aside(db, data):
-                self.publish(db, notes(db).tally, untouched=False, folders=folders, facts=facts)
+                self.publish(db, notes(db), untouched=False, folders=folders, facts=facts)
                 return
             stamps = self._store.stamps([CATALOG, *folders]) if self.is_foreign else {}
         except (StoreFailed, PathRefused, Busy):
             stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
         self._published = data or self._published
-        set_marks(db, stamps, theirs=int(self.is_foreign), **facts)
+        set_marks(db, stamps, known, theirs=int(self.is_foreign), **facts)
 
     def _set_aside(self, db: sqlite3.Connection, data: bytes) -> bool:
         """Move somebody else's MEMORY.md to a file beside it; False when it stays, or another process is at it."""

@@ -30,7 +30,18 @@ from memsheaf.index.database import (
 )  # fmt: skip
 from memsheaf.index.lexical import put_words
 from memsheaf.index.publish import SHORT_WAIT, CatalogPublisher
-from memsheaf.index.rows import TICK, Filling, keep_vectors, mark_gone, put, put_uses, tidy, untouched_until, unworded
+from memsheaf.index.rows import (
+    TICK,
+    Filling,
+    keep_vectors,
+    mark_gone,
+    put,
+    put_traces,
+    put_uses,
+    tidy,
+    untouched_until,
+    unworded,
+)
 from memsheaf.memory import Memory, parse
 from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp
 from memsheaf.store.folder import FolderStore
@@ -122,7 +133,7 @@ class Refresher:
             known = notes(db)
             quiet = [path for path, stamp in known.marks.items() if before.get(path) == stamp]
             facts = {"journal": int(self._store.last_id() or "0", 16)} if quiet else {}
-            self.catalog.publish(db, known.tally, untouched=False, folders=quiet, facts=facts)
+            self.catalog.publish(db, known, untouched=False, folders=quiet, facts=facts)
 
     def notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> bool:
         """Look at just these files, and journal what others did to them."""
@@ -179,6 +190,7 @@ class Refresher:
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
             self._verify(db, due if due < known.fact("last") else sys.maxsize)
             if changed or notes(db).fact("last") != known.fact("last"):
+                put_traces(db, notes(db))
                 self.invalidate()
             if not self._read_only:
                 # an index that is built anew must come to the catalog that was there
@@ -393,6 +405,7 @@ class Refresher:
                 self._take_uses(db, take_all=True)
             was_empty = many and not known.rows
             known = notes(db)
+            put_traces(db, known)
             marks = known.marks
             quiet = [path for path, stamp in marks.items() if before.get(path) == stamp]
             # unless a commit of others came between
@@ -404,7 +417,7 @@ class Refresher:
                 quiet.append("")
                 facts |= {"swept": int(self._clock() * 1e9), "cost": len(revisions) * STAT_NS}
             untouched = stamps[CATALOG] == marks.get(CATALOG)
-            self.catalog.publish(db, known.tally, untouched=untouched, folders=quiet, facts=facts)
+            self.catalog.publish(db, known, untouched=untouched, folders=quiet, facts=facts)
 
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
         found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
+from struct import Struct
 
 from memsheaf.guard.paths import fold
 from memsheaf.index import lexical
@@ -35,16 +36,22 @@ BEGINNING = 4_096  # characters of a text in which its first line is looked for
 
 _COLUMNS = (
     "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
-    "description", "updated", "trust", "pinned", "problem", "listed", "day", "time", "line",
+    "description", "updated", "trust", "pinned", "problem", "listed", "day", "time", "line", "traces",
 )  # fmt: skip
 _PUT = (
     f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
     f"VALUES ((SELECT a + 1 FROM note WHERE name = 'last'), {', '.join('?' * len(_COLUMNS))})"
 )
 
-_TRACE = "INSERT OR IGNORE INTO trace VALUES (?, ?)"
 _TRACES = "INSERT OR IGNORE INTO trace VALUES (?1 >> 31, ?1 & 0x7FFFFFFF)"  # SQLite has 63 bits
 _USED = "SELECT day FROM used WHERE path = ?"
+_COMMON = (
+    f"SELECT entry, count(*) FROM trace WHERE number IN ({', '.join('?' * 16)}) "
+    f"GROUP BY entry HAVING count(*) >= {similarity.SHARED}"
+)
+_NUMBERS = Struct("<16I")
+TRACED_AT_ONCE = 64
+MOST_ALIKE = 1_000
 AT_ONCE = 1_000  # rows of a new index
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
 
@@ -67,22 +74,20 @@ def put(
     catalog on every machine, and at any time.
     """
     used = (db.execute(_USED, (memory.path,)).fetchone() or (0,))[0]
-    values, entry = _values(memory, stamp, pending=pending, usable=usable, by_text=by_text, used=used)
+    traces = _NUMBERS.pack(*found) if usable and (found := _traces(memory)) else b""
+    values, entry = _values(memory, stamp, pending=pending, usable=usable, by_text=by_text, used=used, traces=traces)
     row = db.execute(_PUT, values).lastrowid or 0
-    if usable:
-        db.executemany(_TRACE, _traces(memory, row))
     if worded and usable:
         lexical.put_words(db, row, memory)
     return entry
 
 
-def _traces(memory: Memory, row: int) -> list[tuple[int, int]]:
-    found = similarity.traces(similarity.fact(memory)) if memory.state in ("ok", "free") else ()
-    return [(number, row) for number in found]
+def _traces(memory: Memory) -> list[int]:
+    return similarity.traces(similarity.fact(memory)) if memory.state in ("ok", "free") else []
 
 
 def _values(
-    memory: Memory, stamp: Stamp, *, pending: bool, usable: bool, by_text: bool, used: int
+    memory: Memory, stamp: Stamp, *, pending: bool, usable: bool, by_text: bool, used: int, traces: bytes = b""
 ) -> tuple[tuple[object, ...], Line | None]:
     """The row of a file, and its catalog line, None when it has no place there."""
     path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
@@ -94,7 +99,7 @@ def _values(
     version = memory.version if usable else UNUSABLE
     values = (
         path, fold(path), *stamp, version, pending, memory.state, kind, name, description, updated, trust, pinned,
-        problem, listed, day, time, text,
+        problem, listed, day, time, text, traces,
     )  # fmt: skip
     return values, line(kind, pinned, day, time, path, text) if listed == LISTED else None
 
@@ -122,7 +127,7 @@ class Filling:
         values, _ = _values(memory, stamp, pending=pending, usable=usable, by_text=self._by_text, used=used)
         self._rows.append((self._row, *values))
         if usable:
-            self._traces += [number << 31 | row for number, row in _traces(memory, self._row)]
+            self._traces += [number << 31 | self._row for number in _traces(memory)]
             self._words.append(lexical.words_of(self._row, memory))
         if len(self._rows) >= AT_ONCE:
             self._flush()
@@ -136,7 +141,7 @@ class Filling:
             self._db.execute(statement)
         counts = "UPDATE note SET a = (SELECT count(*) FROM entry WHERE listed = ?) WHERE name = ?"
         self._db.executemany(counts, list(enumerate(COUNTS)))
-        set_facts(self._db, last=self._row)
+        set_facts(self._db, last=self._row, traced=self._row)
 
     def _flush(self) -> None:
         marks = ", ".join("?" * (len(_COLUMNS) + 1))
@@ -151,15 +156,47 @@ def line(kind: str, pinned: bool, day: int, time: int, path: str, text: str) -> 
     return (not pinned, -day, -time, path), section_of(kind), text.encode()
 
 
-def alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, str]]:
-    """The paths and versions of the texts that may be near-duplicates of one with these words, likely ones first."""
-    numbers = similarity.traces(words)
-    sql = (
-        "SELECT path, version FROM (SELECT entry AS alike, count(*) AS common FROM trace "
-        f"WHERE number IN ({', '.join('?' * len(numbers))}) GROUP BY entry HAVING common >= {similarity.SHARED}) "
-        "CROSS JOIN entry ON id = alike WHERE version <> '' ORDER BY common DESC, path LIMIT ?"
-    )
-    return db.execute(sql, (*numbers, limit)).fetchall()
+class Traces:
+    """Finds near-duplicates by their traces: in the table, and among the newest rows, which are not in it yet."""
+
+    def __init__(self) -> None:
+        self._recent: dict[int, list[int]] = {}
+        self._seen = 0
+
+    def find(self, db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, str]]:
+        """The paths and versions of the texts that may be near-duplicates of one with these words, likely first."""
+        self._read_recent(db)
+        numbers = similarity.traces(words)
+        common: dict[int, int] = {}
+        for number in numbers:
+            for row in self._recent.get(number, ()):
+                common[row] = common.get(row, 0) + 1
+        common.update(db.execute(_COMMON, numbers))
+        rows = [row for row in common if common[row] >= similarity.SHARED][-MOST_ALIKE:]
+        if not rows:
+            return []
+        sql = f"SELECT id, path, version FROM entry WHERE version <> '' AND id IN ({', '.join('?' * len(rows))})"
+        found = sorted(db.execute(sql, rows), key=lambda one: (-common[one[0]], one[1]))
+        return [(path, version) for _, path, version in found[:limit]]
+
+    def _read_recent(self, db: sqlite3.Connection) -> None:
+        if len(self._recent) > 16 * 4 * TRACED_AT_ONCE:
+            self._recent, self._seen = {}, 0
+        sql = "SELECT id, traces FROM entry WHERE id > max(?, ifnull((SELECT a FROM note WHERE name = 'traced'), 0))"
+        for row, data in db.execute(sql, (self._seen,)):
+            self._seen = row
+            for number in _NUMBERS.unpack(data) if data else ():
+                self._recent.setdefault(number, []).append(row)
+
+
+def put_traces(db: sqlite3.Connection, known: IndexNotes) -> None:
+    """Put the traces of the newest rows into their table, once there are many: each goes to a page of its own."""
+    if known.fact("last") - known.fact("traced") < TRACED_AT_ONCE:
+        return
+    rows = db.execute("SELECT id, traces FROM entry WHERE id > ?", (known.fact("traced"),))
+    numbers = [number << 31 | row for row, data in rows if data for number in _NUMBERS.unpack(data)]
+    db.executemany(_TRACES, zip(sorted(numbers)))
+    set_facts(db, traced=known.fact("last"))
 
 
 def tidy(db: sqlite3.Connection, known: IndexNotes) -> None:

@@ -34,7 +34,7 @@ from memsheaf.index.database import (
 )  # fmt: skip
 from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
 from memsheaf.index.refresh import Rebuild, Refresher
-from memsheaf.index.rows import alike, where_kind, wipe_rows
+from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
@@ -82,6 +82,7 @@ class Index:
     """
 
     _lexicon: Lexicon
+    _traces: Traces
     _alone_since: float
 
     def __init__(
@@ -233,12 +234,15 @@ class Index:
 
     def same_file(self, path: str) -> list[str]:
         """Paths that are one file with this on a file system that folds case or normalises."""
-        sql = "SELECT path FROM entry WHERE fold = ? AND version <> ''"
+        sql = (
+            "SELECT path FROM entry WHERE path = ?1 AND fold = ?1 AND version <> '' "
+            "UNION ALL SELECT path FROM entry WHERE fold = ?1 AND fold <> path AND version <> ''"
+        )
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
     def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
         """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
-        return self._healing(lambda db: alike(db, words, limit))
+        return self._healing(lambda db: self._traces.find(db, words, limit))
 
     def catalog(self) -> Page:
         """The catalog as MEMORY.md holds it."""
@@ -347,6 +351,7 @@ class Index:
         self._refresher.reset()
         self._alone_since = 0.0
         self._lexicon = Lexicon()
+        self._traces = Traces()
 
     def _leave_parent(self) -> None:
         """In a child that was forked, begin anew: SQLite forbids to use a parent's connection, or to close it."""

@@ -43,6 +43,7 @@ _STEMS = (
     " mes",
     "días", "dias", "año",
 )  # fmt: skip
+_WORDS_OF_STEMS = tuple(stem.split()[-1].rstrip(",") for stem in _STEMS)
 _STEMS_UNSPACED = ("天", "日", "周", "週", "星期", "礼拜", "月", "年", "晚", "晩", "夜", "曜", "季", "四半期")
 
 _WEEKDAYS = (
@@ -149,8 +150,7 @@ def _dated(text: str, today: date) -> str:
 def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
     """Each relative date: where it ends, its words in small letters, and how it is read."""
     lowered = _lower(text)
-    stems = _STEMS if text.isascii() else _STEMS + _STEMS_UNSPACED
-    if not any(map(lowered.__contains__, stems)):
+    if not any(map(_may_date, lowered.split())):
         return
     said = spoken(lowered)
     found = _matches("spaced", _STEMS, said)
@@ -169,6 +169,13 @@ def _rules(title: str) -> tuple[_Rule, ...]:
     section = read_prompt("dates").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     items = re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
     return tuple(_Rule(unit, int(steps), words, bool(doubtful)) for unit, steps, doubtful, words in items)
+
+
+@lru_cache(maxsize=16_384)
+def _may_date(word: str) -> bool:
+    """Whether a word has what a relative date cannot do without."""
+    stems = _WORDS_OF_STEMS if word.isascii() else _WORDS_OF_STEMS + _STEMS_UNSPACED
+    return any(stem in word for stem in stems)
 
 
 def _lower(text: str) -> str:

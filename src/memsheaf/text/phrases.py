@@ -222,7 +222,10 @@ class PhraseIndex:
 
 def split_words(text: str) -> list[str]:
     """The words of a text in small letters, as phrases are looked up by them."""
-    return re.findall(r"\w+", text.lower())
+    return text.translate(_LOWER).split() if text.isascii() else re.findall(r"\w+", text.lower())
+
+
+_LOWER = "".join(chr(code).lower() if chr(code).isalnum() or code == 95 else " " for code in range(128))
 
 
 @cache
