@@ -114,6 +114,7 @@ class Ranking:
         self.complete = complete
         self._by_path = {line[0][3]: line for line in self.lines}
         self._groups: Groups = {section: [] for section in SECTIONS}
+        self._texts: dict[str, bytes] = {}
         self._shown = 0
         self._count = 0
         self._size = 0
@@ -149,17 +150,21 @@ class Ranking:
             if self._count + more > count or self._size + larger > size:
                 break
             self._show(line)
-        return Sheet(_layout(self._groups, [_cut(total - self._shown), *tail]), self._shown)
+        for section in self._groups.keys() - self._texts.keys():
+            self._texts[section] = _section(section, self._groups[section])
+        return Sheet(_joined(self._texts, [_cut(total - self._shown), *tail]), self._shown)
 
     def _show(self, line: Line) -> None:
         (_, _, _, path), section, text = line
         self._spend(_cost(line, new=not self._groups[section]), 1)
         insort(self._groups[section], (path, text))
+        self._texts.pop(section, None)
 
     def _hide(self, line: Line) -> None:
         (_, _, _, path), section, text = line
         group = self._groups[section]
         del group[bisect_left(group, (path, text))]
+        self._texts.pop(section, None)
         self._spend(_cost(line, new=not group), -1)
 
     def _spend(self, cost: tuple[int, int], sign: int) -> None:
@@ -260,11 +265,16 @@ def _grouped(shown: Iterable[Line]) -> Groups:
 
 
 def _layout(groups: Groups, tail: Sequence[str]) -> bytes:
-    out = [b"# Memory"]
-    for section, lines in groups.items():
-        if lines:
-            out.append(f"\n## {SECTIONS[section]}".encode())
-            out += [text for _, text in lines]
+    return _joined({section: _section(section, lines) for section, lines in groups.items()}, tail)
+
+
+def _section(section: str, lines: list[tuple[str, bytes]]) -> bytes:
+    """One group with its heading, nothing when it is empty."""
+    return b"\n".join([f"\n## {SECTIONS[section]}".encode(), *(text for _, text in lines)]) if lines else b""
+
+
+def _joined(texts: Mapping[str, bytes], tail: Sequence[str]) -> bytes:
+    out = [b"# Memory", *filter(None, (texts[section] for section in SECTIONS))]
     if len(out) == 1 and not tail:
         return EMPTY.encode()
     out += [f"\n{text}".encode() for text in tail]

@@ -256,7 +256,7 @@ def notes(db: sqlite3.Connection) -> IndexNotes:
 
 
 def set_marks(
-    db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], known: IndexNotes | None = None, **facts: int
+    db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], known: IndexNotes | None = None, /, **facts: int
 ) -> None:
     """Remember stamps of folders and of the catalog, and numbers by name; what is `known` is not written again."""
     rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]

@@ -93,6 +93,7 @@ class Refresher:
         self.has_uses = False
         """Whether the store was told of uses that the rows do not show yet."""
         self._data_version = -1
+        self._has_origin = False
         self._watched: dict[str, Stamp] | None = None
         self.catalog.reset()
 
@@ -370,7 +371,6 @@ class Refresher:
     ) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
         with writing(db):
-            set_origin(db, self._store.root)
             self.notice_others(db)
             # a store keeps more than memories
             names = (one for one in commit.revisions if one.path != CATALOG)
@@ -404,6 +404,9 @@ class Refresher:
             if self.has_uses:
                 self._take_uses(db, take_all=True)
             was_empty = many and not known.rows
+            if not self._has_origin:
+                set_origin(db, self._store.root)
+                self._has_origin = True
             known = notes(db)
             put_traces(db, known)
             marks = known.marks

@@ -19,7 +19,7 @@ from memsheaf.store.safe_dir import Folder, kernel_lock, walk
 from memsheaf.store.transaction import Transaction
 
 DEPTH = 4
-ROOT_ALONE = [""]
+FEW = 4  # so many files in the root are looked at without opening it
 _LATEST = (1 << 63) - 1
 
 
@@ -58,6 +58,7 @@ class StoreAccess:
         self._options = {} if portable is None else {"portable": portable}
         self._private = private
         self._swept = False
+        self._is_kept_out = False
 
     def open_root(self, *, create: bool = False) -> Folder:
         """Open the directory of the texts. Raises OSError."""
@@ -66,6 +67,8 @@ class StoreAccess:
     def make_history(self, root: Folder) -> Folder:
         """The journal's folder, made when it is not there; what is private here is kept out of git."""
         history = self.open_history(root, create=True)
+        if self._is_kept_out:
+            return history
         if self.journals == self.root:
             keep_out_of_git(history)
         if self._private:
@@ -73,6 +76,7 @@ class StoreAccess:
                 keep_out_of_git(private)
         if self.checkout:
             keep_out_of_git(root, ITSELF_TOO)
+        self._is_kept_out = True
         return history
 
     def open_history(self, root: Folder, *, create: bool = False) -> Folder:
@@ -166,9 +170,10 @@ class StoreAccess:
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
-        if paths == ROOT_ALONE:
+        paths = list(paths)
+        if len(paths) < FEW and not any("/" in path for path in paths):
             with suppress(OSError):
-                return {"": stamp_of(os.stat(self.root))}
+                return {path: self._stamp_inside(path) for path in paths}
         try:
             root = self.open_root()
         except FileNotFoundError:
@@ -177,6 +182,13 @@ class StoreAccess:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
         with root:
             return {path: stamp_at(root, path) for path in paths}
+
+    def _stamp_inside(self, name: str) -> Stamp | None:
+        """The stamp of the root, or of what lies in it; None when it is not there. Raises OSError."""
+        try:
+            return stamp_of(os.lstat(f"{self.root}{os.sep}{name}") if name else os.stat(self.root))
+        except FileNotFoundError:
+            return None
 
     def spelling(self, path: str) -> str:
         """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""

@@ -64,22 +64,30 @@ class CatalogFile:
 
     def _put(self, root: Folder, history: Folder, name: str, data: bytes) -> None:
         """Bring the draft and what stands there to change places, and look at what came out."""
-        try:
-            history.rename_new(self._spare, root, name)
-            self._has_spare = False
-        except FileExistsError:
-            if not history.swap(self._spare, root, name):
-                history.rename(self._spare, root, name)
+        if not (self._last and self._swap(root, history, name)):
+            try:
+                history.rename_new(self._spare, root, name)
                 self._has_spare = False
-            else:
-                is_ours = False
-                try:
-                    is_ours = self._may_replace(history, history, self._spare, data)
-                finally:
-                    if not is_ours:
-                        history.swap(self._spare, root, name)  # saved since we looked: it goes back
-                if not is_ours:
-                    raise Changed(name) from None
+                return
+            except FileExistsError:
+                if not self._swap(root, history, name):
+                    history.rename(self._spare, root, name)
+                    self._has_spare = False
+                    return
+        is_ours = False
+        try:
+            is_ours = self._may_replace(history, history, self._spare, data)
+        finally:
+            if not is_ours:
+                history.swap(self._spare, root, name)  # saved since we looked: it goes back
+        if not is_ours:
+            raise Changed(name)
+
+    def _swap(self, root: Folder, history: Folder, name: str) -> bool:
+        """Exchange the draft and what stands there; False where nothing does, or the system cannot."""
+        with suppress(FileNotFoundError):
+            return history.swap(self._spare, root, name)
+        return False
 
     def _may_replace(self, folder: Folder, history: Folder, name: str, data: bytes) -> bool:
         """Whether what has this name is nothing, what is about to be published, or what we published before."""

@@ -89,6 +89,7 @@ class FolderStore:
         self._retention_days = retention_days
         self._unsettled = 0
         self._catalog = catalogs.CatalogFile()
+        self._tombstones = os.path.join(self.journals, HISTORY, tombstones.NAME)
 
     @property
     def left_journal(self) -> bool:
@@ -381,7 +382,7 @@ class FolderStore:
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
-        if not os.path.lexists(os.path.join(self.journals, HISTORY, tombstones.NAME)):
+        if not os.path.lexists(self._tombstones):
             return False
         return self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
 

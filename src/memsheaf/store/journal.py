@@ -402,12 +402,12 @@ class Journal:
         """The open segment; a new one is made safe from a power cut before anything is in it."""
         if self._fd < 0:
             try:
-                self._fd = self._folder.open_file(segment_name(self.segment), APPEND)
+                self._fd, self._size = self._folder.open_sized(segment_name(self.segment), APPEND)
             except FileNotFoundError:
                 self._fd = self._folder.open_file(segment_name(self.segment), APPEND | os.O_CREAT)
+                self._size = os.fstat(self._fd).st_size
                 self._folder.sync()
-            self._size = os.fstat(self._fd).st_size  # whoever appends holds the lock, so it is known from here on
-        return self._fd
+        return self._fd  # whoever appends holds the lock, so the size is known from here on
 
     def _end(self) -> bytes:
         """The last bytes of the segment, without making or opening it for writing."""

@@ -91,6 +91,10 @@ class Folder:
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a plain file in this directory. A link, a folder or a device is refused."""
+        return self.open_sized(name, flags, mode)[0]
+
+    def open_sized(self, name: str, flags: int, mode: int = 0o600) -> tuple[int, int]:
+        """As `open_file`, with the size of the file."""
         try:
             if self._fd is None:
                 self._refuse_link(name)
@@ -103,13 +107,16 @@ class Folder:
             if error.errno in (errno.EISDIR, errno.ENXIO):
                 raise PathRefused(name, "it is not a plain file") from None
             raise
+        if flags & os.O_EXCL:
+            return fd, 0
         try:
-            if not flags & os.O_EXCL and not stat.S_ISREG(os.fstat(fd).st_mode):
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
                 raise PathRefused(name, "it is not a plain file")
         except BaseException:
             os.close(fd)
             raise
-        return fd
+        return fd, found.st_size
 
     def stat(self, name: str) -> os.stat_result:
         """Look at a name without following it."""
@@ -218,9 +225,19 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
+@cache
+def _renameat2() -> Any:
+    call = getattr(_libc(), "renameat2", None)
+    if call:
+        from ctypes import c_char_p, c_int, c_uint
+
+        call.argtypes = c_int, c_char_p, c_int, c_char_p, c_uint
+    return call
+
+
 def _rename(fd: int, name: str, to: int, new: str, flag: int) -> bool:
     """Rename with a flag; False where the system or the file system does not know it."""
-    call = getattr(_libc(), "renameat2", None)
+    call = _renameat2()
     if call is None:
         return False
     if call(fd, os.fsencode(name), to, os.fsencode(new), flag) == 0:
@@ -313,9 +330,9 @@ def rewrite(folder: Folder, name: str, data: bytes) -> bool:
 
 def read_file(folder: Folder, name: str, limit: int) -> bytes:
     """Read a plain file, `limit` bytes at most."""
-    fd = folder.open_file(name, READ)
+    fd, size = folder.open_sized(name, READ)
     try:
-        return read_all(fd, limit)
+        return _read_from(fd, size, limit)
     finally:
         os.close(fd)
 
@@ -330,7 +347,11 @@ def write_all(fd: int, data: bytes) -> None:
 def read_all(fd: int, limit: int) -> bytes:
     """Read an open file from its start, `limit` bytes at most."""
     os.lseek(fd, 0, os.SEEK_SET)
-    expected = min(limit, os.fstat(fd).st_size)
+    return _read_from(fd, os.fstat(fd).st_size, limit)
+
+
+def _read_from(fd: int, size: int, limit: int) -> bytes:
+    expected = min(limit, size)
     data = os.read(fd, expected + 1)  # one more: it grew if we get it
     while expected < len(data) < limit and (more := os.read(fd, min(limit - len(data), 1 << 20))):
         data += more

@@ -89,8 +89,14 @@ def likeness(a: Collection[T], b: Collection[T]) -> float:
 
 def fact(memory: Memory) -> list[str]:
     """The words that a memory is compared by: those of its text, and of its name when these are few."""
-    found = words(memory.body)
-    return found if len(set(found)) >= TELLING else words(memory.name) + found
+    found, is_telling = _fact(memory.body)
+    return found if is_telling else words(memory.name) + found
+
+
+@lru_cache(maxsize=8)  # what is saved is looked at several times
+def _fact(body: str) -> tuple[list[str], bool]:
+    found = words(body)
+    return found, len(set(found)) >= TELLING
 
 
 def alike(a: Sequence[str], b: Sequence[str]) -> float:
