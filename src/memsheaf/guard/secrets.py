@@ -123,7 +123,8 @@ def _in_view(view: View) -> Iterator[_Found]:
 
 
 def _long_words(text: str) -> list[str]:
-    return [word for word in text.split() if len(word) >= SHORTEST]
+    words = text.split()
+    return [word for word in words if len(word) >= SHORTEST] if max(map(len, words), default=0) >= SHORTEST else []
 
 
 def _assigned(view: View) -> Iterator[_Found]:
@@ -265,7 +266,7 @@ def _marked(view: View) -> Iterator[_Found]:
     if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
     may_be_grouped = compiled(TWO_GROUPS).search(text) and (
-        compiled(_OF_CODES).search(lowered) or compiled(FIVE_GROUPS).search(text)
+        any(word in lowered for word in _OF_CODES.split("|")) or compiled(FIVE_GROUPS).search(text)
     )
     for match in compiled(GROUPED).finditer(text) if may_be_grouped else ():
         # so many groups with figures among them are one wherever they stand

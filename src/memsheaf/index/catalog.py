@@ -270,7 +270,7 @@ def _layout(groups: Groups, tail: Sequence[str]) -> bytes:
 
 def _section(section: str, lines: list[tuple[str, bytes]]) -> bytes:
     """One group with its heading, nothing when it is empty."""
-    return b"\n".join([f"\n## {SECTIONS[section]}".encode(), *(text for _, text in lines)]) if lines else b""
+    return b"\n".join([f"\n## {SECTIONS[section]}".encode(), *[text for _, text in lines]]) if lines else b""
 
 
 def _joined(texts: Mapping[str, bytes], tail: Sequence[str]) -> bytes:

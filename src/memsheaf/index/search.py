@@ -57,6 +57,7 @@ ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the
 _OF_PARENTS: list[sqlite3.Connection | None] = []
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ASKED = threading.local()
+_NOTHING = nullcontext()
 
 
 @contextmanager
@@ -373,7 +374,7 @@ class Index:
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it; with a database that is damaged start over, and where none can be had do without."""
-        with self._guard, self._semantic.thread_paused() if self._semantic else nullcontext():
+        with self._guard, self._semantic.thread_paused() if self._semantic else _NOTHING:
             looked = self._refresher.has_looked
             try:
                 return work(self._connection())

@@ -44,7 +44,7 @@ _STEMS = (
     "días", "dias", "año",
 )  # fmt: skip
 _STEMS_UNSPACED = ("天", "日", "周", "週", "星期", "礼拜", "月", "年", "晚", "晩", "夜", "曜", "季", "四半期")
-_STEM = "|".join(stem.split()[-1].rstrip(",") for stem in _STEMS + _STEMS_UNSPACED)  # in one word
+_STEM = "|".join(re.sub(r".* (?=.)", "^", stem).replace(" ", "$") for stem in _STEMS + _STEMS_UNSPACED)  # in a word
 
 _WEEKDAYS = (
     ("monday", "montag", "lundi", "lunes", "月曜", "一"),
