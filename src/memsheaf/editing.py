@@ -199,16 +199,16 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
         raise TextRefused(f"{path!r} is the name of a conflict copy")
     refuse_large(memory.data, path)
     if not free or memory.state != "free":
-        return _checked(path, text, was) if was else check(path, text)
+        return _checked(path, text, was, memory) if was else check(path, text, parsed=memory)
     if "\0" in text or is_blank(text):
         raise TextRefused(f"{path!r} would hold no text, or zero bytes")
     return memory
 
 
-def _checked(path: str, text: str, was: Memory) -> Memory:
+def _checked(path: str, text: str, was: Memory, parsed: Memory | None = None) -> Memory:
     """The memory that an edit makes: what a file that others wrote lacked already, it may go on lacking."""
     required = [key for key in ("name", "description") if was.page.get(key).strip()]
-    return check(path, text, kinds=(*KINDS, was.kind), required=required)
+    return check(path, text, kinds=(*KINDS, was.kind), required=required, parsed=parsed)
 
 
 def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:

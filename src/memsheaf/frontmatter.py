@@ -171,13 +171,15 @@ def edited(
     return head + body
 
 
-def with_quotes(text: str) -> str:
+def with_quotes(text: str, page: Page | None = None) -> str:
     """The same text with quotes around plain values that hold ': ', as every YAML reader wants them.
+
+    The `page` is what `split` gave for the text, where that was asked already.
 
     >>> with_quotes("---\\nname: fix: the parser\\nx: y\\n---\\nb")
     '---\\nname: "fix: the parser"\\nx: y\\n---\\nb'
     """
-    page = split(text)
+    page = page or split(text)
     named = [field for field in page.fields if isinstance(field.value, str) and NEST.search(field.value)]
     if not named:
         return text

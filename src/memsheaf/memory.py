@@ -281,17 +281,25 @@ def compose(
 
 
 def check(
-    path: str, text: str, *, kinds: Sequence[str] = KINDS, required: Sequence[str] = ("name", "description")
+    path: str,
+    text: str,
+    *,
+    kinds: Sequence[str] = KINDS,
+    required: Sequence[str] = ("name", "description"),
+    parsed: Memory | None = None,
 ) -> Memory:
     """The memory this text is, provided it may be stored at `path`.
 
     `kinds` are the types allowed; an edit passes the type the file has already, and as `required` what it has.
+    A caller that has `parsed` the text says so.
 
     Raises:
         TextRefused: it may not be stored; the message says what to change.
     """
     refuse_large(text, path)
-    memory = parse(path, _encoded(path, with_quotes(text)))
+    memory = parsed or parse(path, _encoded(path, text))
+    if (quoted := with_quotes(text, memory.page)) != text:
+        memory = parse(path, _encoded(path, quoted))
     if memory.state == "free":
         raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
     if memory.state != "ok":

@@ -20,7 +20,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.frontmatter import edited
-from memsheaf.guard.paths import is_fact
+from memsheaf.guard.paths import fold, is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.memory import STRICT, Allow, Memory, parse
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
@@ -155,6 +155,7 @@ class _Import:
             self._store.recover()
         self._is_layer = bool(root) or keeper.scope.layer in ("task", "session")
         self._replace, self._allow = replace, allow
+        self._known: set[str] = set()
         self._changes: list[Change] = []
         self._parsed: dict[str, Memory] = {}
         self._past: list[Commit] = []
@@ -163,7 +164,8 @@ class _Import:
     def plan(self, members: Sequence[Member]) -> None:
         """Look at each file, and decide."""
         keeper, facts = self._keeper, None
-        keeper.index.ready()
+        keeper.index.look(thorough=True)
+        self._known = keeper.index.folds()
         has_some = bool(keeper.index.total() or keeper.index.rows("trust = 'unconfirmed'"))
         for member in members:
             path, data = member.path, member.data
@@ -197,7 +199,7 @@ class _Import:
                         facts = keeper.fact_rules.present() if facts is None else facts
                         others = [one for one in facts if one.path not in memory.supersedes]
                         keeper.fact_rules.refuse_superseded(memory, others)
-                    retired = keeper.fact_rules.superseded_by(memory)
+                        retired = keeper.fact_rules.superseded_by(memory)
                     if retired and not self._replace:
                         raise Exists(retired[0], f"{memory.path!r} would retire it")
                 if not self._allow.secrets:
@@ -222,15 +224,17 @@ class _Import:
         commits = self._store.graft(steps_of(self._past, there), self._stones) if self._past or self._stones else 0
         own = [change for change in self._changes if not self.root and change.path.endswith(".md")]
         others = [change for change in self._changes if self.root or not change.path.endswith(".md")]
-        if own:  # each was looked at
-            self._keeper.commit(own, why, by="import", parsed=self._parsed, allow=Allow(secrets=True, anyway=True))
+        if own:
+            were_looked_at = Allow(secrets=True, anyway=True)
+            alone = self._known.isdisjoint(fold(change.path) for change in own)
+            self._keeper.commit(own, why, by="import", parsed=self._parsed, alone=alone, allow=were_looked_at)
         if others:
             self._store.commit(others, by="import", why=why)
         return commits
 
     def _find(self, path: str) -> Memory | None:
         if not self.root and path.endswith(".md"):
-            return self._keeper.find(path)
+            return self._keeper.find(path) if fold(path) in self._known else None
         with suppress(MemsheafError):
             return parse(path, self._store.read(path).data)
         return None

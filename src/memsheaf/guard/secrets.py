@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import cache, lru_cache
+from itertools import compress, pairwise
 
 from memsheaf.guard.secret_values import (
     assigned_values,
@@ -124,7 +125,7 @@ def _in_view(view: View) -> Iterator[_Found]:
 
 def _long_words(text: str) -> list[str]:
     words = text.split()
-    return [word for word in words if len(word) >= SHORTEST] if max(map(len, words), default=0) >= SHORTEST else []
+    return list(compress(words, map(SHORTEST.__le__, map(len, words))))  # many words, few of them long
 
 
 def _assigned(view: View) -> Iterator[_Found]:

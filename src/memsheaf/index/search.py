@@ -241,6 +241,10 @@ class Index:
         )
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
+    def folds(self) -> set[str]:
+        """What `same_file` compares paths by, of all files."""
+        return self._healing(lambda db: {one for (one,) in db.execute("SELECT fold FROM entry WHERE version <> ''")})
+
     def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
         """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
         return self._healing(lambda db: self._traces.find(db, words, limit))

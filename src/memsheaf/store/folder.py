@@ -39,7 +39,7 @@ from memsheaf.store.commits import find_commit, find_version, last_standing
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.retention import last_pruned, note_heads, prune
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.store.transaction import Transaction
+from memsheaf.store.transaction import MANY, Transaction
 
 # Known to type checkers under this name: a start does not import `typing`.
 TYPE_CHECKING = False
@@ -185,7 +185,8 @@ class FolderStore:
         """
         changes, segment = self._access.admitted(changes, undoing=bool(undoes)), self._access.segment
         with self._access.transaction() as transaction:
-            revisions = [transaction.revision(change) for change in changes]
+            names = set(transaction.root.names()) if len(changes) > MANY else None
+            revisions = [transaction.revision(change, names) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
             name = os.urandom(6).hex() if revisions else ""
             commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.journal.last)

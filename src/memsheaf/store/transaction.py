@@ -31,9 +31,13 @@ class Transaction:
         self.boot = boot
         self.placing = placing
 
-    def revision(self, change: Change) -> Revision:
-        """What a change would do. Raises Changed when it was made for another version."""
-        old = self.present(change.path)
+    def revision(self, change: Change, names: Collection[str] | None = None) -> Revision:
+        """What a change would do. Raises Changed when it was made for another version.
+
+        With the `names` in the root, what is not among them is not looked for.
+        """
+        is_absent = names is not None and "/" not in change.path and change.path not in names
+        old = None if is_absent else self.present(change.path)
         before = version_of(old)
         if before != change.expect:
             raise Changed(change.path)
