@@ -171,7 +171,7 @@ def edited(
     return head + body
 
 
-def with_quotes(text: str, page: Page | None = None) -> str:
+def with_quotes(text: str, page: ParsedText | None = None) -> str:
     """The same text with quotes around plain values that hold ': ', as every YAML reader wants them.
 
     The `page` is what `split` gave for the text, where that was asked already.

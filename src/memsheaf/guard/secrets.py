@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache, lru_cache
 from itertools import compress, pairwise
 
 from memsheaf.guard.secret_values import (
