@@ -33,8 +33,7 @@ from benchmarks.served import BARE, FEW, OURS, SDK, Asking, Call, Served, Server
 from benchmarks.targets import judge_servers
 from memsheaf import __version__
 from memsheaf.config import Settings
-from memsheaf.index.database import connect, set_facts
-from memsheaf.index.search import database_for
+from memsheaf.index.database import connect, database_for, set_facts
 from memsheaf.sheaf import Sheaf
 
 SIZE = 10_000

@@ -11,7 +11,7 @@ from itertools import count
 from memsheaf.archive import HISTORY, inside
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold
-from memsheaf.index.search import database_for
+from memsheaf.index.database import database_for
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.scope import checkout_of
 from memsheaf.store import ABSENT, Change, Version, version_of

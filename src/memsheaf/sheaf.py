@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from memsheaf import config, edits
-from memsheaf.index.database import Row
-from memsheaf.index.search import Index, database_for
+from memsheaf.index.database import Row, database_for
+from memsheaf.index.search import Index
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.reader import ScopeReader
 from memsheaf.scope import Scope, checkout_of, resolve

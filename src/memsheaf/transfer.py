@@ -165,7 +165,7 @@ class _Import:
         """Look at each file, and decide."""
         keeper, facts = self._keeper, None
         keeper.index.look(thorough=True)
-        self._known = keeper.index.folds()
+        self._known = {fold(row.path) for row in keeper.index.rows()}
         has_some = bool(keeper.index.total() or keeper.index.rows("trust = 'unconfirmed'"))
         for member in members:
             path, data = member.path, member.data

@@ -16,8 +16,8 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.index import caches
-from memsheaf.index.database import SCHEMA
-from memsheaf.index.search import Index, asked_at, database_for
+from memsheaf.index.database import SCHEMA, database_for
+from memsheaf.index.search import Index, asked_at
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"

@@ -22,8 +22,8 @@ from memsheaf.config import Settings
 from memsheaf.embed.minilm import one_thread
 from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
-from memsheaf.index.database import base_of, connect, delete, is_free, locked
-from memsheaf.index.search import ALONE, database_for
+from memsheaf.index.database import base_of, connect, database_for, delete, is_free, locked
+from memsheaf.index.search import ALONE
 from memsheaf.sheaf import Sheaf
 
 DIMENSIONS = 64

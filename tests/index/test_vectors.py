@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
-from memsheaf.index.database import base_of, locked
+from memsheaf.index.database import base_of, database_for, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
-from memsheaf.index.search import database_for
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
 from memsheaf.memory import Allow, parse
 from memsheaf.sheaf import Sheaf

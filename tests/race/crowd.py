@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from memsheaf.errors import Changed, Exists
-from memsheaf.index.search import Index, database_for
+from memsheaf.index.database import database_for
+from memsheaf.index.search import Index
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change

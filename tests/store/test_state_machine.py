@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memsheaf.errors import Changed, NoSuchCommit, NotFound
-from memsheaf.index.search import Index, database_for
+from memsheaf.index.database import database_for
+from memsheaf.index.search import Index
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, version_of

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.index.search import database_for
+from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import usage
 from memsheaf.store.safe_dir import Folder

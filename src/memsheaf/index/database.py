@@ -12,7 +12,7 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.index import lexical
 from memsheaf.store import Stamp, Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, sha256
 
 SCHEMA = 10
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
@@ -172,6 +172,12 @@ def delete(database: str) -> None:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(database + suffix)
+
+
+def database_for(root: str, cache: str) -> str:
+    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
+    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
+    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
 
 
 def base_of(database: str) -> str:

@@ -31,8 +31,9 @@ from memsheaf.index.database import (
 from memsheaf.index.lexical import put_words
 from memsheaf.index.publish import SHORT_WAIT, CatalogPublisher
 from memsheaf.index.rows import (
-    TICK,
     Filling,
+    due_until,
+    is_racy,
     keep_vectors,
     mark_gone,
     put,
@@ -53,7 +54,6 @@ SCAN_AT_WILL = 5_000
 SWEEP_SHARE = 100  # a sweep of everything takes at most 1/100 of the time
 STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
-READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 REPORTED = 200  # so many files are read between two reports
 
 _FAILED = "the disk did not give it when it was last looked at"
@@ -104,9 +104,8 @@ class Refresher:
 
     def notice_others(self, db: sqlite3.Connection) -> None:
         """Forget what is cached in this process when another one wrote."""
-        version = db.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._data_version:
-            self._data_version = version
+        was, self._data_version = self._data_version, db.execute("PRAGMA data_version").fetchone()[0]
+        if was != self._data_version:
             self.invalidate()
 
     def page(self, db: sqlite3.Connection) -> Page:
@@ -116,7 +115,7 @@ class Refresher:
 
     @contextmanager
     def reporting(self, report: Callable[[int], None]) -> Iterator[None]:
-        """Meanwhile, a look of this thread that reads many files tells how many; what `report` raises ends it."""
+        """As `report_to`, meanwhile."""
         self.report_to(report)
         try:
             yield
@@ -124,7 +123,7 @@ class Refresher:
             del self._reports[threading.get_ident()]
 
     def report_to(self, report: Callable[[int], None]) -> None:
-        """As `reporting`, from now on."""
+        """From now on, a look of this thread that reads many files tells how many; what it raises ends the look."""
         self._reports[threading.get_ident()] = report
 
     def purge(self, db: sqlite3.Connection, before: Mapping[str, Stamp | None]) -> None:
@@ -138,15 +137,12 @@ class Refresher:
 
     def notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> bool:
         """Look at just these files, and journal what others did to them."""
-        if self._read_only or not paths:
+        if self._read_only:
             return False
         stamps = self._store.stamps(paths)
         verified = notes(db).fact("verified")
-        suspects = []
-        for path in paths:
-            row = db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone()
-            if not row or row[4] > verified or row[:4] != stamps[path]:
-                suspects.append(path)
+        rows = {path: db.execute(f"SELECT {_KNOWN} FROM entry WHERE path = ?", (path,)).fetchone() for path in paths}
+        suspects = [path for path, row in rows.items() if not row or row[4] > verified or row[:4] != stamps[path]]
         if not suspects:
             return False
         with writing(db):
@@ -185,9 +181,9 @@ class Refresher:
             self.has_looked = True
             return False
         with writing(db):
-            set_origin(db, self._store.root)
+            self._set_origin(db)
             set_facts(db, by_text=self._by_text)
-            due = _due(db, known)
+            due = due_until(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
             self._verify(db, due if due < known.fact("last") else sys.maxsize)
             if changed or notes(db).fact("last") != known.fact("last"):
@@ -234,7 +230,7 @@ class Refresher:
         present = self._store.stamps(self._watched)
         suspects = [path for path, stamp in self._watched.items() if present[path] != stamp]
         news = f"SELECT path FROM entry WHERE id > ? AND id <= ? AND version NOT IN ('', '{UNUSABLE}')"
-        suspects += [path for (path,) in db.execute(news, (known.fact("verified"), _due(db, known)))]
+        suspects += [path for (path,) in db.execute(news, (known.fact("verified"), due_until(db, known)))]
         if not self._read_only:
             suspects += [path for (path,) in db.execute("SELECT path FROM entry WHERE pending = 1")]
         doubted = not self.has_looked and known.fact("boot") != as_number(self._store.boot)
@@ -332,7 +328,7 @@ class Refresher:
         verified = notes(db).fact("verified")
         sql = "SELECT id, mtime, ctime FROM entry WHERE id > ? AND id <= ? ORDER BY id"
         for number, *times in db.execute(sql, (verified, due)).fetchall():
-            if _is_racy((*times, 0, 0), now):
+            if is_racy((*times, 0, 0), now):
                 break
             verified = number
         set_facts(db, verified=verified)
@@ -404,9 +400,7 @@ class Refresher:
             if self.has_uses:
                 self._take_uses(db, take_all=True)
             was_empty = many and not known.rows
-            if not self._has_origin:
-                set_origin(db, self._store.root)
-                self._has_origin = True
+            self._set_origin(db)
             known = notes(db)
             put_traces(db, known)
             marks = known.marks
@@ -421,6 +415,11 @@ class Refresher:
                 facts |= {"swept": int(self._clock() * 1e9), "cost": len(revisions) * STAT_NS}
             untouched = stamps[CATALOG] == marks.get(CATALOG)
             self.catalog.publish(db, known, untouched=untouched, folders=quiet, facts=facts)
+
+    def _set_origin(self, db: sqlite3.Connection) -> None:
+        if not self._has_origin:
+            set_origin(db, self._store.root)
+            self._has_origin = True
 
     def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
         found = self._store.uses_from(notes(db).fact("uses"), take_all=take_all)
@@ -446,20 +445,6 @@ class Refresher:
             set_facts(db, worded=worded)
 
 
-def _due(db: sqlite3.Connection, known: IndexNotes) -> int:
-    """The last of the new rows that this look reads once more."""
-    sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
-    return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
-
-
 def as_number(boot: str) -> int:
     """A boot as a number; where boots cannot be told, none is the one before."""
     return int.from_bytes(sha256(boot.encode()).digest()[:6], "big") if boot else time.time_ns()
-
-
-def _is_racy(stamp: Stamp, now: float) -> bool:
-    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s.
-
-    A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
-    """
-    return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])

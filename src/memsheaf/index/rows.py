@@ -53,6 +53,7 @@ _NUMBERS = Struct("<16I")
 TRACED_AT_ONCE = 64
 MOST_ALIKE = 1_000
 AT_ONCE = 1_000  # rows of a new index
+READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
 
 
@@ -288,6 +289,20 @@ def untouched_until(db: sqlite3.Connection, last: int, placed: float) -> int:
     sql = "SELECT min(id) FROM entry WHERE id > ? AND (mtime >= ? OR mtime % 1000000 = 0)"
     younger = db.execute(sql, (last, limit)).fetchone()[0]
     return int(younger - 1 if younger else db.execute("SELECT max(id) FROM entry").fetchone()[0] or last)
+
+
+def due_until(db: sqlite3.Connection, known: IndexNotes) -> int:
+    """The last of the new rows that this look reads once more."""
+    sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
+    return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
+
+
+def is_racy(stamp: Stamp, now: float) -> bool:
+    """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s.
+
+    A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
+    """
+    return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])
 
 
 def unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:

@@ -17,7 +17,6 @@ from memsheaf.index.database import (
     LISTED,
     RANK,
     ROW,
-    SCHEMA,
     UNUSABLE,
     WAITING,
     Match,
@@ -38,7 +37,6 @@ from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import sha256
 
 # Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
 TYPE_CHECKING = False
@@ -68,12 +66,6 @@ def asked_at(moment: float) -> Iterator[None]:
         yield
     finally:
         del _ASKED.at
-
-
-def database_for(root: str, cache: str) -> str:
-    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
-    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
 
 
 class Index:
@@ -240,10 +232,6 @@ class Index:
             "UNION ALL SELECT path FROM entry WHERE fold = ?1 AND fold <> path AND version <> ''"
         )
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
-
-    def folds(self) -> set[str]:
-        """What `same_file` compares paths by, of all files."""
-        return self._healing(lambda db: {one for (one,) in db.execute("SELECT fold FROM entry WHERE version <> ''")})
 
     def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
         """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""

@@ -268,8 +268,7 @@ class FolderStore:
 
         The text a memory has now is never dropped, however old.
         """
-        now = self._clock()
-        return prune(self._access, self._cutoff(now), now, locked=True)
+        return prune(self._access, self._cutoff(now := self._clock()), now, locked=True)
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
@@ -383,9 +382,8 @@ class FolderStore:
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
-        if not os.path.lexists(self._tombstones):
-            return False
-        return self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
+        is_kept = os.path.lexists(self._tombstones)
+        return is_kept and self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
 
     def _change_history(self, change: Callable[[Folder], None]) -> None:
         """Change what is kept beside the journal, with the lock held. Raises Busy, StoreFailed."""
@@ -407,7 +405,7 @@ class FolderStore:
         return self._access.locked(f"lock-{check_label(name, 'lock')}", wait)
 
     def recover(self) -> None:
-        """Complete what a crash left half done. Cheap when there is nothing; every writer does it anyway."""
+        """Complete what a crash left half done."""
         with self._access.reading() as journal:
             tail = journal.tail() if journal else None
         if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self.boot)):
