@@ -135,6 +135,7 @@ _ENDINGS_4 = (
     "ement", "ance", "ence", "able", "ible", "ment", "ent", "ant", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
     "al", "er", "ic", "ou",
 )  # fmt: skip
+_ALL_2, _ALL_3 = tuple(_ENDINGS_2), tuple(_ENDINGS_3)
 _SYLLABLE = re.compile("v+c+")
 
 
@@ -147,9 +148,11 @@ def stem(word: str) -> str:
     word = _past(word)
     if word.endswith("y") and (form := _form(word[:-1])).endswith("c") and "v" in form:
         word = word[:-1] + "i"
-    word = _exchanged(word, _ENDINGS_2)
-    word = _exchanged(word, _ENDINGS_3)
-    return _tidied(_without_ending(word))
+    if word.endswith(_ALL_2):
+        word = _exchanged(word, _ENDINGS_2)
+    if word.endswith(_ALL_3):
+        word = _exchanged(word, _ENDINGS_3)
+    return _tidied(_without_ending(word) if word.endswith(_ENDINGS_4) else word)
 
 
 def _plural(word: str) -> str:
