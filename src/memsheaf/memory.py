@@ -291,7 +291,6 @@ def check(
     """The memory this text is, provided it may be stored at `path`.
 
     `kinds` are the types allowed; an edit passes the type the file has already, and as `required` what it has.
-    A caller that has `parsed` the text says so.
 
     Raises:
         TextRefused: it may not be stored; the message says what to change.
