@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from memsheaf.embed import Embedder
-from memsheaf.embed.minilm import MiniLM, assemble, forward, one_thread, thread_switch
+from memsheaf.embed.minilm import MiniLM, assemble, forward
+from memsheaf.embed.threads import one_thread, thread_switch
 from memsheaf.embed.weights import Array, ModelArchive
 from memsheaf.embed.wordpiece import WordPiece
 

@@ -19,7 +19,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.config import Settings
-from memsheaf.embed.minilm import one_thread
+from memsheaf.embed.threads import one_thread
 from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
 from memsheaf.index.database import base_of, connect, database_for, delete, is_free, locked

@@ -252,23 +252,27 @@ class VectorTable:
             kept = numpy.isin(old.ids, present)
             old = _Matrix(old.ids[kept], old.scales[kept], old.rows[kept], removed)
         sql = "SELECT id, scale, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
-        new, sizes, data = [], [], bytearray()  # one by one: many small objects at once cost more
-        for number, scale, row in db.execute(sql, (self._embedder, last)):
-            new.append(number)
-            sizes.append(scale)
-            data += row
+        new: list[int] = []
+        sizes: list[float] = []
+        data = bytearray()
+        found = db.execute(sql, (self._embedder, last))
+        while part := found.fetchmany(CHUNK):  # all small objects at once cost more
+            numbers, scales, vectors = zip(*part, strict=True)
+            new += numbers
+            sizes += scales
+            data += b"".join(vectors)
         if old is not None and not new:
             return old
         if len(data) != len(new) * self._dimensions:
             raise sqlite3.DatabaseError("a vector has not the length that it should have")
         ids = numpy.array(new, numpy.int64)
-        scales = numpy.array(sizes, numpy.float32)
+        widths = numpy.array(sizes, numpy.float32)
         rows: NDArray[int8] = numpy.frombuffer(data, numpy.int8).reshape(len(new), self._dimensions)
         if old is not None:
             ids = numpy.concatenate((old.ids, ids))
-            scales = numpy.concatenate((old.scales, scales))
+            widths = numpy.concatenate((old.scales, widths))
             rows = numpy.concatenate((old.rows, rows))
-        return _Matrix(ids, scales, rows, removed)
+        return _Matrix(ids, widths, rows, removed)
 
 
 class _Matrix(NamedTuple):
@@ -282,7 +286,7 @@ class _Matrix(NamedTuple):
     def cosines(self, question: NDArray[float32]) -> NDArray[float32]:
         import numpy
 
-        from memsheaf.embed.minilm import one_thread
+        from memsheaf.embed.threads import one_thread
 
         count = len(self.ids)
         made = numpy.empty(count, numpy.float32)
