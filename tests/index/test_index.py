@@ -17,8 +17,10 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index import caches
 from memsheaf.index.database import SCHEMA, database_for
+from memsheaf.index.rows import TRACED_AT_ONCE
 from memsheaf.index.search import Index, asked_at
 from memsheaf.sheaf import Sheaf
+from memsheaf.store import Change
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -512,7 +514,7 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 def test_many_new_files_are_read_again_a_few_at_each_look(
     later: Sheaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsheaf.index.refresh.READ_AGAIN", 3)
+    monkeypatch.setattr("memsheaf.index.rows.READ_AGAIN", 3)
     for number in range(10):
         later.remember(f"N {number}", "d", "user", "text")
     left = []
@@ -595,3 +597,24 @@ def test_a_file_with_a_time_in_the_future_is_read_once(sheaf: Sheaf) -> None:
         assert "More." in later.read("user_tabs.md").text
         later.list()
         assert next(later.log("user_tabs.md")).by == "outside"
+
+
+def test_a_near_duplicate_is_found_among_the_newest_and_after_their_traces_moved(settings: Settings) -> None:
+    def said(number: int) -> list[str]:
+        return [f"word{number}{letter}" for letter in "abcdefghijkl"]
+
+    with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("user", settings=settings) as other:
+        sheaf.remember("Fact 0", "D", "user", " ".join(said(0)))
+        other.index.alike(said(0))  # has read the newest, and learns of those that come later
+        changes = [
+            Change(f"user_fact-{number}.md", f"---\nname: F{number}\n---\n{' '.join(said(number))}\n".encode(), "")
+            for number in range(1, TRACED_AT_ONCE)
+        ]
+        sheaf.change_many(changes, "many", by="user")
+        sheaf.remember("Fact 99", "D", "user", " ".join(said(99)))
+
+        for one in (sheaf, other):
+            for number in (0, 1, TRACED_AT_ONCE - 1, 99):
+                assert [path for path, _ in one.index.alike(said(number))] == [f"user_fact-{number}.md"]
+        sheaf.forget("user_fact-99.md")
+        assert other.index.alike(said(99)) == []

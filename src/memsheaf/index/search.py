@@ -222,8 +222,8 @@ class Index:
 
     def named(self, kind: str, name: str) -> str:
         """The path of the memory that bears this very name, "" when there is none."""
-        sql = "SELECT path FROM entry WHERE name = ? AND kind = ? AND version <> '' ORDER BY path"
-        return self._healing(lambda db: str((db.execute(sql, (name, kind)).fetchone() or ("",))[0]))
+        sql = "SELECT ifnull(min(path), '') FROM entry WHERE name = ? AND kind = ? AND version <> ''"
+        return self._healing(lambda db: str(db.execute(sql, (name, kind)).fetchone()[0]))
 
     def same_file(self, path: str) -> list[str]:
         """Paths that are one file with this on a file system that folds case or normalises."""
