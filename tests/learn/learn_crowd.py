@@ -29,7 +29,7 @@ from memsheaf.store.state import State
 
 LONG = bool(os.environ.get("MEMSHEAF_LONG"))
 EACH = 15 if LONG else 6
-STEP = 1 if LONG else 4  # calls between two strikes
+STEP = 1 if LONG else 6  # calls between two strikes
 NOON = 1_794_744_000.0
 SECRET = "The vault opens at noon."
 CALLS = ("open", "write", "replace", "unlink", "fsync", "fdatasync", "ftruncate")

@@ -46,7 +46,7 @@ def test_no_paste_is_confirmed_by_rules(case: dict[str, Any]) -> None:
 
 def test_no_paste_is_confirmed_because_a_model_proposes_it(sheaf: Sheaf) -> None:
     answers = []
-    for number, case in enumerate(CORPUS["pastes"]):
+    for number, case in enumerate(CORPUS["pastes"][:: 1 if os.environ.get("MEMSHEAF_LONG") else 3]):
         sheaf.learn(Turn(f"c{number}", (Message("user", case["text"]), Message("assistant", "Done."))))
         answers.append(proposed(max(case["text"].split("\n"), key=len)))
 

@@ -361,9 +361,9 @@ def test_whatever_is_shown_fits_the_room_to_the_byte(bodies: list[str], room: in
 
 
 def test_a_conversation_ends_with_its_sixty_kilobytes(sheaf: Sheaf) -> None:
-    many(sheaf, 40, body="The zebra service has a long story. " * 300)
+    many(sheaf, 20, body="The zebra service has a long story. " * 300)
     session = sheaf.session()
-    for _ in range(20):
+    for _ in range(6):
         session.recall("how is the zebra service doing?")
 
     assert CONVERSATION_BYTES - 1_000 < session.spent <= CONVERSATION_BYTES
