@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from binascii import a2b_base64
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -111,13 +112,10 @@ def fits(value: str, ask: str) -> bool:
 
 def base64_text(value: str) -> str:
     """What is written in base64, as far as it is text in ASCII; else ""."""
-    from base64 import b64decode
-    from binascii import Error
-
     data = value.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        text = b64decode(data + "=" * (-len(data) % 4)).decode("ascii")
-    except (Error, ValueError):
+        text = a2b_base64(data + "=" * (-len(data) % 4)).decode("ascii")
+    except ValueError:
         return ""
     return text if text.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from binascii import a2b_base64
 from collections.abc import Iterator
 from itertools import compress, pairwise
 
@@ -215,9 +216,7 @@ def _is_private(data: str) -> bool:
 
     Certificates and public keys begin with a sequence inside, or with a long number. One that is encrypted says how.
     """
-    from base64 import b64decode
-
-    head = b64decode(data.replace("-", "+").replace("_", "/")[:24])
+    head = a2b_base64(data.replace("-", "+").replace("_", "/")[:24])
     long = head[1] & 0x7F if head[1] & 0x80 else 0
     inside = head[2 + long :] if head[0] == 0x30 and long < 4 else b""
     return (inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3)) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
