@@ -33,7 +33,7 @@ from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import NamedTuple
 
 LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
@@ -71,24 +71,15 @@ class Day(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """An entry of a page with its lines, or one line that is none. `end` is where the next begins."""
+    """An entry of a page with its lines, or one line that is none."""
 
     data: bytes
-    end: int
     entry: LogEntry | None
 
     @property
     def text(self) -> str:
         """What it says."""
         return self.entry.text if self.entry else self.data.decode("utf-8", "replace")
-
-
-class _Mark(NamedTuple):
-    """How many bytes of a page were handed over, their digest, and the stamp of the file then."""
-
-    bytes: int
-    digest: str
-    stamp: Stamp
 
 
 class DailyLog:
@@ -181,22 +172,21 @@ class DailyLog:
 
     def waiting(self) -> list[Turn]:
         """What was not handed over yet, as turns. Nothing is changed."""
-        return [turn for _, _, turns in self._unread(self._load_marks()) for turn in turns]
+        return [turn for _, _, turns in self._unread(self._load_stamps()) for turn in self._inbox.unseen(turns)]
 
     def hand_over(self) -> int:
         """Put what was logged since the last time into the inbox; returns how many turns were new to it.
 
-        The marks move when they are there. After a crash they are handed over again, and the inbox recognizes them;
-        so it does when a page is read from its start because its beginning was changed. Only one process at a time
-        may do this. Raises StoreFailed, Busy.
+        A page that changed is handed over as a whole, and the inbox recognizes what it has had. Only one process at
+        a time may do this. Raises StoreFailed, Busy.
         """
-        known = self._load_marks()
-        marks = {path: known[path] for path, _, _ in self._pages_in_order() if path in known}
+        known = self._load_stamps()
+        stamps = {path: known[path] for path, _, _ in self._pages_in_order() if path in known}
         added = 0
-        for path, mark, turns in self._unread(known):
+        for path, stamp, turns in self._unread(known):
             added += self._inbox.extend(turns)
-            marks[path] = mark
-            self._state.save(_CURSOR, {one: list(far) for one, far in marks.items()})
+            stamps[path] = stamp
+            self._state.save(_CURSOR, stamps)
         return added
 
     def purge(self, keep: Callable[[str], bool]) -> int:
@@ -304,26 +294,21 @@ class DailyLog:
         except (NotFound, PathRefused, StoreFailed):
             return None
 
-    def _unread(self, marks: Mapping[str, _Mark]) -> Iterator[tuple[str, _Mark, list[Turn]]]:
-        """Each page that changed since it was handed over, its new mark, and what is new in it."""
+    def _unread(self, stamps: Mapping[str, Stamp]) -> Iterator[tuple[str, Stamp, list[Turn]]]:
+        """Each page that changed since it was handed over, its stamp, and all that it says."""
         for path, day, stamp in self._pages_in_order():
-            mark = marks.get(path)
-            if (mark and mark.stamp == stamp) or (page := self._read(path)) is None or not self._is_ours(page):
-                continue
-            data = page.data
-            start = mark.bytes if mark and _digest(data[: mark.bytes]) == mark.digest else 0
-            yield path, _Mark(len(data), _digest(data), stamp), _turns(path, day, data, start)
+            if stamps.get(path) != stamp and (page := self._read(path)) and self._is_ours(page):
+                yield path, stamp, _turns(path, day, page.data)
 
-    def _load_marks(self) -> dict[str, _Mark]:
-        """How far each page was handed over; a mark that cannot be understood is left out."""
+    def _load_stamps(self) -> dict[str, Stamp]:
+        """The stamp of each page when it was handed over; what cannot be understood is left out."""
         found = self._state.load(_CURSOR)
-        marks = {}
+        stamps = {}
         for path, value in found.items() if isinstance(found, dict) else ():
-            match value:
-                case [int(size), str(digest), [int(), int(), int(), int()] as stamp] if size >= 0:
-                    a, b, c, d = stamp
-                    marks[path] = _Mark(size, digest, (a, b, c, d))
-        return marks
+            match value:  # versions before this one had two values more
+                case [int(a), int(b), int(c), int(d)] | [int(), str(), [int(a), int(b), int(c), int(d)]]:
+                    stamps[path] = (a, b, c, d)
+        return stamps
 
     def _is_there(self) -> bool:
         """Whether there is a log: a folder, and no link to one."""
@@ -350,20 +335,18 @@ def entries(text: str) -> list[LogEntry]:
 
 def _blocks(data: bytes) -> Iterator[_Block]:
     """A page in blocks. To an entry belong the lines below it that are indented or empty."""
-    end = 0
     begun: list[bytes] = []  # an entry that may go on
     for line in re.findall(_LINES, data):
         if begun and (not line.strip() or line.startswith((b"  ", b"\t"))):
             begun.append(line)
-        else:
-            if begun:
-                yield _Block(b"".join(begun), end, _entry(begun))
-            begun = [line] if re.fullmatch(_ENTRY, _decoded(line)) else []
-        end += len(line)
+            continue
+        if begun:
+            yield _Block(b"".join(begun), _entry(begun))
+        begun = [line] if re.fullmatch(_ENTRY, _decoded(line)) else []
         if not begun:
-            yield _Block(line, end, None)
+            yield _Block(line, None)
     if begun:
-        yield _Block(b"".join(begun), end, _entry(begun))
+        yield _Block(b"".join(begun), _entry(begun))
 
 
 def _entry(lines: Sequence[bytes]) -> LogEntry:
@@ -378,8 +361,8 @@ def _decoded(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _turns(path: str, day: str, data: bytes, start: int) -> list[Turn]:
-    """What a page holds behind `start`, as turns: what an agent said belongs to what stands before it.
+def _turns(path: str, day: str, data: bytes) -> list[Turn]:
+    """What a page holds, as turns: what an agent said belongs to what stands before it.
 
     A message's id is its page and time: it stays the same whatever happens to the rest of the page, and what was
     logged twice because of a crash is read once.
@@ -387,7 +370,7 @@ def _turns(path: str, day: str, data: bytes, start: int) -> list[Turn]:
     turns: list[Turn] = []
     for block in _blocks(data):
         entry = block.entry
-        if entry is None or not entry.text or block.end <= start:
+        if entry is None or not entry.text:
             continue
         message = Message(_ROLES[entry.source], entry.text, f"{LOGS}/{path} {entry.time}")
         if entry.source == "agent" and turns:
@@ -415,7 +398,3 @@ def _shorten(text: str) -> str:
     if kept == text:
         return text
     return f"{kept.rstrip()} … (cut here: {len(kept.encode()):,} of {len(text.encode()):,} bytes were kept)"
-
-
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()

@@ -90,10 +90,11 @@ class Inbox:
 
         Messages without an id are numbered by how often their text occurred before. Raises StoreFailed, Busy.
         """
-        counts: dict[str, int] = {}
-        prepared = [self._prepare(turn, counts) for turn in turns]
-        seen = _SeenMessages(self._state).among([key for one in prepared for key in one.keys])
-        return sum(self._add(one) for one in prepared if not seen.issuperset(one.keys))
+        return sum(self._add(one) for one in self._unseen(turns))
+
+    def unseen(self, turns: Iterable[Turn]) -> list[Turn]:
+        """Those turns of a conversation, given from its beginning, that `extend` would queue."""
+        return [one.turn for one in self._unseen(turns) if one.turn.messages]
 
     def pending(self, most: int = BATCH_BYTES) -> Batch:
         """The next turns of one conversation; the same until they are done. Raises StoreFailed, Busy."""
@@ -212,6 +213,12 @@ class Inbox:
         at = turn.at or time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._clock()))
         kept = () if turn.unkept else tuple(messages)
         return _StoredTurn(Turn(conversation, kept, _label(at), turn.saved), tuple(keys))
+
+    def _unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
+        counts: dict[str, int] = {}
+        prepared = [self._prepare(turn, counts) for turn in turns]
+        seen = _SeenMessages(self._state).among([key for one in prepared for key in one.keys])
+        return [one for one in prepared if not seen.issuperset(one.keys)]
 
     def _add(self, new: _StoredTurn, *, live: bool = False, store: Callable[[Turn], bool] | None = None) -> bool:
         """Write what is new of a turn, or let `store` do it; whether anything is."""
