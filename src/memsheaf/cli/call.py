@@ -96,6 +96,7 @@ class Call:
         *,
         settings: Settings | None = None,
         by: str = BY,
+        scopes: Sequence[str] | None = None,
         task: str | None = "",
         session: str | None = "",
         read_only: bool = False,
@@ -107,7 +108,7 @@ class Call:
             settings=settings or self.settings(),
             cwd=here(),
             by=by,
-            scopes=self.scopes(),
+            scopes=self.scopes() if scopes is None else scopes,
             task=task or "",
             session=session or "",
             read_only=read_only,
@@ -187,13 +188,9 @@ class Call:
 
     def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
         """Open the layers around the working directory, of the task and the session that the line names."""
-        from memsheaf.work.layers import Layers
-
         if self.options.scope or self.options.agent:
             raise Usage("this command works on the project's layers; --project says which project")
-        return Layers.open(
-            settings=self.settings(), cwd=here(), by=BY, task=task or "", session=session or "", read_only=read_only
-        )
+        return self.memory(scopes=(), task=task, session=session, read_only=read_only)
 
     def transcript(self, source: str, folders: Sequence[str] = ()) -> Transcript:
         """Read a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
