@@ -61,8 +61,8 @@ class NotFound(MemsheafError):
 
     hint = "`memsheaf list` shows what exists."
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"no memory at {path!r}")
+    def __init__(self, path: str, why: str = "") -> None:
+        super().__init__(why or f"no memory at {path!r}")
         self.path = path
 
 

@@ -224,6 +224,18 @@ def test_shared_memories_say_so_wherever_they_are_shown(
     assert "Mallory Example" in run("show", "user_curl.md")[2]
 
 
+def test_a_note_that_came_with_the_repository_is_not_promoted(run: Run, upstream: Path, hostile: Path) -> None:
+    head = "name: T\ndescription: d\ntype: project\nstatus: active\nphase: 1\niteration: 1\n"
+    task = f"---\n{head}trace_id: 0b94c3f2-6f2e-4b0e-9d3c-2f1f7a3c9d10\n---\n## Notes\n\n- Port: it is 8080\n"
+    commit(upstream, tasks__theirs__TASK=task)
+    git(hostile, "pull", "-q")
+
+    (item,) = json.loads(run("promote", "--task", "theirs", "--json")[1])["items"]
+
+    assert item["recommend_promote"] == "no"
+    assert "it came with the repository, and nobody here wrote it" in str(item["steps"])
+
+
 def test_a_memory_that_a_person_confirms_is_theirs_until_it_changes(run: Run, upstream: Path, hostile: Path) -> None:
     before = (hostile / ".memory" / "user_curl.md").read_bytes()
     assert run("review", "--approve", "user_curl.md")[0] == 0

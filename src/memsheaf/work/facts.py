@@ -191,8 +191,7 @@ class Facts:
             if len(paths) > 1:
                 raise Refused(f"several facts are on it: {', '.join(paths)}; name one by its file") from None
             if not paths:
-                error = NotFound(name)
-                error.args = (f"there is no fact {one_line(name, 80)!r}",)
+                error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
                 raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.") from None
             found = self._sheaf.read(paths[0])
         if found.state != "ok":

@@ -254,8 +254,7 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
     if target.scope.layer not in ways.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.reader.find(TASK) is None:
-        error = NotFound(str(target.scope))
-        error.args = (f"there is no task {target.scope.name!r}",)
+        error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
         raise hinted(error, "`memsheaf task list` shows which there are.")
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")

@@ -227,7 +227,7 @@ class SessionNotes:
             undo = f"`memsheaf undo --scope {self.sheaf.scope}` brings it back"
             return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
-        return _missing(f"there is no session {self.id!r}", f"{there}; {begin}", str(self.sheaf.scope))
+        return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
 
 
 def start(
@@ -275,7 +275,7 @@ def of(layers: OpenScopes, id: str = "") -> SessionNotes:
     try:
         chosen = layers.chosen("session", id)
     except NotFound as error:
-        raise _missing("no session is open", "`memsheaf session start` begins one.", error.path) from None
+        raise hinted(NotFound(error.path, "no session is open"), "`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
         raise hinted(error, hint) from None
@@ -348,13 +348,6 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
 
     commit(notes.sheaf, plan, "begin a session")
     return notes
-
-
-def _missing(why: str, hint: str, path: str) -> MemsheafError:
-    """That there is no session, in words that say so."""
-    error = NotFound(path)
-    error.args = (why,)
-    return hinted(error, hint)
 
 
 def _iso(seconds: float) -> str:

@@ -98,9 +98,7 @@ def of(layers: OpenScopes, slug: str = "") -> Task:
                 return Task(layers.sheaf(f"task/{name}"))
     except ScopeRefused as error:
         raise hinted(error, advice) from None
-    missing = hinted(NotFound(f"task/{name}"), advice)
-    missing.args = (why,)
-    raise missing
+    raise hinted(NotFound(f"task/{name}", why), advice)
 
 
 def record_phase_in_notes(layers: OpenScopes, task: Task) -> str:
