@@ -12,7 +12,7 @@ import pytest
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
-from memsheaf.store import Change
+from memsheaf.store import Change, version_of
 from memsheaf.work.audit import Audit, AuditFinding, audit
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
@@ -254,6 +254,16 @@ def test_a_memory_that_changes_often_is_told_and_notes_are_not(place: Place) -> 
     assert "5 times" in found.said
 
 
+def test_changes_of_long_ago_do_not_count(place: Place) -> None:
+    place.now = NOON - 60 * DAY
+    with place.sheaf() as sheaf:
+        path = remember(sheaf, "State", "Step 0 of the plan.")
+        for number in range(1, 9):
+            sheaf.revise(path, f"Step {number - 1}", f"Step {number}")
+
+    assert place.audit().clean
+
+
 def test_what_nobody_used_is_told_once_uses_were_counted_for_a_month(place: Place) -> None:
     place.now = NOON - 60 * DAY
     with place.sheaf() as sheaf:
@@ -376,4 +386,14 @@ def test_a_fact_that_is_as_it_was_again_or_was_only_confirmed_is_no_finding(plac
         sheaf.put("facts/project_queue.md", doubted, allow=Allow(anyway=True))
     with place.sheaf() as sheaf:
         sheaf.confirm("facts/project_queue.md")
+    assert place.audit().clean
+
+
+def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place) -> None:
+    path = fact(place)
+    with place.sheaf() as sheaf:
+        sheaf.forget(path)
+        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 9090.\n"
+        assert version_of(text.encode()) == sheaf.put(path, text, allow=Allow(anyway=True)).version
+
     assert place.audit().clean

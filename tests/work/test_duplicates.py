@@ -52,6 +52,8 @@ def test_six_descriptions_of_one_command_are_one_group_and_the_most_specific_sta
     assert result.groups == [group]
     assert result.opposed == []
     assert result.crowds == []  # the group tells of all of them
+    denied = said(*SIX, f"Never run {TEST} locally.")
+    assert [pair[:2] for pair in denied.opposed] == [("a3.md", "a6.md")], "a group is contradicted once"
 
 
 def test_what_a_memory_is_called_does_not_keep_it_from_those_that_say_the_same() -> None:
