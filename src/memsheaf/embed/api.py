@@ -120,11 +120,7 @@ class ServedEmbedder:
         return self._known
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text, in their order.
-
-        Raises:
-            EmbedderFailed: there is no key, no answer in time, or none that can be used.
-        """
+        """One row of length 1 a text. Raises EmbedderFailed: no key, no answer in time, or none that can be used."""
         import numpy
 
         parts = [self._rows(batch) for batch in _batches([_sendable(text) for text in texts])]

@@ -85,11 +85,7 @@ class MiniLM:
         self._ready: _Ready | None = None
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """One row of length 1 a text, in their order.
-
-        Raises:
-            EmbedderFailed: the weights cannot be read, or are not the ones we know.
-        """
+        """One row of length 1 a text. Raises EmbedderFailed when the weights are not the ones we know."""
         words, network = self._load()
         tokens = [words.encode(text) for text in texts]
         made = numpy.empty((len(texts), network.dimensions), float32)
@@ -124,11 +120,7 @@ class Concatenated:
         return sum(part.dimensions for part in self._parts)
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text, in their order.
-
-        Raises:
-            EmbedderFailed: one of them cannot be used after all.
-        """
+        """One row of length 1 a text. Raises EmbedderFailed when one of them does."""
         rows: NDArray[float32] = numpy.concatenate([part.encode(texts) for part in self._parts], axis=1)
         rows *= float32(0.5**0.5)
         return rows

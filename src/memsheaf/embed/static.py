@@ -49,11 +49,7 @@ class Static:
         self._ready: _Ready | None = None
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text, in their order.
-
-        Raises:
-            EmbedderFailed: the table cannot be read.
-        """
+        """One row of length 1 a text. Raises EmbedderFailed when the table cannot be read."""
         words, rows, scales = self._load()
         made = numpy.empty((len(texts), self.dimensions), float32)
         for place, text in enumerate(texts):

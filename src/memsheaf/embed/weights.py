@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -37,7 +36,6 @@ FILE = "all-MiniLM-L6-v2.int8"
 
 _MEMBER_LIMIT = 1 << 27
 _DIGEST = 32
-_DRAFT_AGE = 3600.0
 
 Array = NDArray[Any]
 
@@ -157,29 +155,17 @@ def _kept(path: str, about: Mapping[str, str]) -> Mapping[str, Array]:
 
 
 def _keep(path: str, tensors: Tensors) -> None:
-    """Write the arrays beside their place, then move them there: whoever reads finds all or nothing."""
+    """Write the arrays beside their place, then move them there.
+
+    All processes use one draft: should two write it at once, the digest does not fit, and it is made anew.
+    """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    _sweep(path)
     data = dump(tensors, offset=_DIGEST)
-    draft = f"{path}.draft-{os.getpid()}"
-    try:
-        with open(draft, "wb") as file:
-            file.write(sha256(data).digest())
-            file.write(data)
-        os.replace(draft, path)
-    except OSError:
-        if os.path.exists(draft):
-            os.unlink(draft)
-        raise
-
-
-def _sweep(path: str) -> None:
-    """Remove drafts of processes that died over them."""
-    folder, name = os.path.split(path)
-    for entry in os.listdir(folder):
-        draft = os.path.join(folder, entry)
-        if entry.startswith(f"{name}.draft-") and os.stat(draft).st_mtime < time.time() - _DRAFT_AGE:
-            os.unlink(draft)
+    draft = f"{path}.draft"
+    with open(draft, "wb") as file:
+        file.write(sha256(data).digest())
+        file.write(data)
+    os.replace(draft, path)
 
 
 class Tensors(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cache
 from importlib import import_module
 from threading import Lock
+from typing import Any
 
 from memsheaf.embed.http import error_message
 from memsheaf.errors import BadSettings, ModelFailed
@@ -21,11 +22,6 @@ from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.providers import DOCS, NO_KEY, choose, key_of
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
-
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _DONE, _END = b"[DONE]", 32  # how OpenAI and its kin end a stream, and how far back that can be
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
@@ -61,11 +57,7 @@ class Served:
         return self._choice.title
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds.
-
-        Raises:
-            ModelFailed: there is none, in time and in its shape.
-        """
+        """Give the answer, in at most `deadline` seconds. Raises ModelFailed."""
         key = key_of(self._choice, self._environment)
         end = time.monotonic() + deadline - min(0.1, deadline / 10)  # time to hang up properly
         wire = Wire(key or NO_KEY if self._choice.place else "")

@@ -92,11 +92,7 @@ class ServedTalker:
         Thread(target=run, name="memsheaf-talker-loads", daemon=True).start()
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
-        """Say what comes next: pieces as they come, and at the end one `Step`.
-
-        Raises:
-            ModelFailed: there is no whole answer.
-        """
+        """Say what comes next: pieces as they come, and at the end one `Step`. Raises ModelFailed."""
         key = key_of(self._choice, self._environment)
         pauses = iter(_PAUSES)
         while True:

@@ -66,11 +66,7 @@ class SubprocessModel:
         self._program()
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds.
-
-        Raises:
-            ModelFailed: there is none, in time and in its shape.
-        """
+        """Give the answer, in at most `deadline` seconds. Raises ModelFailed."""
         if self._environment.get(INSIDE):
             raise failed(f"{self.name} is not asked from within itself")
         tool, end = TOOLS[self._tool], time.monotonic() + deadline
