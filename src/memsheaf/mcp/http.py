@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from memsheaf.adapters import missing
 
@@ -16,27 +17,19 @@ try:
     import anyio
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.types import Receive
 except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.mcp.answers import called
 from memsheaf.mcp.http_auth import PATH, AccessCheck
+from memsheaf.mcp.http_bind import Endpoint, Listener
 from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MESSAGE_BYTES, MODERN, VERSION_KEY, modern
 from memsheaf.mcp.sdk_server import make_sdk_server
-from memsheaf.mcp.subscriptions import Clients, ignore_progress
+from memsheaf.mcp.subscriptions import Clients, Opened, ignore_progress
 from memsheaf.tools import READING
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from starlette.types import Receive
-
-    from memsheaf.mcp.http_bind import Endpoint, Listener
-    from memsheaf.mcp.subscriptions import Opened
-
-    Message = dict[str, Any]
+Message = dict[str, Any]
 
 SESSIONS, IDLE_SECONDS = 1_000, 2 * 3_600  # conversations of the handshake: so many, and dropped after so long
 ENDING_SECONDS = 10  # for what runs when the server is told to end

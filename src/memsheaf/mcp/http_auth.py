@@ -7,26 +7,20 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from memsheaf.adapters import missing
 
 try:
     import anyio
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes | None]]
+FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes | None]]
 
 PATH, HEALTH = "/mcp", "/health"
 BODY_SECONDS = 30.0
