@@ -153,7 +153,7 @@ def test_named_scopes_are_the_only_ones(scene: Scene) -> None:
     with scene.chat([calling("memory_write", SAVE), "Saved."], scopes=("agent/coder",)) as agent:
         run(agent, "I prefer tabs. Remember that.")
         assert "Editor" not in requests(agent)[0].system
-        assert agent.scopes == ["agent/coder"]
+        assert agent.scope == "agent/coder"
     with scene.memory("agent/coder") as sheaf:
         assert [row.name for row in sheaf.list()] == ["Prefers tabs"]
 

@@ -103,19 +103,24 @@ class Agent:
             self.kept.close()
 
     def _go_on(self, conversation: Sequence[Said]) -> None:
-        """Begin with these messages. What stood beside them was not kept, so it may be recalled again."""
+        """Begin with these messages, and with nothing allowed, read or spent yet."""
         self.permission.forget()
         self.tools.forget()
         self.spent = Cost()
         self._take_up(conversation)
 
     def _take_up(self, conversation: Sequence[Said]) -> None:
-        """Go on from these messages, with memory as it is now."""
+        """Go on from these messages, with memory as it is now in the system prompt. All may be recalled again."""
         self.conversation[:] = conversation
         self._erased = self._chats.erased() if self._chats else b""
         self.memory.session.cancel()
         self.memory.session.resume({})
-        self.begin()
+        today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
+        facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
+        self._plain, self._delegated = read_prompt("agent"), read_prompt("delegated")
+        for name, value in facts.items():
+            self._plain, self._delegated = self._plain.replace(name, value), self._delegated.replace(name, value)
+        self._memory_prompt = self.memory.prompt()
 
     def heed_erasures(self) -> None:
         """When something was erased since, forget it here, too: what is kept is all there is to go on with."""
@@ -130,15 +135,6 @@ class Agent:
         self.talker = self._load(model)
         self.memory.layers.by = "user" if speaks_for_user(self.talker) else "agent"
         return self.talker.name
-
-    def begin(self) -> None:
-        """Read memory into the system prompt: at the start, and whenever the conversation begins anew."""
-        today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
-        facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
-        self._plain, self._delegated = read_prompt("agent"), read_prompt("delegated")
-        for name, value in facts.items():
-            self._plain, self._delegated = self._plain.replace(name, value), self._delegated.replace(name, value)
-        self._memory_prompt = self.memory.prompt()
 
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
         """Answer a message, event by event. Whoever closes the iterator stops the turn: nothing said is lost."""
@@ -188,11 +184,6 @@ class Agent:
     def scope(self) -> str:
         """The scope that is written to."""
         return self.memory.layers.home
-
-    @property
-    def scopes(self) -> list[str]:
-        """All scopes, the nearest first."""
-        return self.memory.layers.scopes()
 
     def learned(self, wait: float = 0.0) -> tuple[str, ...]:
         """The names of memories that were learned behind the last turns and not told yet; waits at most so long."""
@@ -266,18 +257,12 @@ class Agent:
             if tool not in READING and self.permission.planning:
                 return ToolAnswer(PLANNING, failed=True)
             if tool == "memory_delete" and not speaks_for_user(self.talker):
-                self.permission.require(self._deletion(str(arguments.get("filename", ""))))
+                found, text, _ = self.memory.find(str(arguments.get("filename", ""))[:1_000])
+                line, detail = f"delete the memory {one_line(found, 200)}", for_terminal(text)
+                self.permission.require(PermissionRequest(tool, line, detail, "write", key=line))
         except Refused as error:
             return ToolAnswer(f"Error: {error}", failed=True)
         return self.memory.tools.answer(tool, arguments)
-
-    def _deletion(self, name: str) -> PermissionRequest:
-        """The wish to delete a memory, with what it says."""
-        found, text, _ = self.memory.find(name[:1_000])
-        file = one_line(found, 200)
-        return PermissionRequest(
-            "memory_delete", f"delete the memory {file}", for_terminal(text), "write", key=f"delete {file}"
-        )
 
 
 class _RunningTurn:
@@ -292,7 +277,6 @@ class _RunningTurn:
         self._begin = len(agent.conversation)
         self._late: list[Recall] = []
         self._unfit = False
-        self._is_finished = False
         self.cost = Cost()
 
     def prepare(self, message: str, ignore: bool) -> Iterator[Event]:
@@ -346,9 +330,6 @@ class _RunningTurn:
 
     def finish(self) -> None:
         """Keep and learn what there is, however the turn ended."""
-        if self._is_finished:
-            return
-        self._is_finished = True
         agent = self._agent
         self.loop.leave()
         self.cost = self.loop.cost.plus(agent.aside)

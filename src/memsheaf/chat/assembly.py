@@ -17,7 +17,7 @@ from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.errors import Refused
-from memsheaf.llm import Model, load_model
+from memsheaf.llm import load_model
 from memsheaf.llm.model import Talker
 from memsheaf.llm.served_talker import load_talker
 from memsheaf.llm.spend import Ledger, MeteredTalker
@@ -50,29 +50,49 @@ def open_agent(
     """
     if model and model not in OFFLINE and (model != settings.model or url):
         settings = settings._replace(model=model, model_url=url, model_key="")
-    minds: list[ChatMemory] = []
+
+    def undo() -> str:
+        if permission.planning:
+            raise Refused("plan mode: nothing is written, memory included")
+        return memory.undo()
 
     def load(name: str) -> Talker:
-        return _talker(name, settings, environment, lambda: _undone(minds[0], permission))
+        if name in OFFLINE:
+            return Offline(undo=undo)
+        own = name == settings.model  # address and key in the settings are for it and for no other
+        url, key = (settings.model_url, settings.model_key) if own else ("", "")
+        talker = load_talker(name, url=url, key=key, environment=environment)
+        talker.prepare()  # what it takes seconds to import is there when the first message is
+        ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"))
+        return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
 
-    talker = load(model or _spoken(settings.model))
-    selector = _selector(settings, environment) if settings.chat.selector and not speaks_for_user(talker) else None
+    is_askable = (
+        settings.model.partition(":")[0] not in TOOLS
+    )  # the commands `claude` and `codex` only answer questions
+    talker = load(model or (settings.model if is_askable else "offline"))
+    selector = None
+    if settings.chat.selector and not speaks_for_user(talker):
+        selector = load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
     by = "user" if speaks_for_user(talker) else "agent"
-    mind = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
-    minds.append(mind)
+    memory = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
+    # only memory tools may touch memories, what is kept about them, and the settings
+    ours = [place for place in (settings.home, settings.state, settings.cache) if place]
+    apart = [place for place in ours if not is_within(os.path.realpath(cwd), os.path.realpath(place))]
+    keys = (settings.model_key, settings.embedder_key)  # variables that commands do not get, whatever they are called
     with ExitStack() as opened:
-        opened.callback(mind.close)
+        opened.callback(memory.close)
+        tools = FolderTools(
+            cwd,
+            permission,
+            environment={name: value for name, value in environment.items() if name not in keys},
+            keep_out=[*(sheaf.root for sheaf in memory.sheaves), *apart],
+        )
         agent = Agent(
             talker,
-            mind,
-            FolderTools(
-                cwd,
-                permission,
-                environment=_without_keys(settings, environment),
-                keep_out=_kept_out(settings, mind, cwd),
-            ),
+            memory,
+            tools,
             permission,
-            chats=Conversations(mind.home.state, clock=clock),
+            chats=Conversations(memory.home.state, clock=clock),
             load=load,
             folder=cwd,
             context=settings.chat.context_tokens,
@@ -84,43 +104,3 @@ def open_agent(
             agent.resume(resume)
         opened.pop_all()  # from here on the agent closes it
     return agent
-
-
-def _spoken(model: str) -> str:
-    """The model of the settings, if one can talk to it: the commands `claude` and `codex` only answer questions."""
-    return "offline" if model.partition(":")[0] in TOOLS else model
-
-
-def _talker(name: str, settings: Settings, environment: Mapping[str, str], undo: Callable[[], str]) -> Talker:
-    if name in OFFLINE:
-        return Offline(undo=undo)
-    own = name == settings.model  # address and key in the settings are for it and for no other
-    url, key = (settings.model_url, settings.model_key) if own else ("", "")
-    talker = load_talker(name, url=url, key=key, environment=environment)
-    talker.prepare()  # what it takes seconds to import is there when the first message is
-    ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"))
-    return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
-
-
-def _without_keys(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables that the settings name for keys, whatever they are called."""
-    keys = (settings.model_key, settings.embedder_key)
-    return {name: value for name, value in environment.items() if name not in keys}
-
-
-def _selector(settings: Settings, environment: Mapping[str, str]) -> Model:
-    return load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
-
-
-def _undone(mind: ChatMemory, permission: Permission) -> str:
-    """Take the last change of memory back; says which it was. Raises MemsheafError."""
-    if permission.planning:
-        raise Refused("plan mode: nothing is written, memory included")
-    return mind.undo()
-
-
-def _kept_out(settings: Settings, mind: ChatMemory, cwd: str) -> list[str]:
-    """The folders that only memory tools may touch: memories, what is kept about them, and the settings."""
-    ours = [settings.home, settings.state, settings.cache]
-    apart = [place for place in ours if place and not is_within(os.path.realpath(cwd), os.path.realpath(place))]
-    return [*(sheaf.root for sheaf in mind.sheaves), *apart]
