@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import threading
 
 import pytest
 
@@ -16,7 +15,6 @@ from memsheaf.chat.terminal.screen import (
     OutputClosed,
     SafeStream,
     Screen,
-    Spinner,
     memory_line,
     render_outcome,
 )
@@ -229,44 +227,16 @@ def test_what_came_of_a_call_is_said_in_a_few_words(answer: str, failed: bool, s
     assert render_outcome(Called("1", "x", answer, failed, 0.0)) == said
 
 
-class Watched(io.StringIO):
-    """A terminal that says when something was written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.was_written = threading.Event()
-
-    def write(self, text: str) -> int:
-        self.was_written.set()
-        return super().write(text)
-
-
 def test_the_sign_that_something_goes_on_leaves_no_trace() -> None:
-    terminal = Watched()
-    with Spinner(terminal, clock=iter(range(1_000)).__next__):
-        assert terminal.was_written.wait(30)
+    class Watched(io.StringIO):
+        def isatty(self) -> bool:
+            return True
 
-    line: list[str] = []
-    for char in terminal.getvalue():
-        if char == "\b":
-            line.pop()
-        else:
-            line.append(char)
-    assert "".join(line).strip() == ""
-    assert terminal.getvalue().endswith("\b")
-
-
-def test_nothing_turns_where_there_is_no_room_for_it() -> None:
-    terminal, looked = Watched(), threading.Semaphore(0)
-
-    def clock() -> float:
-        looked.release()
-        return float(next(seconds))
-
-    seconds = iter(range(1_000))
-    with Spinner(terminal, clock=clock) as spinner:
-        spinner.fits = False
-        for _ in range(8):  # it would have had its turn
-            assert looked.acquire(timeout=30)
-
-    assert not terminal.was_written.is_set()
+    out = Watched()
+    screen = Screen(out, io.StringIO(), live=True)
+    with screen.working():
+        assert out.getvalue() == "…"
+        for event in (Text("One."), Calling("1", "x", "x y", {}), Called("1", "x", "z", False, 0.0), TurnEnded("")):
+            screen.draw(event)
+        assert out.getvalue().endswith("\n…")
+    assert out.getvalue().replace("…\b \b", "") == "One.\n· x y — z\n"

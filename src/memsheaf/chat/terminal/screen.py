@@ -6,8 +6,6 @@ Whatever a model, a tool or a memory says passes `for_terminal` here, piece by p
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
@@ -21,11 +19,7 @@ if TYPE_CHECKING:
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 KEPT_CALLS = 200
-FRAMES = "|/-\\"
-_FRAME_EVERY = 0.1
-_IDLE = 0.5  # seconds without a word after which the spinner shows
-_COUNTED = 3.0  # seconds after which it says how long it has been
-_SPINNER_ROOM = 10
+_SIGN = "…"  # something goes on
 _ANSWER = 60  # columns of a tool's answer that stand in its line
 _WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
@@ -62,64 +56,6 @@ class SafeStream:
         return for_terminal(held)
 
 
-class Spinner:
-    """Turns where the text ends, as long as nothing is written there. Whoever writes does so while it is `paused`."""
-
-    def __init__(self, err: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._err = err
-        self._clock = clock
-        self._guard = threading.RLock()
-        self._done = threading.Event()
-        self._shown = 0
-        self._since = 0.0
-        self.fits = True
-
-    def __enter__(self) -> Spinner:
-        self._done.clear()
-        self._since = self._clock()
-        self._worker = threading.Thread(target=self._turn, name="memsheaf-spinner", daemon=True)
-        self._worker.start()
-        return self
-
-    def __exit__(self, *why: object) -> None:
-        self._done.set()
-        self._worker.join()
-        with self._guard:
-            self._erase()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let something be written, or somebody be asked."""
-        with self._guard:
-            self._erase()
-            yield
-            self._since = self._clock()
-
-    def _turn(self) -> None:
-        frame = 0
-        while not self._done.wait(_FRAME_EVERY):
-            with self._guard:
-                waited = self._clock() - self._since
-                if self.fits and waited >= _IDLE:
-                    self._erase()
-                    sign = FRAMES[frame % len(FRAMES)] + (f" {waited:.0f} s" if waited >= _COUNTED else "")
-                    self._write(sign)
-                    self._shown = len(sign)
-                    frame += 1
-
-    def _erase(self) -> None:
-        self._write("\b" * self._shown + " " * self._shown + "\b" * self._shown)
-        self._shown = 0
-
-    def _write(self, text: str) -> None:
-        try:
-            if text:
-                self._err.write(text)
-                self._err.flush()
-        except (OSError, ValueError):  # nobody watches any more
-            self._done.set()
-
-
 class Screen:
     """Where a turn is drawn. A `live` one is a terminal with a person before it: all stands in one column of text.
 
@@ -145,19 +81,26 @@ class Screen:
         self._column = 0
         self._aside = False
         self._open = ""  # the call whose line is not finished yet
-        self._spinner = Spinner(err) if live and err.isatty() else None
+        self._is_working = self._has_sign = False
 
-    def working(self) -> AbstractContextManager[object]:
-        """Show that something goes on, while it does."""
-        return self._spinner or nullcontext()
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show at the start of a line that something goes on, while it does."""
+        self._is_working = self.live and self.out.isatty()
+        self._show_sign()
+        try:
+            yield
+        finally:
+            self._is_working = False
+            self._erase_sign()
 
     @contextmanager
     def interlude(self) -> Iterator[None]:
         """Let something else be said in the middle of a turn, from the start of a line."""
-        with self._spinner.paused() if self._spinner else nullcontext():
-            self._end_line()
-            self._open = ""
-            yield
+        self._erase_sign()
+        self._end_line()
+        self._open = ""
+        yield
 
     def draw(self, event: Event) -> None:
         """Draw what happened."""
@@ -177,6 +120,7 @@ class Screen:
             self._open = ""
             if event.interrupted:
                 self.note("stopped")
+        self._show_sign()
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print a whole line, or several, of our own."""
@@ -297,11 +241,19 @@ class Screen:
             return
         tail = text.rpartition("\n")[2] if "\n" in text else text
         column = columns(tail) + (0 if "\n" in text else self._column)
-        with self._spinner.paused() if self._spinner else nullcontext():
-            self._column = column
-            if self._spinner:
-                self._spinner.fits = column + _SPINNER_ROOM < self.width()
-            _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
+        self._erase_sign()
+        self._column = column
+        _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
+
+    def _show_sign(self) -> None:
+        if self._is_working and not self._column and not self._has_sign:
+            self._has_sign = True
+            _deliver(self.out, _SIGN)
+
+    def _erase_sign(self) -> None:
+        if self._has_sign:
+            self._has_sign = False
+            _deliver(self.out, "\b \b")
 
 
 class JsonScreen:
