@@ -9,10 +9,10 @@ from typing import Any
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import Conversations
-from memsheaf.chat.events import Event, TurnEnded
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
+from memsheaf.chat.turn import Event, TurnEnded
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said, Talker, ToolCall

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from chat.scene import Scene, calling, run
-from memsheaf.chat.events import Called, Event, Failed, Notice, Recalled, Text
-from memsheaf.chat.steps import BROKEN_OFF, NOT_RUN, STOPPED
+from memsheaf.chat.turn import BROKEN_OFF, NOT_RUN, STOPPED, Called, Event, Failed, Notice, Recalled, Text
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall

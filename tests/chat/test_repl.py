@@ -16,11 +16,11 @@ import pytest
 from chat.scene import Scene
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.events import Event, Text
 from memsheaf.chat.permissions import PermissionRequest
 from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, interrupted_once, take_turn
 from memsheaf.chat.terminal.screen import JsonScreen, Screen
 from memsheaf.chat.terminal.slash import Commands
+from memsheaf.chat.turn import Event, Text
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.model import Request, Said, Step
 

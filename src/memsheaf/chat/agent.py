@@ -1,7 +1,7 @@
 """The chat agent. A turn: what memory adds to a message, the model's requests, its tools, what is learned of it.
 
     for event in agent.turn("How do we deploy?"):
-        …                                       # chat/events.py says what there is
+        …                                       # chat/turn.py says what there is
 
 The system prompt and the tools stay the same bytes from turn to turn, so that a provider's cache holds: what changes
 in memory meanwhile is told beside the next message.
@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from memsheaf.chat.conversations import Conversation, Conversations
-from memsheaf.chat.events import Event, Failed, Notice, Recalled, TurnEnded
 from memsheaf.chat.memory import ChatMemory, conversation_size, is_summary
 from memsheaf.chat.permissions import Permission, PermissionRequest
-from memsheaf.chat.steps import DELEGATE, Cost, RequestLoop, delegate
 from memsheaf.chat.tools import FolderTools
+from memsheaf.chat.turn import DELEGATE, Cost, Event, Failed, Notice, Recalled, RequestLoop, TurnEnded, delegate
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
 from memsheaf.llm.model import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt

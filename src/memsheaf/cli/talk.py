@@ -11,7 +11,6 @@ from contextlib import suppress
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
 from memsheaf.chat.conversations import Conversations, InputHistory
-from memsheaf.chat.events import Failed
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.terminal.repl import (
     LAST_WAIT,
@@ -26,6 +25,7 @@ from memsheaf.chat.terminal.repl import (
 )
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
+from memsheaf.chat.turn import Failed
 from memsheaf.cli import main
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Usage, load

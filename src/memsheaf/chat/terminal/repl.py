@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import InputHistory
-from memsheaf.chat.events import Event, Failed, TurnEnded
 from memsheaf.chat.permissions import PermissionRequest
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands, NextStep, render_cost
+from memsheaf.chat.turn import Event, Failed, TurnEnded
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import one_line

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
-from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
+from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import columns, for_terminal, one_line
 
 # Known to type checkers under this name: a start does not import `typing`.

@@ -1,4 +1,7 @@
-"""The request loop: ask the model, run the tools it calls, ask again. A second agent has a loop of its own."""
+"""A turn: its events, and the request loop: ask the model, run the tools it calls, ask again.
+
+Events are what a screen draws, and `--json` prints. A second agent has a loop of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 
-from memsheaf.chat.events import Called, Calling, Event, Notice, Text
 from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
@@ -38,6 +40,85 @@ DELEGATE: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
+
+
+class Recalled(NamedTuple):
+    """Memories came beside the message: the name of each file, with its scope unless that is the chat's own."""
+
+    files: tuple[str, ...]
+
+
+class Text(NamedTuple):
+    """A piece of the answer; with `aside`, of what the model thinks before it."""
+
+    text: str
+    aside: bool = False
+
+
+class Calling(NamedTuple):
+    """A tool is about to run. `line` says in a few words what it will do."""
+
+    id: str
+    tool: str
+    line: str
+    arguments: Mapping[str, object]
+
+
+class Called(NamedTuple):
+    """A tool has answered; `failed` covers what was refused, too."""
+
+    id: str
+    tool: str
+    answer: str
+    failed: bool
+    seconds: float
+
+
+class Notice(NamedTuple):
+    """One line that the user should see: a trouble that was got over, a conversation that was made shorter."""
+
+    line: str
+    hint: str = ""
+
+
+class Failed(NamedTuple):
+    """The turn ended without an answer. Nothing that was said is lost."""
+
+    line: str
+    hint: str = ""
+
+
+class TurnEnded(NamedTuple):
+    """The turn is over. `answer` is all that was said in it; `saved` are the names of files that tools wrote.
+
+    `input`, `output`, `cached` and `dollars` are what the turn cost; `dollars` is None when nobody knows.
+    """
+
+    answer: str
+    recalled: tuple[str, ...] = ()
+    saved: tuple[str, ...] = ()
+    interrupted: bool = False
+    ignored: bool = False
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    dollars: float | None = None
+
+
+Event = Recalled | Text | Calling | Called | Notice | Failed | TurnEnded
+
+
+_JSON_NAMES = {"Notice": "noted", "TurnEnded": "ended"}
+
+
+def as_json(event: Event) -> dict[str, object]:
+    """An event as `--json` prints it.
+
+    >>> as_json(Notice("went on without memory"))
+    {'event': 'noted', 'line': 'went on without memory', 'hint': ''}
+    """
+    name = type(event).__name__
+    return {"event": _JSON_NAMES.get(name, name.lower()), **event._asdict()}
 
 
 class Cost(NamedTuple):
