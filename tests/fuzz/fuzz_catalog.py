@@ -6,8 +6,7 @@ python tests/fuzz/fuzz_catalog.py -runs=20000
 from __future__ import annotations
 
 from memsheaf.index import catalog
-from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, lay_out, line_of, listing
-from memsheaf.index.rows import line
+from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, lay_out, line, line_of, listing
 from memsheaf.memory import parse
 from memsheaf.text import neutralize
 

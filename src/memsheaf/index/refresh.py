@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, listable
-from memsheaf.index.catalog import Page
+from memsheaf.index.catalog import SHORT_WAIT, CatalogPublisher, Page
 from memsheaf.index.database import (
     LISTED,
     RANK,
@@ -29,7 +29,6 @@ from memsheaf.index.database import (
     writing,
 )  # fmt: skip
 from memsheaf.index.lexical import put_words
-from memsheaf.index.publish import SHORT_WAIT, CatalogPublisher
 from memsheaf.index.rows import (
     Filling,
     due_until,

@@ -12,7 +12,7 @@ from struct import Struct
 
 from memsheaf.guard.paths import fold
 from memsheaf.index import lexical
-from memsheaf.index.catalog import Line, line_text, section_of
+from memsheaf.index.catalog import Line, line, line_text, section_of
 from memsheaf.index.database import (
     ADDED,
     COUNTS,
@@ -150,11 +150,6 @@ class Filling:
         self._db.executemany(put, self._rows)  # two names that cannot be used may be shown alike
         self._db.executemany(lexical.PUT, self._words)
         self._rows, self._words = [], []
-
-
-def line(kind: str, pinned: bool, day: int, time: int, path: str, text: str) -> Line:
-    """A catalog line with its rank: pinned first, then the last changed."""
-    return (not pinned, -day, -time, path), section_of(kind), text.encode()
 
 
 class Traces:

@@ -1,4 +1,4 @@
-"""Fold old journal segments, and index where each path was left.
+"""Retention: fold old journal segments, note where each path was left, drop what is past its time.
 
 - `archive-*.jsonl` has the commits of segments that are past retention, without their texts. The lines of each end
   with `{"folded": 12}`. A segment that is still there itself counts, and not what an archive says of it.
@@ -14,10 +14,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
-from memsheaf.store import ABSENT, Commit, Revision
+from memsheaf.errors import Busy, PathRefused, StoreFailed
+from memsheaf.store import ABSENT, Commit, Revision, catalogs, tombstones, usage
+from memsheaf.store.access import StoreAccess
 from memsheaf.store.journal import HEADS, KEPT, SEGMENT_BYTES, THROUGH, Journal, archive_name, segment_name
 from memsheaf.store.journal_lines import (
     CHANGED,
@@ -30,9 +33,10 @@ from memsheaf.store.journal_lines import (
     needle_of,
     rewritten,
 )
-from memsheaf.store.safe_dir import Folder, read_file
+from memsheaf.store.safe_dir import Folder, read_file, stage
 from memsheaf.values import NamedTuple
 
+PRUNED = "pruned"  # when retention was last seen to
 ARCHIVE_BYTES = 8 << 20
 FOLDED_AT_ONCE = 8  # segments
 _BEGINNING = 256  # bytes that hold the time of a segment's first commit
@@ -48,7 +52,59 @@ class FoldPlan(NamedTuple):
     dropped: int = 0
 
 
-def note_heads(history: Folder, journal: Journal) -> FoldPlan | None:
+def prune(access: StoreAccess, cutoff: str, now: float, *, locked: bool = False) -> int:
+    """Drop retired texts from before `cutoff` from the journal, and say how many; the log itself stays."""
+    dropped = 0
+    for work in (fold, trim):
+        while plan := _carry_out(access, partial(work, cutoff=cutoff), locked=locked):
+            dropped += plan.dropped
+    note_heads(access)
+    with access.transaction() as transaction:
+        tombstones.prune(transaction.history, cutoff)
+        transaction.drop_derived()
+        usage.bring_together(transaction.history)
+        catalogs.trim(transaction.history)
+        with suppress(FileNotFoundError):
+            transaction.history.unlink(PRUNED)
+        stage(transaction.history, PRUNED, f"{now}\n".encode())
+    return dropped
+
+
+def last_pruned(history: Folder) -> float:
+    """When retention was last seen to, 0.0 when it never was."""
+    try:
+        return float(read_file(history, PRUNED, 64) or history.stat(PRUNED).st_mtime)
+    except (FileNotFoundError, ValueError, PathRefused):
+        return 0.0
+
+
+def note_heads(access: StoreAccess) -> None:
+    """Note where the journal left each path, when that has become worth it."""
+    with suppress(StoreFailed, OSError):  # derived: the next one will do
+        _carry_out(access, plan_heads)
+
+
+def _carry_out(
+    access: StoreAccess, work: Callable[[Folder, Journal], FoldPlan | None], *, locked: bool = False
+) -> FoldPlan | None:
+    """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
+
+    What has to be done now is planned with the lock held as well.
+    """
+    if locked:
+        with access.transaction() as transaction:
+            plan = work(transaction.history, transaction.journal)
+            transaction.journal.close()
+            return plan if plan and put_in_place(transaction.history, plan) else None
+    with suppress(Busy), access.locked("lock-fold", 0.0) as history, access.reading() as journal:
+        plan = work(history, journal) if journal else None
+        if plan:
+            with access.transaction() as transaction:
+                return plan if put_in_place(transaction.history, plan) else None
+    return None
+
+
+def plan_heads(history: Folder, journal: Journal) -> FoldPlan | None:
     """Note where the sealed segments left each path, once more stands behind the last note than in it."""
     through, known = journal.checkpoint()
     later = journal.since(through, journal.segment - 1)
