@@ -28,7 +28,7 @@ def heads(root: Path, paths: list[str] | None) -> dict[str, tuple[str, bytes | N
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(TEXTS)), min_size=1), max_size=5))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_few_paths_are_where_a_look_at_everything_finds_them(
     tmp_path_factory: pytest.TempPathFactory, story: list[list[tuple[str, str]]]
 ) -> None:

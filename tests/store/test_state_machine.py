@@ -342,7 +342,7 @@ LONG = bool(os.environ.get("MEMSHEAF_LONG"))
 
 TestStory = Story.TestCase
 TestStory.settings = settings(
-    max_examples=800 if LONG else 12,
+    max_examples=800 if LONG else 8,
     stateful_step_count=50 if LONG else 30,
     derandomize=not LONG,
     print_blob=True,

@@ -15,7 +15,7 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import usage
+from memsheaf.store import ABSENT, Change, usage
 from memsheaf.store.safe_dir import Folder
 from memsheaf.tools import Tools
 
@@ -44,12 +44,16 @@ def opened(settings: Settings, days: list[float]) -> Open:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A home with more memories than the catalog shows, one a day."""
-    folder, passed = tmp_path_factory.mktemp("filled"), 0
+    folder = tmp_path_factory.mktemp("filled")
     settings = Settings(str(folder / "home"), str(folder / "cache"), state=str(folder / "state"), embedder="none")
-    with Sheaf.open("user", settings=settings, clock=lambda: START + passed * DAY) as sheaf:
-        for number in range(MANY):
-            passed += 1
-            sheaf.remember(f"Fact {number:03}", "d", "user", "text")
+    days = [time.strftime("%Y-%m-%d", time.localtime(START + (number + 1) * DAY)) for number in range(MANY)]
+    with Sheaf.open("user", settings=settings) as sheaf:
+        texts = [
+            f"---\nname: Fact {number:03}\ndescription: d\ntype: user\nupdated: {day}\n---\ntext\n"
+            for number, day in enumerate(days)
+        ]
+        changes = [Change(f"user_fact-{number:03}.md", text.encode(), ABSENT) for number, text in enumerate(texts)]
+        sheaf.change_many(changes, "one a day", by="user")
     return settings.home
 
 
