@@ -160,6 +160,7 @@ def test_a_hostile_name_or_description_is_one_short_line_of_text(case: dict[str,
     require_sound(sheaf.page(1).text, 2)
 
 
+@hypothesis_settings(max_examples=40)
 @given(name=st.text(max_size=300), description=st.text(max_size=600), path=st.sampled_from(["n.md", "a b (c).md"]))
 def test_whatever_a_header_says_its_line_is_one_line_with_one_link(name: str, description: str, path: str) -> None:
     header = f"---\nname: {json.dumps(name)}\ndescription: {json.dumps(description)}\ntype: user\n---\nb\n"
@@ -235,7 +236,7 @@ def test_up_to_the_last_line_that_fits_nothing_is_cut(count: int, kinds: int) ->
         assert page.text.count("\n") >= MAX_LINES - 2, "no line is wasted"
 
 
-@pytest.mark.parametrize("unit", ["x", "日", "👩‍💻", "é"])
+@pytest.mark.parametrize("unit", ["x", "👩‍💻"])
 def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str) -> None:
     said = unit * (500 // len(unit.encode()))
     memories = [
@@ -253,16 +254,16 @@ def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str)
 
 
 def test_a_large_folder_is_cut_at_a_line_and_every_page_together_is_everything(sheaf: Sheaf) -> None:
-    everything = {f"{kind}_{n:04}.md" for n in range(300) for kind in ("user", "project", "feedback", "recipe")}
+    everything = {f"{kind}_{n:04}.md" for n in range(100) for kind in ("user", "project", "feedback", "recipe")}
     for path in everything:
         kind = path.partition("_")[0]
         write(sheaf, path, f"名前 {path}", "説明" * 80, kind)
 
     page = sheaf.catalog()
 
-    require_sound(page.text, 1_200)
+    require_sound(page.text, 400)
     assert published(sheaf) == page.text
-    assert page.total == 1_200
+    assert page.total == 400
     paths = pages(sheaf)
     assert len(paths) == len(everything)
     assert set(paths) == everything
@@ -322,25 +323,25 @@ def test_pins_come_first_and_never_push_the_newest_out(sheaf: Sheaf) -> None:
 
 
 def test_pins_beyond_the_shown_ones_move_up(sheaf: Sheaf) -> None:
-    for number in range(300):
+    for number in range(170):
         write(sheaf, f"p{number:03}.md", f"Pinned {number}", more="pinned: true\n")
         write(sheaf, f"u{number:03}.md", f"Plain {number}")
 
     shown = [path for path in targets(sheaf.catalog().text) if path.startswith("p")]
-    for path in shown[:10]:
+    for path in shown[:4]:
         sheaf.forget(path)
 
         assert published(sheaf) == rendered_anew(sheaf)
 
 
-def test_a_pinned_memory_stays_among_a_thousand_others(sheaf: Sheaf) -> None:
+def test_a_pinned_memory_stays_among_many_others(sheaf: Sheaf) -> None:
     sheaf.remember("Rules", "Stays", "user", "x", pinned=True)
-    for number in range(1_000):
+    for number in range(300):
         write(sheaf, f"000-{number:04}.md", f"000-{number}", "z" * 100)
 
     text = sheaf.catalog().text
 
-    require_sound(text, 1_001)
+    require_sound(text, 301)
     assert "user_rules.md" in targets(text)
 
 
@@ -396,7 +397,7 @@ STEPS: dict[str, Step] = {
 }  # fmt: skip
 
 
-@hypothesis_settings(max_examples=8)
+@hypothesis_settings(max_examples=4)
 @given(base=st.sampled_from([(0, 0), (8, 3), (215, 20), (130, 160)]), seed=st.integers(0, 2**32))
 def test_built_step_by_step_the_catalog_is_what_a_fresh_index_would_say(base: tuple[int, int], seed: int) -> None:
     chance = random.Random(seed)

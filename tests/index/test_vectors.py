@@ -663,7 +663,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=12)
 def test_after_a_search_each_text_has_its_vector_and_no_other_is_left(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as folder:
         settings = Settings(home=f"{folder}/home", cache=f"{folder}/cache")
