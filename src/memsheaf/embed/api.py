@@ -61,11 +61,6 @@ PROVIDERS: Mapping[str, EmbeddingProvider] = {
 }
 
 
-class _Again(NamedTuple):
-    wait: float
-    failure: EmbedderFailed
-
-
 class ServedEmbedder:
     """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
 
@@ -144,30 +139,26 @@ class ServedEmbedder:
 
     def _ask(self, body: bytes) -> bytes:
         """The answer to a question, with one more try where that may help."""
-        answer = self._try(body)
-        if isinstance(answer, _Again) and answer.wait <= _PATIENCE:
-            self._sleep(answer.wait)
-            answer = self._try(body)
-        if isinstance(answer, _Again):
-            raise answer.failure
-        return answer
-
-    def _try(self, body: bytes) -> bytes | _Again:
-        key = self._key()
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        try:
-            answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
-        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-            return _Again(PAUSE, self._failed("closed the connection before its answer was whole"))
-        except (OSError, UnicodeError) as error:
-            raise self._unreached(error) from None
-        if answer.status in _AGAIN:
-            return _Again(answer.wait, self._refused(answer, key))
-        if answer.status != 200:
-            raise self._refused(answer, key)
-        return answer.data
+        for is_last in (False, True):
+            key = self._key()
+            headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
+            headers |= {"Authorization": f"Bearer {key}"} if key else {}
+            try:
+                answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
+            except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
+                wait, failure = PAUSE, self._failed("closed the connection before its answer was whole")
+            except (OSError, UnicodeError) as error:
+                raise self._unreached(error) from None
+            else:
+                if answer.status == 200:
+                    return answer.data
+                wait, failure = answer.wait, self._refused(answer, key)
+                if answer.status not in _AGAIN:
+                    raise failure
+            if is_last or wait > _PATIENCE:
+                break
+            self._sleep(wait)
+        raise failure
 
     def _key(self) -> str:
         if not self._variable:
