@@ -19,7 +19,7 @@ from memsheaf.mcp.stdio import StdioServer
 from memsheaf.sheaf import Sheaf
 
 Message = dict[str, Any]
-PATIENCE = 20.0  # seconds after which a test gives up; nothing waits for it otherwise
+PATIENCE = 60.0  # seconds after which a test gives up; nothing waits for it otherwise
 VERSION = "2026-07-28"
 META = "io.modelcontextprotocol/"
 CLIENT = {"name": "test", "version": "1"}
