@@ -7,6 +7,9 @@
         system_prompt = "You are a helpful agent.\\n\\n" + sheaf.prompt()
 
 The names below are the public ones; they are loaded when they are first used.
+
+Deferred imports, to start quickly: of the modules beside this one, `sheaf`, `reader`, `writer`, `tools` and `editing`
+load learning, recall, erasure, transfer, git, and the checks of a text when they are first needed.
 """
 
 from __future__ import annotations

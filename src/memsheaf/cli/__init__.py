@@ -1,4 +1,8 @@
-"""The command line: `memsheaf COMMAND`. Each command parses, calls one method, and prints."""
+"""The command line: `memsheaf COMMAND`. Each command parses, calls one method, and prints.
+
+Deferred imports, to start quickly: each command and what it calls, so that `memsheaf list` loads nothing of `memsheaf
+chat`; json, threads, subprocesses and close matches where a command needs them.
+"""
 
 from __future__ import annotations
 

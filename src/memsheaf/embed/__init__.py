@@ -1,4 +1,8 @@
-"""Embedders, and which one is used: the best that is installed, or the one that was asked for by name."""
+"""Embedders, and which one is used: the best that is installed, or the one that was asked for by name.
+
+Deferred imports, to start quickly: each embedder, numpy, and HTTP with TLS: none of them is loaded before something
+is embedded.
+"""
 
 from __future__ import annotations
 

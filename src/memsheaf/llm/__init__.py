@@ -1,4 +1,8 @@
-"""Language models: those of providers, of a local server, and the user's own command."""
+"""Language models: those of providers, of a local server, and the user's own command.
+
+Deferred imports, to start quickly: pydantic-ai and its SDKs, asyncio, and the models themselves: half a second that
+only a request pays.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ A store keeps texts at relative paths and promises, whatever it is made of:
 - `lock(name)` lets one process at a time do a named piece of work.
 
 `tests/store/test_contract.py` is the contract; a backend is whatever passes it.
+
+Deferred imports, to start quickly: ctypes and signals, for the system calls that Python lacks.
 """
 
 from __future__ import annotations
