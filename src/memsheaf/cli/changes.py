@@ -159,9 +159,9 @@ def edit(call: Call) -> int:
             if data != memory.data:
                 kept = _draft(name, data, call.environment)
                 error.add_note(f"Nothing was changed. Your text is kept in {kept}")
-            raise
-        finally:
             _discard(draft)
+            raise
+        _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
     said = f"Updated {file}" if data != memory.data else f"{file} is as it was"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)

@@ -199,12 +199,19 @@ class Console:
             yield None
             return
 
+        is_open = False
+
         def tell(done: int, total: int) -> None:
-            end = "" if done < total else "\n"
-            self.stderr.write(f"\r{for_terminal(what)}: {done:,} of {total:,}{end}")
+            nonlocal is_open
+            is_open = True
+            self.stderr.write(f"\r{for_terminal(what)}: {done:,} of {total:,}")
             self.stderr.flush()
 
-        yield tell
+        try:
+            yield tell
+        finally:
+            if is_open:
+                self.stderr.write("\n")
 
     def flush(self) -> None:
         """Hand everything on. Raises Undelivered."""
