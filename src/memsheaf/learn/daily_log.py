@@ -326,9 +326,9 @@ class DailyLog:
 def entries(text: str) -> list[LogEntry]:
     """The entries of a page.
 
-    >>> entries("# 2026-11-15\\n\\n- 14:32 user: Ship it.\\n  On Friday.\\n\\nby hand\\n- 15:00 Lunch.")
-    [LogEntry(time='14:32', source='user', text='Ship it.\\nOn Friday.', saved=False),
-     LogEntry(time='15:00', source='note', text='Lunch.', saved=False)]
+    >>> found = entries("# 2026-11-15\\n\\n- 14:32 user: Ship it.\\n  On Friday.\\n\\nby hand\\n- 15:00 Lunch.")
+    >>> [(entry.time, entry.source, entry.text) for entry in found]
+    [('14:32', 'user', 'Ship it.\\nOn Friday.'), ('15:00', 'note', 'Lunch.')]
     """
     return [block.entry for block in _blocks(text.encode("utf-8", "replace")) if block.entry]
 

@@ -309,7 +309,7 @@ def _title(text: str) -> str:
     """A few words to know a memory by: its first clause, or the beginning of that.
 
     >>> _title("The user prefers tabs, not spaces"), _title("The user is vegetarian")
-    ('Prefers tabs', 'The user is vegetarian')
+    ('Prefers tabs, not spaces', 'The user is vegetarian')
     """
     text = re.sub(_OF_USER, lambda found: found[1].upper(), text)
     clause = re.match(_FIRST_CLAUSE, text)

@@ -84,7 +84,7 @@ def for_prompt(text: str) -> str:
 def visible(text: str) -> str:
     """The text without what draws nothing, and with one kind of line end.
 
-    >>> visible("re\u200bad\r\nme")
+    >>> visible("re\\u200bad\\r\\nme")
     'read\\nme'
     """
     text = text.replace("\r\n", "\n")
