@@ -73,6 +73,7 @@ class Inbox:
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
         self._clock = clock
+        self._listed: list[int] = []  # the numbers that waited when the folder was last listed
         self._conversations: dict[int, str] = {}  # those of turns that were read ahead
 
     def append(self, turn: Turn, *, store: Callable[[Turn], bool] | None = None) -> bool:
@@ -227,7 +228,9 @@ class Inbox:
             turn, keys = new
             known = seen.among(keys)
             unknown = [key for key in keys if key not in known]
-            repeated = _last_unnamed(turn.messages) if live else None
+            said = [message for message in turn.messages if message.role == "user"]
+            # who says the same in another turn, without an id, means it again
+            repeated = said[-1] if live and said and not said[-1].id else None
             if not unknown and (repeated is None or seen.is_latest(turn.conversation, keys)):
                 return False
             if not turn.messages:  # off the record, also when it is sent again
@@ -263,20 +266,26 @@ class Inbox:
 
     def _next(self, most: int, done: Sequence[int]) -> dict[int, _StoredTurn]:
         """The oldest turn, and those of the same conversation for which there is room."""
+        self._listed = [number for number in self._listed if number not in done]
+        found = self._collect(most) if len(self._listed) >= LOOK_AHEAD else {}
+        if not found:
+            self._state.tidy(self._clock(), of="inbox")
+            self._listed = sorted(set(self._numbers()).difference(done))
+            found = self._collect(most)
+        return found
+
+    def _collect(self, most: int) -> dict[int, _StoredTurn]:
         found: dict[int, _StoredTurn] = {}
         conversation = ""
-        numbers = sorted(set(self._numbers()).difference(done))
-        if len(numbers) < LOOK_AHEAD:
-            self._state.tidy(self._clock(), of="inbox")
-        for number in numbers[:LOOK_AHEAD]:
+        for number in self._listed[:LOOK_AHEAD]:
             if found and self._conversations.get(number, conversation) != conversation:
                 continue
             if (stored := self._load(number)) is None:
                 continue
             self._conversations[number] = stored.turn.conversation
-            conversation = conversation if found else stored.turn.conversation
-            if stored.turn.conversation != conversation:
+            if found and stored.turn.conversation != conversation:
                 continue
+            conversation = stored.turn.conversation
             most -= _size(stored.turn.messages)
             if found and most < 0:
                 break
@@ -436,9 +445,3 @@ def _parts(messages: list[tuple[Message, str]]) -> Iterator[list[tuple[Message, 
 
 def _size(messages: Iterable[Message]) -> int:
     return sum(len(message.text.encode()) for message in messages)
-
-
-def _last_unnamed(messages: Sequence[Message]) -> Message | None:
-    """The last message of the user, unless it has an id: who repeats it in another turn means it again."""
-    said = [message for message in messages if message.role == "user"]
-    return said[-1] if said and not said[-1].id else None
