@@ -172,9 +172,11 @@ def test_only_output_that_was_answered_is_dropped() -> None:
 
 
 def test_output_that_a_line_would_make_longer_stays() -> None:
-    said = [Entry("user", "go"), *[Entry("tool", "語" * 140)] * 200, Entry("user", "x" * 4_000)]
+    said = [Entry("user", "go"), Entry("tool", "x" * 40_000), Entry("assistant", "."), Entry("tool", "語" * 140)]
 
-    assert "one line" not in compact(said, 15_000).fates
+    done = compact([*said, Entry("user", "y" * 41_000)], 10_700)
+
+    assert (done.level, done.fates[1], done.fates[3]) == (2, "one line", "kept")
 
 
 def test_a_trigger_that_is_none_and_no_budget_are_refused() -> None:

@@ -227,6 +227,8 @@ def test_a_superseding_fact_retires_the_old_one_in_one_commit(sheaf: Sheaf, fact
     assert paths(sheaf) == [NEXT]
     sheaf.undo()
     assert paths(sheaf) == [PATH]
+    again = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
+    assert again.citations == ("src/serve.py:2",), "without a tree nobody saw that it shows this, too"
 
 
 LONG = (

@@ -279,6 +279,8 @@ def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else
 
     assert notes.set(objective="Ship the exporter") == text.replace("importer", "exporter")
     assert notes.set(phase="3 of 6") == text.replace("importer", "exporter").replace("2 of 6: the parser", "3 of 6")
+    write(sheaf, "# Notes\n\n## Phase\n\n1\n")
+    assert notes.set(phase="2") == "# Notes\n\n## Phase\n\n2\n", "a person's empty line stays"
 
 
 def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:

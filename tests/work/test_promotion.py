@@ -130,6 +130,17 @@ def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
         assert noted(layers, note).citations == places, note
 
 
+def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
+    sessions.of(layers, "s1").note("All of it.\nTwo lines.", section="Key Results", replace=True)
+
+    (item,) = items(layers.sheaf("session/s1"))
+    assert item.text == "All of it.\nTwo lines."
+
+    up(layers, item, "user")
+    assert "All of it. (promoted: user user_all-of-it-two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
+    assert items(layers.sheaf("session/s1")) == []
+
+
 def test_a_session_that_ended_still_offers_what_it_found(layers: Layers) -> None:
     item = noted(layers, PUSH)
     sessions.of(layers, "s1").end()
@@ -258,6 +269,19 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: L
     new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
     assert new.supersedes == ("facts/reference_test-command.md",)
     assert [row.path for row in layers.project.list()] == [new.path]
+
+
+def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Layers) -> None:
+    up(layers, noted(layers, PUSH))
+    item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
+    item = item._replace(reason="asked")
+
+    assert verdicts(examine(item, layers.project, choice=PromotionChoice(anyway="two readers")))["duplicate"] == "ask"
+    other = item._replace(subject="How releases are tested")
+    memory = up(layers, other, choice=PromotionChoice(anyway="two readers"))
+
+    assert memory.reason == "asked (two readers)"
+    assert len(layers.project.list()) == 2
 
 
 def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Layers) -> None:
