@@ -207,6 +207,8 @@ def test_files_of_one_name_in_two_scopes_stay_apart(layers: Layers) -> None:
     assert layers.project.read("feedback_testing.md").body == "Run the tests.\n"
     scope, commit = layers.undo()
     assert (scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
+    layers.project.remember("Last", "d", "project", "It came last.")
+    assert layers.undo()[0] == "project", "the last change, wherever it was made"
 
 
 def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Layers) -> None:
@@ -291,6 +293,14 @@ def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(w
         path = layers.learning.approve(waiting.id).path
         assert path.startswith("user:user_")
         assert layers.user.list()
+        assert not layers.project.list()
+
+
+def test_what_a_wider_scope_says_already_is_not_learned_again(world: World) -> None:
+    with world.layers("a") as layers:
+        layers.user.remember("Quotes", "d", "user", "We decided to use PostgreSQL for the auth service.")
+        layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that."))
+        assert layers.distil().of("saved") == ()
         assert not layers.project.list()
 
 

@@ -224,6 +224,16 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
     assert task.notes == ()
 
 
+def test_an_item_stays_readable_when_somebody_sets_the_iteration_back(task: Task) -> None:
+    task.revise("more")
+    task.verify("login", "One can log in")
+    path = Path(task.sheaf.root, "TASK.md")
+    path.write_text(path.read_text().replace('iteration: "2"', "iteration: 1"))
+
+    assert task.verify("login")[0][2:4] == (2, 2)
+    assert len(task.items()) == 1
+
+
 def of_status(task: Task) -> str:
     return Task(task.sheaf).status
 
