@@ -1,7 +1,7 @@
 """Lets many processes use one inbox or daily log at once, or kills one at every system call, and counts the losses.
 
-    python tests/learn/learn_crowd.py inbox           8 processes append to an inbox while one reads
-    python tests/learn/learn_crowd.py log             4 processes note and log while one hands over
+    python tests/learn/learn_crowd.py inbox           several processes append to an inbox while one reads
+    python tests/learn/learn_crowd.py log             several processes note and log while one hands over
     python tests/learn/learn_crowd.py strike-inbox    kill -9 before each call to the disk, and half-way in each write
     python tests/learn/learn_crowd.py strike-log      the same for a daily log
     python tests/learn/learn_crowd.py full            an inbox on a disk that takes no more
@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +30,7 @@ from memsheaf.store.state import State
 
 LONG = bool(os.environ.get("MEMSHEAF_LONG"))
 EACH = 15 if LONG else 6
+WRITERS = 8 if LONG else 3
 STEP = 1 if LONG else 6  # calls between two strikes
 NOON = 1_794_744_000.0
 SECRET = "The vault opens at noon."
@@ -108,6 +110,7 @@ def written(worker: str, place: str, count: int, read: Callable[[], None]) -> No
     writers = [subprocess.Popen([*command, f"writer{number}"]) for number in range(count)]
     while any(writer.poll() is None for writer in writers):
         read()
+        time.sleep(0.01)
     read()
     assert all(writer.returncode == 0 for writer in writers)
 
@@ -115,12 +118,14 @@ def written(worker: str, place: str, count: int, read: Callable[[], None]) -> No
 def crowd_inbox(place: str) -> str:
     inbox = inbox_at(place)
     read: list[str] = []
-    written("write_inbox", place, 8, lambda: read.extend(name for batch in drained(inbox) for name in names(batch)))
-    for number in range(8):
+    written(
+        "write_inbox", place, WRITERS, lambda: read.extend(name for batch in drained(inbox) for name in names(batch))
+    )
+    for number in range(WRITERS):
         mine = [message.id for i in range(EACH) for message in turn(f"writer{number}", i).messages]
         assert [name for name in read if name.startswith(f"writer{number}-")] == mine
     left = [name for name in os.listdir(os.path.join(place, "state")) if name.startswith(("inbox-", "draft-"))]
-    assert (inbox.learned(), left) == (8, [])
+    assert (inbox.learned(), left) == (WRITERS, [])
     return f"{len(read)} messages read, {len(read) - len(set(read))} doubled"
 
 
@@ -131,10 +136,10 @@ def crowd_log(place: str) -> str:
         log_at(place).hand_over()
         read.extend(handed(place))
 
-    written("write_log", place, 4, hand_over)
-    told = {text(f"writer{number}", i) for number in range(4) for i in range(EACH)}
+    written("write_log", place, WRITERS, hand_over)
+    told = {text(f"writer{number}", i) for number in range(WRITERS) for i in range(EACH)}
     assert told <= set(read)
-    for number in range(4):
+    for number in range(WRITERS):
         mine = [text(f"writer{number}", i) for i in range(EACH)]
         assert [one for one in logged(place) if one in mine] == mine
     return f"{len(logged(place))} logged, {len(read) - len(set(read))} doubled"
