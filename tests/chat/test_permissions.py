@@ -217,27 +217,6 @@ def test_the_question_shows_the_whole_command_and_nothing_of_it_drives_the_termi
     assert "<U+001B>[1A<U+001B>[2K hidden <U+202E>; rm -rf x" in wish.detail
 
 
-def test_a_command_or_a_write_in_plan_mode_does_nothing(root: Path) -> None:
-    (root / "a.txt").write_text("as it was\n")
-    user = User()
-    workshop = FolderTools(str(root), Permission(user, allow=("shell", "write", "outside"), planning=True))
-    calls: list[tuple[str, dict[str, object]]] = [
-        ("shell", {"command": "touch made"}),
-        ("write", {"path": "made", "content": "x"}),
-        ("edit", {"path": "a.txt", "old_text": "was", "new_text": "is"}),
-        ("write", {"path": "../made", "content": "x"}),
-    ]
-    for name, arguments in calls:
-        answer = workshop.answer(name, arguments)
-        assert answer.failed
-        assert "plan mode" in answer.text
-    assert user.asked == []
-    assert sorted(path.name for path in root.iterdir()) == ["a.txt"]
-    assert (root / "a.txt").read_text() == "as it was\n"
-    assert not (root.parent / "made").exists()
-    assert "as it was" in workshop.answer("read", {"path": "a.txt"}).text
-
-
 @each_case(
     "name, arguments",
     [

@@ -13,10 +13,6 @@ from memsheaf.errors import Refused
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
-ALLOWED = ("read", "write", "shell", "outside")
-"""What can be allowed beforehand: reading outside the working directory, writing inside it, commands, and writing
-outside of it (with "write")."""
-
 _SHOWN = 200  # characters of what a rule is about
 
 
@@ -38,6 +34,8 @@ class PermissionRequest(NamedTuple):
 
 class Permission:
     """What the user allows in one conversation. With nobody to `ask`, what is not allowed beforehand is refused.
+
+    `allow` names "read" (outside the working directory), "write" (inside it), "shell", and "outside" (with "write").
 
     >>> wish = PermissionRequest("shell", "run: rm -r build", reach="run", key="run rm -r build")
     >>> Permission(lambda wish: "no").require(wish)
