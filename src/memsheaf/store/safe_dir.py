@@ -110,13 +110,13 @@ class Folder:
         if flags & os.O_EXCL:
             return fd, 0
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
+            opened = os.fstat(fd)
+            if not stat.S_ISREG(opened.st_mode):
                 raise PathRefused(name, "it is not a plain file")
         except BaseException:
             os.close(fd)
             raise
-        return fd, found.st_size
+        return fd, opened.st_size
 
     def stat(self, name: str) -> os.stat_result:
         """Look at a name without following it."""
