@@ -1,4 +1,4 @@
-"""Sheaf: everything an agent remembers in one scope. The one way in for programs, commands and tools."""
+"""Sheaf: the API of one scope, for programs, commands and tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-from memsheaf import config, edits
+from memsheaf import config, memory_edits
 from memsheaf.index.database import Row, database_for
 from memsheaf.index.search import Index
 from memsheaf.memory import STRICT, Allow, Memory
@@ -251,14 +251,14 @@ class Sheaf:
 
     # changing
 
-    remember = _changes(edits.remember)
-    revise = _changes(edits.revise)
-    insert = _changes(edits.insert)
-    put = _changes(edits.put)
-    forget = _changes(edits.forget)
-    bury = _changes(edits.bury)
-    restore = _changes(edits.restore)
-    undo = _changes(edits.undo)
+    remember = _changes(memory_edits.remember)
+    revise = _changes(memory_edits.revise)
+    insert = _changes(memory_edits.insert)
+    put = _changes(memory_edits.put)
+    forget = _changes(memory_edits.forget)
+    bury = _changes(memory_edits.bury)
+    restore = _changes(memory_edits.restore)
+    undo = _changes(memory_edits.undo)
     confirm = _changes(Writer.confirm)
     change_many = _changes(Writer.change_many)
 

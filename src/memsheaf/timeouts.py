@@ -1,4 +1,4 @@
-"""Run a call with a timeout, or again while others are faster."""
+"""Run a call with a timeout; retry a read-modify-write when another process wrote first."""
 
 from __future__ import annotations
 

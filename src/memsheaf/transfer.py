@@ -9,7 +9,6 @@ from contextlib import suppress
 
 from memsheaf import archive
 from memsheaf.archive import HISTORY, LOGS, Member, inside
-from memsheaf.editing import checked_import, refuse_secrets, vouched
 from memsheaf.errors import (
     ArchiveRefused,
     CreateOnly,
@@ -27,6 +26,7 @@ from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, 
 from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.journal_lines import decode, encode
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
+from memsheaf.text_edits import checked_import, refuse_secrets, vouched
 from memsheaf.values import NamedTuple
 from memsheaf.writer import Writer
 

@@ -1,4 +1,4 @@
-"""Repositories whose memory a person accepted on this machine: `repositories.json` in MEMSHEAF_HOME.
+"""Read which repositories a person accepted on this machine: `repositories.json` in MEMSHEAF_HOME.
 
 A repository's `.memory/` counts as the project's memory only when its checkout is listed here (`memsheaf init`,
 `memsheaf trust`). A `.git` or `.memory` that another user owns counts only when it was accepted with that owner. This

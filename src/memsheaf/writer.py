@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
 
-from memsheaf.editing import merged, placed, refuse_secrets, refuse_unworthy, vouched
 from memsheaf.errors import (
     BadHeader,
     Busy,
@@ -35,6 +34,7 @@ from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import LIKE, alike, fact
+from memsheaf.text_edits import merged, placed, refuse_secrets, refuse_unworthy, vouched
 from memsheaf.timeouts import retry
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.

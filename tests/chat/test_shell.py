@@ -17,6 +17,7 @@ from cases import each_case
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.shell import MOST_OUTPUT, run_command
+from memsheaf.llm.process_group import listen_without_group
 from memsheaf.tools import ToolAnswer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
@@ -188,3 +189,17 @@ def test_a_working_directory_that_is_gone_is_an_answer(shell: Shell, tmp_path: P
     answer = shell("true")
     assert answer.failed
     assert "No such file or directory" in answer.text
+
+
+def test_where_there_are_no_process_groups_a_program_is_heard_and_ends_in_time() -> None:
+    heard, errors = bytearray(), bytearray()
+    code = "import sys; print(sys.stdin.read().upper()); sys.stderr.write('trouble'); sys.exit(3)"
+    program = (sys.executable, "-c", code)
+    around = (os.sep, os.environ)
+
+    assert listen_without_group(program, heard.extend, *around, 60, b"hello", errors.extend) == 3
+    assert (bytes(heard).strip(), bytes(errors)) == (b"HELLO", b"trouble")
+    assert listen_without_group(program, heard.extend, *around, 60) == 3
+    assert bytes(heard).endswith(b"trouble")
+    with pytest.raises(TimeoutError):
+        listen_without_group((sys.executable, "-c", "import time; time.sleep(600)"), heard.extend, *around, 0.1)

@@ -11,7 +11,7 @@ import pytest
 from memsheaf import Layers, Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
 from memsheaf.work import sessions, tasks
-from memsheaf.work.commits import Look, commit
+from memsheaf.work.commit_retry import Look, commit
 from memsheaf.work.notes import Notes
 from memsheaf.work.notes_text import blockers_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from itertools import count
 
-from memsheaf.editing import placed
 from memsheaf.guard.evidence import named_in
 from memsheaf.memory import Memory, compose
+from memsheaf.text_edits import placed
 from memsheaf.work.duplicates import ComparedMemory, Comparison, compare, prepare
 
 TEST = "`cd evals && npm test`"

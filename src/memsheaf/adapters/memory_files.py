@@ -19,7 +19,6 @@ from memsheaf.adapters.memory_texts import (
     snippet,
     stored,
 )
-from memsheaf.editing import checked, redated, refuse_secrets, revised
 from memsheaf.errors import (
     BadHeader,
     Changed,
@@ -43,6 +42,7 @@ from memsheaf.recall.session import IGNORED, Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text_edits import checked, redated, refuse_secrets, revised
 from memsheaf.timeouts import retry
 from memsheaf.work.notes_text import problems
 

@@ -1,4 +1,4 @@
-"""One thread for numpy: whoever multiplies beside an answer must not take all cores."""
+"""Limit numpy to one thread, so that embedding in the background leaves cores free."""
 
 from __future__ import annotations
 

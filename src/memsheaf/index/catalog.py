@@ -1,4 +1,4 @@
-"""MEMORY.md: one line a memory, grouped by type, within a budget; written from the rows, never over a person's text.
+"""The catalog MEMORY.md: one line a memory, grouped by type, cut at its limits; never over a person's text.
 
 The catalog stands in every system prompt, so it is small, and it is the same text as long as no memory
 changed. When not all fit, pinned ones and then those most recently changed or of use are shown, and the last

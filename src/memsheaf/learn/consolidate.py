@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from memsheaf.editing import checked, refuse_secrets, refuse_unworthy
 from memsheaf.errors import (
     Busy,
     CapReached,
@@ -36,6 +35,7 @@ from memsheaf.recall.inject import CONTEXT
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.text.similarity import invented, lost
+from memsheaf.text_edits import checked, refuse_secrets, refuse_unworthy
 from memsheaf.values import NamedTuple, Protocol
 
 # Known to type checkers under this name: a start does not import `typing`.

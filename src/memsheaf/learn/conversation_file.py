@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, suppress
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
-from memsheaf.learn.forgetting import make_erasure_filter
+from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder

@@ -18,8 +18,8 @@ from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, NotF
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
+from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
-from memsheaf.learn.forgetting import make_erasure_filter
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.llm import Model
 from memsheaf.memory import Memory

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.learn.forgetting import make_erasure_filter
+from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State

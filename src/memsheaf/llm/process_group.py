@@ -62,6 +62,8 @@ def listen(
         TimeoutError: it had not ended when the time was up.
         OSError: it could not be started.
     """
+    if sys.platform == "win32":
+        return listen_without_group(line, hear, folder, environment, deadline, text, hear_errors)
     end = time.monotonic() + deadline
     with _leashed(line, folder, environment, together=hear_errors is None) as (process, inlet):
         Thread(target=_feed, args=(inlet, text), name="memsheaf-feed", daemon=True).start()
@@ -86,6 +88,48 @@ def listen(
             return process.wait(max(end - time.monotonic(), 0))
         except TimeoutExpired:
             raise TimeoutError from None
+
+
+def listen_without_group(
+    line: Sequence[str],
+    hear: Callable[[bytes], object],
+    folder: str,
+    environment: Mapping[str, str],
+    deadline: float,
+    text: bytes = b"",
+    hear_errors: Callable[[bytes], object] | None = None,
+) -> int:
+    """As `listen`, on Windows: what a program started is ended with it, but not when this process is killed."""
+    errors = subprocess.STDOUT if hear_errors is None else subprocess.PIPE
+    pipe = subprocess.PIPE
+    process = Popen(line, cwd=folder, env=dict(environment), stdin=pipe, stdout=pipe, stderr=errors)
+    assert process.stdin
+    assert process.stdout
+    pipes = [(process.stdout, hear)] + ([(process.stderr, hear_errors)] if process.stderr and hear_errors else [])
+
+    def read(descriptor: int, take: Callable[[bytes], object]) -> None:
+        while part := os.read(descriptor, 1 << 16):
+            take(part)
+
+    threads = [Thread(target=read, args=(one.fileno(), take), daemon=True) for one, take in pipes]
+    for thread in threads:
+        thread.start()
+    Thread(target=_feed, args=(os.dup(process.stdin.fileno()), text), name="memsheaf-feed", daemon=True).start()
+    process.stdin.close()
+    try:
+        return process.wait(deadline)
+    except TimeoutExpired:
+        raise TimeoutError from None
+    finally:
+        with suppress(OSError):
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
+        with suppress(OSError):
+            process.kill()
+        process.wait()
+        for thread, (one, _) in zip(threads, pipes, strict=True):
+            thread.join(_REST)
+            if not thread.is_alive():
+                one.close()
 
 
 def _feed(inlet: int, text: bytes) -> None:

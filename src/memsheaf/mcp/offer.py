@@ -1,4 +1,4 @@
-"""Tools, resources, prompts and completion over layers, for any transport.
+"""The handlers of MCP requests: tools, resources, prompts and completion, for any transport.
 
 Nothing here knows a transport or an era of the protocol. What goes wrong in a tool is an answer; for a resource or a
 prompt it is a MemsheafError.

@@ -70,7 +70,7 @@ class Proposal(NamedTuple):
 
     def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
         """The memory that it makes, without a path yet; `superseded` is the fact that it retires."""
-        from memsheaf.editing import dated
+        from memsheaf.text_edits import dated
 
         return compose(
             name=superseded.name if superseded else self.name,

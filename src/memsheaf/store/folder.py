@@ -35,7 +35,7 @@ from memsheaf.store import (
 )
 from memsheaf.store.access import StoreAccess, failure, stamp_at
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
-from memsheaf.store.commits import find_commit, find_version, last_standing
+from memsheaf.store.commit_queries import find_commit, find_version, last_standing
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, read_file, walk

@@ -1,4 +1,4 @@
-"""A transaction under a folder's lock: check, stage, decide, place, and complete what a crash left."""
+"""A transaction under a folder's lock: check versions, stage, write the journal, replace files; crash recovery."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from memsheaf.editing import dated, placed
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
 from memsheaf.guard.citations import Citation, Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
@@ -23,6 +22,7 @@ from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.spoken import spoken
+from memsheaf.text_edits import dated, placed
 from memsheaf.values import NamedTuple
 
 FACT_BYTES = 500

@@ -1,4 +1,4 @@
-"""Several scopes as one memory: the way in for agents.
+"""Layers: the API over several scopes at once, for agents.
 
     task        what one piece of work has found, decided and verified
     session     scratch notes of one conversation

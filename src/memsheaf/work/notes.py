@@ -16,14 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from memsheaf.editing import dated
 from memsheaf.errors import NotFound, Refused, TextRefused, hinted
 from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import Section, bullet, fold_title, replace_lines, sections
+from memsheaf.text_edits import dated
 from memsheaf.work import notes_text
-from memsheaf.work.commits import Look, Plan, commit
+from memsheaf.work.commit_retry import Look, Plan, commit
 from memsheaf.work.notes_text import (
     BLOCKERS,
     OBJECTIVE,

@@ -15,7 +15,6 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
-from memsheaf.editing import refuse_secrets
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
@@ -25,8 +24,9 @@ from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import Section, fold_title, sections
+from memsheaf.text_edits import refuse_secrets
 from memsheaf.values import NamedTuple, sha256
-from memsheaf.work import commits, sessions, tasks
+from memsheaf.work import commit_retry, sessions, tasks
 from memsheaf.work.checklist import (
     LONGEST,
     UNDECIDED,
@@ -243,7 +243,7 @@ def promote(
 def _mark(item: PromotionItem, source: Sheaf, target: Sheaf, memory: Memory) -> None:
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
-        commits.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
+        commit_retry.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
     except MemsheafError as error:
         error.add_note(f"It was promoted to {where}, and could not be marked in {item.origin}.")
         raise

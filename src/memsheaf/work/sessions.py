@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memsheaf.config import Settings
-from memsheaf.editing import dated
 from memsheaf.errors import (
     Blocked,
     Changed,
@@ -36,9 +35,10 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
+from memsheaf.text_edits import dated
 from memsheaf.timeouts import retry
 from memsheaf.values import NamedTuple
-from memsheaf.work.commits import Look, commit, refuse_secrets_in
+from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 
 FILE = sections.SESSION_FILE

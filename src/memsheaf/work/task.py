@@ -17,16 +17,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from memsheaf.editing import dated
 from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, TextRefused, hinted
 from memsheaf.guard.paths import check_path
 from memsheaf.memory import clean_field
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import add_part, lower_headings, parts
+from memsheaf.text_edits import dated
 from memsheaf.values import NamedTuple
 from memsheaf.work import events
-from memsheaf.work.commits import Look, commit, refuse_secrets_in
+from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.task_files import (
     ACTIVE,
     DONE,

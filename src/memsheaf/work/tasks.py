@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from uuid import uuid4
 
-from memsheaf.editing import dated
 from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused, hinted
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
+from memsheaf.text_edits import dated
 from memsheaf.values import NamedTuple, sha256
-from memsheaf.work.commits import Look, commit, refuse_secrets_in
+from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.notes import Notes
 from memsheaf.work.notes_text import phase_of
 from memsheaf.work.scopes import OpenScopes

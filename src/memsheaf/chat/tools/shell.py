@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -79,7 +80,8 @@ def run_command(command: str, *, folder: str, environment: Mapping[str, str], se
     Raises:
         OSError: it could not be started.
     """
-    output, shell = OutputBuffer(), ("/bin/sh", "-c", command)
+    output = OutputBuffer()
+    shell = f'cmd /s /c "{command}"' if sys.platform == "win32" else ("/bin/sh", "-c", command)
     code: int | None = None
     with suppress(TimeoutError):
         code = listen(shell, output.add, folder=folder, environment=without_keys(environment), deadline=seconds)

@@ -1,4 +1,4 @@
-"""Questions about commits, newest first: which one is meant, which still stands, which text a version was."""
+"""Questions about commits, newest first: which one is meant, which is not undone, which text a version was."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Edits of single memories: remember, change, replace, forget and restore one, as a commit each."""
+"""Edits of memories: remember, change, replace, forget, restore and undo, as a commit each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memsheaf.editing import checked, dated, inserted, merged, placed, redated, revised
 from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
 from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.text_edits import checked, dated, inserted, merged, placed, redated, revised
 from memsheaf.writer import Writer
 
 

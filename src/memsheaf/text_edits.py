@@ -1,4 +1,4 @@
-"""Text edits of a memory: replace, insert, merge; and the checks of a changed text."""
+"""Text edits: replace, insert, merge; and the checks of a changed text, secrets refused among them."""
 
 from __future__ import annotations
 

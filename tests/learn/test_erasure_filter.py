@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memsheaf.learn.forgetting import make_erasure_filter
+from memsheaf.learn.erasure_filter import make_erasure_filter
 
 
 def memory(body: str, name: str = "N", description: str = "d") -> bytes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memsheaf.editing import checked
 from memsheaf.errors import BadHeader, Changed, Exists, NotFound, SecretFound
 from memsheaf.guard.paths import check_stored
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.text_edits import checked
 from memsheaf.timeouts import retry
 
 Look = Callable[[str], str | None]
