@@ -58,7 +58,6 @@ class StoreAccess:
         self._options = {} if portable is None else {"portable": portable}
         self._private = private
         self._swept = False
-        self._is_kept_out = False
 
     def open_root(self, *, create: bool = False) -> Folder:
         """Open the directory of the texts. Raises OSError."""
@@ -67,8 +66,6 @@ class StoreAccess:
     def make_history(self, root: Folder) -> Folder:
         """The journal's folder, made when it is not there; what is private here is kept out of git."""
         history = self.open_history(root, create=True)
-        if self._is_kept_out:
-            return history
         if self.journals == self.root:
             keep_out_of_git(history)
         if self._private:
@@ -76,7 +73,6 @@ class StoreAccess:
                 keep_out_of_git(private)
         if self.checkout:
             keep_out_of_git(root, ITSELF_TOO)
-        self._is_kept_out = True
         return history
 
     def open_history(self, root: Folder, *, create: bool = False) -> Folder:
