@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed
-from memsheaf.guard.paths import CATALOG
+from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
@@ -185,7 +185,7 @@ class FolderStore:
         """
         changes, segment = self._access.admitted(changes, undoing=bool(undoes)), self._access.segment
         with self._access.transaction() as transaction:
-            names = set(transaction.root.names()) if len(changes) > MANY else None
+            names = set(map(fold, transaction.root.names())) if len(changes) > MANY else None
             revisions = [transaction.revision(change, names) for change in changes]
             revisions = [revision for revision in revisions if revision.before != revision.after]
             name = os.urandom(6).hex() if revisions else ""

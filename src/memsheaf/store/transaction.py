@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
-from memsheaf.guard.paths import CATALOG
+from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.journal import Head, Journal, draft_name
@@ -34,9 +34,9 @@ class Transaction:
     def revision(self, change: Change, names: Collection[str] | None = None) -> Revision:
         """What a change would do. Raises Changed when it was made for another version.
 
-        With the `names` in the root, what is not among them is not looked for.
+        With the folded `names` in the root, what is not among them is not looked for.
         """
-        is_absent = names is not None and "/" not in change.path and change.path not in names
+        is_absent = names is not None and "/" not in change.path and fold(change.path) not in names
         old = None if is_absent else self.present(change.path)
         before = version_of(old)
         if before != change.expect:
