@@ -27,7 +27,6 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.guard.paths import CATALOG, fold
-from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
 from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
@@ -287,9 +286,9 @@ class Tools:
                 return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
         except MemsheafError as error:
             same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
-            return _failure(without_secrets(shortened(self._explained(error))))._replace(touched=same)
+            return _failure(shortened(self._explained(error)), masked=True)._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
-            return _failure(without_secrets(shortened(broken(error))))
+            return _failure(shortened(broken(error)), masked=True)
         return found if isinstance(found, ToolAnswer) else ToolAnswer(found)
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
@@ -298,15 +297,13 @@ class Tools:
 
             return _failure(f"{IGNORED}; answer without it.")
         name = RENAMED.get(str(name), str(name))
-        tool = self._tools.get(name)
-        if tool is None:
-            said = without_secrets(one_line(name, 60))
-            return _failure(f"there is no tool '{said}'; there are: {', '.join(self._tools) or 'none'}.")
+        if (tool := self._tools.get(name)) is None:
+            said = f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}."
+            return _failure(said, masked=True)
         offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
-            return _failure(
-                f"the arguments of {name} must be an object with {', '.join(parameters(tool)['properties'])}."
-            )
+            wanted = ", ".join(parameters(tool)["properties"])
+            return _failure(f"the arguments of {name} must be an object with {wanted}.")
         given = arguments_of(tool, offered)
         for key, value in given.items():  # before anything reads it
             if isinstance(value, str) and len(value) > LIMIT:
@@ -407,7 +404,11 @@ def _looking(layers: Layers, tree: str) -> Verdicts | None:
     return verdicts if tree else None
 
 
-def _failure(said: str) -> ToolAnswer:
+def _failure(said: str, *, masked: bool = False) -> ToolAnswer:
+    if masked:
+        from memsheaf.guard.secrets import without_secrets
+
+        said = without_secrets(said)
     return ToolAnswer(f"Error: {said}", failed=True)
 
 

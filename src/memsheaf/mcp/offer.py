@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
-from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -227,6 +226,7 @@ class Offer:
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
     def _audited(self, progress: Progress | None) -> str:
+        from memsheaf.guard.secrets import without_secrets
         from memsheaf.work.audit import audit
 
         found, files = [], 0
