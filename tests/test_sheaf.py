@@ -432,6 +432,13 @@ def test_a_free_file_is_any_text_and_is_edited_as_it_is(sheaf: Sheaf) -> None:
     assert [(row.path, row.state) for row in sheaf.list()] == [("notes/today.md", "free")]
 
 
+def test_a_free_text_holds_something_and_no_zero_byte(sheaf: Sheaf) -> None:
+    for text in ("", " \n", "\u200b", "a\0b"):
+        with pytest.raises(TextRefused):
+            sheaf.put("notes.md", text, free=True)
+    assert sheaf.list() == []
+
+
 def test_an_edit_cannot_turn_a_free_file_into_a_broken_header(sheaf: Sheaf) -> None:
     sheaf.put("notes.md", "hello\n", free=True)
     before = tree(sheaf.root)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsheaf.store import ABSENT, Change, version_of
+from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import FEW, Journal
+from memsheaf.store.journal_lines import decode, encode
 from memsheaf.store.safe_dir import Folder
 
 TEXTS = ["plain\n", '{"path": "b.md", "before": ""}\n', '"quotes" \\ and {"path": "a.md", \n', "猫 🦓\n", ""]
@@ -76,3 +77,12 @@ def test_a_commit_that_is_not_in_place_yet_does_not_count(tmp_path: Path) -> Non
     journal.write_bytes(b"".join(lines[: second + 1]))
 
     assert heads(tmp_path, ["a.md"])["a.md"][1] == b"one\n"
+
+
+def test_a_line_with_something_else_for_a_version_is_no_commit() -> None:
+    step = Revision("a.md", ABSENT, version_of(b"x"), None, None)
+    line = encode(Commit("0" * 12, "2026-11-15T00:00:00.000Z", "user", "", (step,)), "boot")
+
+    assert decode(line)
+    assert decode(line.replace(b'"before": ""', b'"before": "../x"')) is None
+    assert decode(line.replace(step.after.encode(), b"../x")) is None
