@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
 from memsheaf.guard.paths import CATALOG, check_path, is_fact
@@ -172,18 +172,31 @@ def forget(writer: Writer, path: str, *, why: str = "", expect: Version | None =
         BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
         CreateOnly: it is a fact, which another one supersedes.
     """
-    found = writer.find(path)
-    if found is None:
-        raise NotFound(path)
-    _refuse_unreadable(writer, found)
-    if is_fact(found.path) and writer.by != "user":
-        raise CreateOnly(found.path)
-    if expect and expect != found.version:
-        raise Changed(found.path)
+    return forget_many(writer, [(path, expect or "")], why=why)
+
+
+def forget_many(writer: Writer, wanted: Iterable[tuple[str, Version]], *, why: str = "") -> Commit:
+    """Remove memories as one commit, all or none: each by its path, at this version or with "" at any.
+
+    Raises what `forget` does.
+    """
+    found: dict[str, Memory] = {}
+    for path, version in wanted:
+        memory = writer.find(path)
+        if memory is None:
+            raise NotFound(path)
+        _refuse_unreadable(writer, memory)
+        if is_fact(memory.path) and writer.by != "user":
+            raise CreateOnly(memory.path)
+        if version and version != memory.version:
+            raise Changed(memory.path)
+        found[memory.path] = memory
     writer.require_writable()
-    bury(writer, [found])  # first: what is there still is not learned twice
-    change = Change(found.path, None, found.version)
-    return writer.commit([change], why or f"forget {found.name}", was={found.path: found})
+    memories = list(found.values())
+    bury(writer, memories)  # first: what is there still is not learned twice
+    changes = [Change(one.path, None, one.version) for one in memories]
+    why = why or (f"forget {memories[0].name}" if len(memories) == 1 else f"forget {len(memories)} memories")
+    return writer.commit(changes, why, was=found)
 
 
 def bury(writer: Writer, memories: Sequence[Memory]) -> None:

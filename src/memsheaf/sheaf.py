@@ -256,6 +256,7 @@ class Sheaf:
     insert = _changes(memory_edits.insert)
     put = _changes(memory_edits.put)
     forget = _changes(memory_edits.forget)
+    forget_many = _changes(memory_edits.forget_many)
     bury = _changes(memory_edits.bury)
     restore = _changes(memory_edits.restore)
     undo = _changes(memory_edits.undo)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memsheaf import Layers, Message, Settings, Turn
-from memsheaf.errors import NotFound, ScopeRefused
+from memsheaf.errors import Changed, NotFound, ScopeRefused
 from memsheaf.work import sessions, tasks
 
 TEXT = "The zebra service runs in {}."
@@ -133,3 +135,49 @@ def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Layers) -> N
     assert done.fits
     for piece in ("Phase: 1", "Staging is down", "Anna approved batches", "Ship it", "task/feature-x", "session/now"):
         assert any(piece in bullet for bullet in done.bullets), piece
+
+
+@pytest.fixture
+def both(settings: Settings, work: Path) -> Iterator[Layers]:
+    """Project and user, at a clock that goes on."""
+    ticks = itertools.count(1_794_744_000.0)
+    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: next(ticks)) as layers:
+        layers.user.remember("Tea", "Drinks", "user", "The user drinks green tea.")
+        yield layers
+
+
+def test_many_memories_are_forgotten_as_one_commit_a_scope_and_one_undo_brings_them_back(both: Layers) -> None:
+    both.user.remember("Tabs", "Indentation", "user", "The user indents with tabs.")
+    both.project.remember("Tea time", "Breaks", "feedback", "No meeting at tea time.")
+    both.user.put("CONTEXT.md", "Be brief.", free=True)
+    before = sorted(row.path for row in both.list())
+    rows = both.select(("user", "feedback"), "TEA")
+    assert sorted(row.path for row in rows) == ["feedback_tea-time.md", "user:user_tea.md"]
+
+    commits = both.forget_many(both.select(("user", "feedback")), why="forget all about me")
+
+    assert [len(one.revisions) for one in commits] == [1, 2]
+    assert [one.path for one in both.list() if one.kind != "project"] == ["user:CONTEXT.md"]
+    scopes, undone = both.undo()
+    assert set(scopes.split(", ")) == {"project", "user"}
+    assert len(undone.revisions) == 3
+    assert sorted(row.path for row in both.list()) == before
+
+
+def test_what_changed_since_it_was_selected_is_not_forgotten(both: Layers) -> None:
+    tabs = both.user.remember("Tabs", "Indentation", "user", "The user indents with tabs.")
+    rows = both.select(("user",))
+    both.user.revise(tabs.path, "tabs", "spaces")
+
+    with pytest.raises(Changed, match="user:user_tabs.md"):
+        both.forget_many(rows)
+
+    assert len(both.select(("user",))) == 2
+
+
+def test_one_undo_takes_back_no_other_commit_of_another_scope(both: Layers) -> None:
+    both.project.remember("Port", "Where it listens", "project", "The dev server listens on 3000.")
+    both.forget_many(both.select(("user",)))
+
+    assert both.undo()[0] == "user"
+    assert both.read("project_port.md")

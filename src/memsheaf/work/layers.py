@@ -14,7 +14,7 @@ is read, changed and deleted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
 from memsheaf import config
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
+
+_TOGETHER = ", together with "  # in a commit's reason, before the id of the first commit
 
 
 class LayerMatch(NamedTuple):
@@ -144,6 +146,13 @@ class Layers(OpenScopes):
             for row in self._rows(sheaf, sheaf.list(kind=kind, unconfirmed=unconfirmed))
         ]
 
+    def select(self, kinds: Collection[str] = (), matching: str = "") -> Sequence[Row]:
+        """The memories of these types, or of any, that have all words of a text somewhere in them, in any case."""
+        wanted = matching.casefold().split()
+        found = [row for row in self.list() if row.state == "ok" and (not kinds or row.kind in kinds)]
+        texts = [f"{row.path}\n{self.read(row.path).text}".casefold() if wanted else "" for row in found]
+        return [row for row, text in zip(found, texts, strict=True) if all(word in text for word in wanted)]
+
     def changed_by_others(self) -> Sequence[Row]:
         """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
         return [row for sheaf in self.sheaves() for row in self._rows(sheaf, sheaf.changed_by_others())]
@@ -183,8 +192,7 @@ class Layers(OpenScopes):
 
     def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
         """As `search`, with the numbers behind the choice."""
-        found = self._matches(query, limit)
-        return [one._replace(row=self._rows(sheaf, [one.row])[0]) for sheaf, one in found]
+        return [one._replace(row=self._rows(at, [one.row])[0]) for at, one in self._matches(query, limit)]
 
     def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
         """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
@@ -288,6 +296,20 @@ class Layers(OpenScopes):
         with self.naming(sheaf):
             return self._shown_commit(sheaf, sheaf.forget(path, **more))
 
+    def forget_many(self, rows: Sequence[Row], *, why: str = "") -> Sequence[Commit]:
+        """Remove what `select` gave, as one commit a scope, which one `undo` takes back together.
+
+        Raises Changed or NotFound when one is not what it was: nothing is removed in its scope and those after it.
+        """
+        made: list[Commit] = []
+        for sheaf in self.sheaves():
+            here = [(path, row.version) for row in rows for place, path in [self.place(row.path)] if place is sheaf]
+            if here:
+                said = f"{why or 'forget'}{_TOGETHER}{made[0].id}" if made else why
+                with self.naming(sheaf):
+                    made.append(self._shown_commit(sheaf, sheaf.forget_many(here, why=said)))
+        return made
+
     def confirm(self, name: str) -> Memory:
         """Mark an unconfirmed memory as confirmed: a person has read it. Raises NotFound, BadHeader."""
         return self._change(name, Sheaf.confirm)
@@ -313,6 +335,8 @@ class Layers(OpenScopes):
     def undo(self, commit_id: str = "") -> tuple[str, Commit]:
         """Take a commit back, or the last change, in whichever scope it was made; says in which.
 
+        Without an id, what `forget_many` removed in other scopes comes back with it.
+
         Raises:
             NoSuchCommit: there is none, or several begin with that id.
             Changed: a memory was changed again since.
@@ -326,9 +350,14 @@ class Layers(OpenScopes):
                 missing = error
         if not found or (commit_id and len(found) > 1):
             raise missing
-        commit, sheaf = max(found, key=lambda one: one[0].at)
-        with self.naming(sheaf):
-            return str(sheaf.scope), self._shown_commit(sheaf, sheaf.undo(commit.id))
+        first = max(found, key=lambda one: one[0].at)
+        others = [one for one in found if _operation(one[0]) == _operation(first[0]) and one is not first]
+        undone: list[Commit] = []
+        for commit, sheaf in (first, *others):
+            with self.naming(sheaf):
+                undone.append(self._shown_commit(sheaf, sheaf.undo(commit.id)))
+        scopes = ", ".join(str(sheaf.scope) for _, sheaf in (first, *others))
+        return scopes, undone[0]._replace(revisions=tuple(chain.from_iterable(one.revisions for one in undone)))
 
     def _shown_commit(self, sheaf: Sheaf, commit: Commit) -> Commit:
         revisions = (one._replace(path=self.name(sheaf, one.path)) for one in commit.revisions)
@@ -413,3 +442,9 @@ class Layers(OpenScopes):
         if approve:
             compaction.approve(conversation, state=state, name=name)
         return compaction.run(conversation, budget, state=state, now=self.clock(), name=name, days=days, **how)
+
+
+def _operation(commit: Commit) -> str:
+    """The id of the first of the commits that were made together in several scopes."""
+    _, sign, first = commit.why.rpartition(_TOGETHER)
+    return first if sign else commit.id
