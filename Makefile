@@ -12,7 +12,7 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/memsheaf demo
 
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	$(BIN)/pytest -n 3 --dist worksteal
@@ -61,8 +61,7 @@ mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests of each r
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
-	$(BIN)/python -m memsheaf.mcp.listing
-	$(BIN)/python -m memsheaf.mcp.clients > docs/mcp-clients.md
+	$(BIN)/python tests/mcp_server/generate.py
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -71,8 +71,7 @@ _KNOWN = (
 )  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

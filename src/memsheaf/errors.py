@@ -36,8 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Known to type checkers under this name, so that errors do not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -17,8 +17,7 @@ from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.visible import BREAKS, invisible_in, is_blank
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Literal
 

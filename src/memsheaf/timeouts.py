@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from memsheaf.errors import Busy, Changed, MemsheafError
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -238,6 +238,7 @@ models 2: '' ; try
 models 1: try nobody:x ; try 'no model'
 cost 2: x ; --days 0 ; --days many
 completion 2:  ; tcsh
+demo 2: x
 help 2: nothing
 """
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,11 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_server import generate
 from memsheaf.errors import Refused
-from memsheaf.mcp.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client, render_page
+from memsheaf.mcp.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client
 from memsheaf.mcp.http_bind import VARIABLE
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 URL = "http://127.0.0.1:8377/mcp"
 READERS = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
 HOSTILE = [
@@ -130,11 +129,12 @@ def test_a_person_is_told_the_file_of_their_system_and_the_text() -> None:
         assert ("\\" in told["file"]) == (system == "Windows" and client != "jetbrains"), client
 
 
-def test_the_page_is_made_from_the_same_table() -> None:
-    assert (ROOT / "docs" / "mcp-clients.md").read_text(encoding="utf-8") == render_page()
+def test_what_is_made_from_the_tools_and_clients_is_as_they_are_now() -> None:
+    assert generate.PAGE.read_text(encoding="utf-8") == generate.page(), "run: make docs"
+    assert generate.LISTING.read_text(encoding="utf-8") == generate.listing(), "run: make docs"
 
 
-def test_the_module_writes_the_page_and_imports_no_server() -> None:
+def test_the_texts_are_made_without_a_server() -> None:
     code = (
         "import sys, memsheaf.mcp.clients as c; c.render_client('codex', words=['memsheaf']);"
         "print([name for name in ('mcp', 'sqlite3', 'asyncio', 'memsheaf.sheaf') if name in sys.modules])"

@@ -28,8 +28,7 @@ from memsheaf.tools import Tools
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from memsheaf.work.compaction.levels import Compacted
 

@@ -18,8 +18,7 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

@@ -16,8 +16,7 @@ from memsheaf.cli.command import Usage, load, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.errors import MemsheafError
 
-# Known to type checkers under this name, so that starting does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -30,6 +30,7 @@ MODULES = {
     "repository": ("init", "trust"),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
+    "demo": ("demo",),
     "reference": ("help", "completion"),
 }
 COMMANDS = {name: module for module, names in MODULES.items() for name in names}
@@ -45,7 +46,7 @@ THEMES = {
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
     "Serve": ("mcp",),
-    "Set up": ("scopes", "init", "trust", "doctor", "index", "models", "cost", "completion", "help"),
+    "Set up": ("demo", "scopes", "init", "trust", "doctor", "index", "models", "cost", "completion", "help"),
 }
 
 ALIASES = {

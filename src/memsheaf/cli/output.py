@@ -14,8 +14,7 @@ from memsheaf.errors import TextRefused
 from memsheaf.text.neutralize import columns, for_terminal
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name, so that printing does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -18,8 +18,7 @@ from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from memsheaf.values import NamedTuple, Protocol
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

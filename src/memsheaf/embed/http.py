@@ -9,8 +9,7 @@ from threading import Event, Timer
 
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 

@@ -27,8 +27,7 @@ from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escap
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Literal
 

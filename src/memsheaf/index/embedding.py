@@ -31,8 +31,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -15,8 +15,7 @@ from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.values import NamedTuple, sha256
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32, int8, int64
     from numpy.typing import NDArray

@@ -38,8 +38,7 @@ from memsheaf.text.similarity import invented, lost
 from memsheaf.text_edits import checked, refuse_secrets, refuse_unworthy
 from memsheaf.values import NamedTuple, Protocol
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
 

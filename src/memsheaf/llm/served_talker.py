@@ -22,8 +22,7 @@ from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.llm.text_tool_calls import Written, sendable
 from memsheaf.text.neutralize import one_line
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any

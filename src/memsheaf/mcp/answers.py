@@ -8,8 +8,7 @@ from memsheaf.errors import NotFound
 from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Confirmation, Offer, Progress, Reply, structured
 from memsheaf.mcp.protocol import FORM, STRUCTURED, text
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

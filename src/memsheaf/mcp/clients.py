@@ -2,7 +2,7 @@
 
 `clients.json` has an entry a client: the settings file on Linux, macOS and Windows, its format, how its settings name
 an environment variable ("" when it takes no URL), and templates for a server that the client starts (`local`) and for
-one that runs already (`remote`). `python -m memsheaf.mcp.clients > docs/mcp-clients.md` writes the page.
+one that runs already (`remote`).
 """
 
 from __future__ import annotations
@@ -213,50 +213,3 @@ def as_line(words: list[str], *, windows: bool) -> str:
 
 
 _RENDER = {"json": as_json, "toml": as_toml, "yaml": as_yaml}
-
-
-# docs/mcp-clients.md
-
-_START = f"""\
-# Clients of the MCP server
-
-<!-- Made from the table of clients by `python -m memsheaf.mcp.clients`. -->
-
-`memsheaf mcp --print-config CLIENT` prints what a client has to be told, with the paths of this machine. Most clients
-start the server themselves and talk to it over stdio. The texts for HTTP are for a server that runs already
-(`memsheaf mcp --http`); the token stays out of them where the client can read a variable, here `{TOKEN}`:
-`export {TOKEN}="$(cat FILE)"` in the shell that starts the client sets it, with the file that the server names
-when it starts. Where settings have servers already, put ours beside them.
-
-The texts and lines for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the
-clients themselves, in November 2026. The others follow what their makers document.
-
-When `memsheaf` is not on the PATH, or only as long as a virtual environment is active, the command is its full path.
-
-Without `--scope` the server has the memory of the project that it is started in. Claude Desktop starts its servers in
-no folder of yours: `memsheaf mcp --print-config claude-desktop --scope user`. Do the same for any client that may not
-start them in the folder of your project.
-"""
-
-
-def render_page() -> str:
-    """The page of all clients, as it stands in the documentation."""
-    return "\n".join([_START, *(part for name in CLIENTS for part in _section(name))])
-
-
-def _section(name: str) -> Iterator[str]:
-    found = describe_client(name, words=["memsheaf", "mcp"], system="Linux")
-    yield f"## {found['title']}\n\n`memsheaf mcp --print-config {name}`\n"
-    if found["command"]:
-        yield f"```sh\n{found['command']}\n```\n"
-    yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
-    yield f"```{found['format']}\n{found['config']}\n```\n"
-    if not CLIENTS[name]["variable"]:
-        yield "It starts its servers itself; there is no text for HTTP here.\n"
-        return
-    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp", system="Linux")
-    yield f"Over HTTP: {found['note']}\n\n```{found['format']}\n{found['config']}\n```\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_page())

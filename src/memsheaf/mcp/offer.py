@@ -19,8 +19,7 @@ from memsheaf.tools import RENAMED, ToolAnswer, Tools, memory_read
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

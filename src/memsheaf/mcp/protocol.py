@@ -5,10 +5,12 @@ Standard library only, and little of it: it is on the way of a start.
 
 from __future__ import annotations
 
+import json
+import os
+
 from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
 
-# Known to type checkers under this name, so that a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
@@ -57,6 +59,15 @@ _CACHEABLE = (
     "resources/templates/list",
     "resources/read",
 )
+
+
+def listed(*, reading: bool = False, tools: bool = True) -> Message:
+    """Tools, prompts, templates and instructions; tools for `reading` only, or none; a file, to start fast."""
+    with open(os.path.join(os.path.dirname(__file__), "listing.json"), encoding="utf-8") as file:
+        found: Message = json.load(file)
+    if reading or not tools:
+        found["tools"] = [one for one in found["tools"] if tools and one["annotations"]["readOnlyHint"]]
+    return found
 
 
 class ProtocolError(Exception):

@@ -28,9 +28,8 @@ except ImportError as error:
 
 from memsheaf.errors import MemsheafError
 from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
-from memsheaf.mcp.listing import listed
 from memsheaf.mcp.offer import Confirmation, Offer, Progress, Reply
-from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, refusal, text
+from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, listed, refusal, text
 from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Context, Opened, ignore_progress, is_modern
 from memsheaf.tools import READING
 

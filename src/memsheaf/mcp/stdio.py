@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import MemsheafError, Refused, hinted
-from memsheaf.mcp.listing import listed
 from memsheaf.mcp.protocol import (
     HANDSHAKES,
     INTERNAL,
@@ -35,6 +34,7 @@ from memsheaf.mcp.protocol import (
     check_envelope,
     check_params,
     is_id,
+    listed,
     meta_of,
     modern,
     no_constant,

@@ -41,8 +41,7 @@ from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.transaction import MANY, Transaction
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

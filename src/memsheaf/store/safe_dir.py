@@ -19,8 +19,7 @@ from functools import cache
 
 from memsheaf.errors import Busy, PathRefused
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

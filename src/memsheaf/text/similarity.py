@@ -24,8 +24,7 @@ from memsheaf.memory import Memory
 from memsheaf.text import tokenizer
 from memsheaf.values import NamedTuple
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

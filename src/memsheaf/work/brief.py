@@ -14,8 +14,7 @@ from memsheaf.work.compaction.levels import Standing
 from memsheaf.work.notes_text import blockers_of, objective_of, phase_of
 from memsheaf.work.scopes import OpenScopes
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

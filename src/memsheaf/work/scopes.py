@@ -17,8 +17,7 @@ from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unu
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SESSION_FILE
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Self
 

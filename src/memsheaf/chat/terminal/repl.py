@@ -29,8 +29,7 @@ if sys.platform != "win32":
     import termios
     import tty
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import columns, for_terminal, one_line
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -41,8 +41,7 @@ from memsheaf.tool_schema import arguments_of, from_json, schema
 from memsheaf.tools import Tool, ToolAnswer, shortened
 from memsheaf.values import Annotated
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

@@ -23,8 +23,7 @@ from memsheaf.llm.process_group import listen
 from memsheaf.scope import FOLDER
 from memsheaf.store.safe_dir import Folder, read_all, read_file
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

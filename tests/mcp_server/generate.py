@@ -1,0 +1,105 @@
+"""Write what is made from the tools, the prompts and the table of clients; `make docs` runs it, and tests compare.
+
+`src/memsheaf/mcp/listing.json` is what the server lists, made beforehand so that it starts fast.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memsheaf.mcp.clients import CLIENTS, TOKEN, describe_client
+from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
+from memsheaf.mcp.protocol import STRUCTURED
+from memsheaf.prompts import read_prompt
+from memsheaf.tool_schema import schema
+from memsheaf.tools import READING, TOOLS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LISTING = ROOT / "src" / "memsheaf" / "mcp" / "listing.json"
+PAGE = ROOT / "docs" / "mcp-clients.md"
+
+_MEMORIES = {"type": "object", "properties": {"memories": {"type": "array"}}}
+_IDEMPOTENT = ("memory_write", "memory_delete")
+_ADDING = ("memory_insert",)
+_FILE = {"uriTemplate": f"{FILE}{{+path}}", "name": "file", "description": "One memory in full", "mimeType": MARKDOWN}
+
+
+def listing() -> str:
+    """Tools, prompts, resource templates and instructions, as the protocol has them."""
+    found = {
+        "instructions": read_prompt("mcp").strip("\n"),
+        "tools": [_tool(schema(tool)) for tool in TOOLS],
+        "resourceTemplates": [_FILE],
+        "prompts": [
+            {
+                "name": name,
+                "description": said,
+                "arguments": [
+                    {"name": argument, "description": meaning, "required": required}
+                    for argument, (meaning, required) in arguments.items()
+                ],
+            }
+            for name, (said, arguments) in PROMPTS.items()
+        ],
+    }
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _tool(found: dict[str, Any]) -> dict[str, Any]:
+    """One tool, with what a client may show or ask before it is called."""
+    name = found["name"]
+    hints = {"readOnlyHint": name in READING}
+    if name not in READING:
+        hints |= {"destructiveHint": name not in _ADDING, "idempotentHint": name in _IDEMPOTENT}
+    takes = {key: value for key, value in found["input_schema"].items() if value and key != "additionalProperties"}
+    tool = {"name": name, "description": found["description"], "inputSchema": takes, "annotations": hints}
+    return tool | ({"outputSchema": _MEMORIES} if name in STRUCTURED else {})
+
+
+_START = f"""\
+# Clients of the MCP server
+
+<!-- Made from the table of clients by `make docs`. -->
+
+`memsheaf mcp --print-config CLIENT` prints what a client has to be told, with the paths of this machine. Most clients
+start the server themselves and talk to it over stdio. The texts for HTTP are for a server that runs already
+(`memsheaf mcp --http`); the token stays out of them where the client can read a variable, here `{TOKEN}`:
+`export {TOKEN}="$(cat FILE)"` in the shell that starts the client sets it, with the file that the server names
+when it starts. Where settings have servers already, put ours beside them.
+
+The texts and lines for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the
+clients themselves, in November 2026. The others follow what their makers document.
+
+When `memsheaf` is not on the PATH, or only as long as a virtual environment is active, the command is its full path.
+
+Without `--scope` the server has the memory of the project that it is started in. Claude Desktop starts its servers in
+no folder of yours: `memsheaf mcp --print-config claude-desktop --scope user`. Do the same for any client that may not
+start them in the folder of your project.
+"""
+
+
+def page() -> str:
+    """The page of all clients, docs/mcp-clients.md."""
+    return "\n".join([_START, *(part for name in CLIENTS for part in _section(name))])
+
+
+def _section(name: str) -> Iterator[str]:
+    found = describe_client(name, words=["memsheaf", "mcp"], system="Linux")
+    yield f"## {found['title']}\n\n`memsheaf mcp --print-config {name}`\n"
+    if found["command"]:
+        yield f"```sh\n{found['command']}\n```\n"
+    yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
+    yield f"```{found['format']}\n{found['config']}\n```\n"
+    if not CLIENTS[name]["variable"]:
+        yield "It starts its servers itself; there is no text for HTTP here.\n"
+        return
+    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp", system="Linux")
+    yield f"Over HTTP: {found['note']}\n\n```{found['format']}\n{found['config']}\n```\n"
+
+
+if __name__ == "__main__":
+    LISTING.write_text(listing(), encoding="utf-8", newline="\n")
+    PAGE.write_text(page(), encoding="utf-8", newline="\n")
