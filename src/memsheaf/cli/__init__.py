@@ -67,7 +67,7 @@ def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> 
         action = [word for word in (split_first(rest)[0],) if word in load(name).actions]
         name, rest = "help", [name, *action, *["--json"] * console.json]
     command = load(name)
-    siblings = command.actions
+    siblings, is_alone = command.actions, not rest
     if siblings:
         action_name, rest = split_action(name, command, rest)
         command = siblings[action_name]
@@ -79,6 +79,8 @@ def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> 
         return command.run(call)
     finally:
         call.tell_news()
+        if siblings and is_alone and console.stdout.isatty():
+            console.note(f"actions: {', '.join(siblings)}; `memsheaf help {name}` has examples", style="dim")
 
 
 def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[str] = ()) -> int:

@@ -72,6 +72,10 @@ class Call:
         self._settings = config.load({**self.environment, **given})
         return self._settings
 
+    def forget_settings(self) -> None:
+        """Have the settings read again when they are next asked for."""
+        self._settings = None
+
     def allow(self) -> Allow:
         """The checks that --allow-secret and --anyway skip."""
         from memsheaf.memory import Allow
@@ -119,6 +123,7 @@ class Call:
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
         with self.memory() as memory:
+            file = memory.find(file) if file else ""
             sheaf, path = memory.place(file)
             if file and path == file and sheaf.reader.find(path) is None:  # then where it was
                 had = (one for one in memory.sheaves() if one.reader.has_history(path))

@@ -1,26 +1,107 @@
-"""Commands that save, change and forget memories, and those for their history: log, diff, undo, restore, erase."""
+"""Commands that save, change and forget memories."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from datetime import date
 
-from memsheaf.cli.call import Call, insisting, minute, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, FILE, Argument, takes, text, whole
+from memsheaf.chat.offline.memories import draft_memory
+from memsheaf.chat.offline.requests import likely_languages
+from memsheaf.cli.call import Call, insisting, pick, plural
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.erasure import Proof
-from memsheaf.errors import Changed, MemsheafError, NotFound, SecretFound, TextRefused, hinted
+from memsheaf.errors import Changed, MemsheafError, NotFound, SecretFound, TextRefused
 from memsheaf.guard.secrets import new_secrets, removed
+from memsheaf.learn.corrections import find_corrected
+from memsheaf.learn.extract import propose
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.recall.turns import Message, Proposal, Turn
+from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Commit, Revision
+from memsheaf.store import ABSENT
+from memsheaf.work.layers import Layers
 
-SHORT = 12
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-NEAR = 20  # so many memories that say the same are named
+_PIN = Argument("--pin", "keep it in the catalog however many memories there are")
+_CITE = Argument(
+    "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
+)
+_EXPIRES = Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE")
+
+
+@takes(
+    Argument("text", "the fact, in a sentence; - reads standard input", "TEXT", repeated=True),
+    Argument("--type", "what it is about, if the rules find another", "TYPE", choices=KINDS),
+    Argument("--name", "a short title, instead of one made from the text", "NAME"),
+    Argument("--description", "one line that tells when this matters", "LINE"),
+    _PIN,
+    _CITE,
+    _EXPIRES,
+    Argument("--model", "let a model word it: the one that is named, or in the settings", "NAME", bare="settings"),
+    ALLOW_SECRET,
+    ANYWAY,
+)
+def remember(call: Call) -> int:
+    """Save a fact as you would say it.
+
+    Type, name and description are made by rules, without a model, and it goes where it belongs: what is about you
+    to the user, which every project sees, all else to the project. A sentence that corrects a memory changes that
+    memory. What was saved is shown, and `memsheaf undo` takes it back. `memsheaf add` takes every field as given.
+
+    examples:
+      memsheaf remember "I prefer pnpm"
+      memsheaf remember We deploy on Fridays, after the standup
+      git log -1 --format=%B | memsheaf remember - --type project
+    """
+    options = call.options
+    said = call.given_text(" ".join(options.text) or None).strip()
+    with call.memory() as layers, insisting():
+        proposal = _proposal(call, layers, said)
+        given = {"name": options.name, "description": options.description, "kind": options.type}
+        proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
+        was = layers.read(proposal.replaces) if proposal.replaces else None
+        memory = layers.remember(
+            *(proposal.name, proposal.description, proposal.kind, proposal.content),
+            path=proposal.replaces,
+            replace=was is not None,
+            expect=was.version if was else None,
+            citations=options.cite or (),
+            pinned=options.pin,
+            expires=options.expires or "",
+            allow=call.allow(),
+        )
+        scope = memory.path.rpartition(":")[0] or layers.home
+    value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
+    return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope))
+
+
+def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
+    """What a sentence becomes, by a model if one is asked for, else by rules."""
+    today = date.fromisoformat(layers.today)
+    named = call.options.model
+    if named and (model := layers.metered("extract", None if named == "settings" else named)):
+        with call.console.waiting("asking the model"):
+            found = propose(layers, [Turn("", (Message("user", f"Remember: {said}"),))], model, today)
+        if found:
+            return found[0]._replace(replaces="", conversation="", trust="", doubt="")
+    draft = draft_memory(said, "", likely_languages(said)[0], today)
+    return Proposal(draft.name, draft.description, draft.type, draft.content, explicit=True)
+
+
+def _remembered(memory: Memory, was: Memory | None, scope: str) -> Iterator[Part]:
+    """What was saved and where, and what stood there before."""
+    yield f"{'Updated' if was else 'Saved'} {memory.path}"
+    old, new = (set(one.body.strip().split("\n")) if one else set() for one in (was, memory))
+    for line in was.body.strip().split("\n") if was else ():
+        if line not in new:
+            yield Styled(f"  - {line}", "red")
+    for line in memory.body.strip().split("\n"):
+        if line not in old:
+            yield Styled(f"  {'+ ' * bool(was)}{line}", "green")
+    known = {"user": "you, in every project", "project": "this project"}.get(scope, scope)
+    yield f"It is remembered for {known}; `memsheaf undo` takes it back."
 
 
 @takes(
@@ -30,11 +111,9 @@ NEAR = 20  # so many memories that say the same are named
     Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
     Argument("--content", "the fact, if it does not stand behind the name", "TEXT"),
     Argument("--file", "the file to keep it in; made from type and name when left out", "FILE"),
-    Argument("--pin", "keep it in the catalog however many memories there are"),
-    Argument(
-        "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
-    ),
-    Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE"),
+    _PIN,
+    _CITE,
+    _EXPIRES,
     Argument("--replace", "take the place of the memory that has this name or file"),
     ALLOW_SECRET,
     ANYWAY,
@@ -88,7 +167,8 @@ def update(call: Call) -> int:
     """
     options = call.options
     with call.memory() as layers, insisting():
-        memory = layers.revise(options.file, options.old, options.new, count=options.count, allow=call.allow())
+        path = layers.find(options.file)
+        memory = layers.revise(path, options.old, options.new, count=options.count, allow=call.allow())
     return _changed(call, "Updated", memory)
 
 
@@ -108,61 +188,109 @@ def insert(call: Call) -> int:
     options = call.options
     text = call.given_text(options.text)
     with call.memory() as layers, insisting():
-        memory = layers.insert(options.file, options.line, text, allow=call.allow())
+        memory = layers.insert(layers.find(options.file), options.line, text, allow=call.allow())
     return _changed(call, "Updated", memory)
 
 
-@takes(FILE, Argument("--why", "a reason, for the log", "TEXT"))
+@takes(
+    FILE._replace(required=False),
+    Argument("--all", "delete every memory, or with --type and --matching those that fit"),
+    Argument("--type", "only memories of this type, with --all", "TYPE", choices=KINDS),
+    Argument("--matching", "only memories that have all these words, with --all", "WORDS"),
+    Argument("--why", "a reason, for the log", "TEXT"),
+    DRY_RUN,
+    Argument("--yes", "with --all, do not ask"),
+)
 def forget(call: Call) -> int:
-    """Remove a memory; `memsheaf undo` brings it back while the journal keeps it.
+    """Delete a memory, or many; `memsheaf undo` brings them back while the journal keeps them.
 
-    To remove all its versions for good, use `memsheaf erase`.
+    With --all it shows what would go and asks; one `memsheaf undo` brings all of them back. To remove a memory and all
+    its versions for good, use `memsheaf erase`.
 
     examples:
       memsheaf forget project_release-day.md --why "no releases any more"
+      memsheaf forget "release day"
+      memsheaf forget --all --type user --matching "old laptop" --dry-run
     """
+    options = call.options
+    if bool(options.file) == options.all or ((options.type or options.matching) and not options.all):
+        raise Usage("name one memory, or give --all, which may go with --type and --matching")
     with call.memory() as layers:
-        commit = layers.forget(call.options.file, why=call.options.why or "")
+        if options.all:
+            return _forget_all(call, layers)
+        name = layers.find(options.file)
+        if options.dry_run:
+            return call.answer({"path": name, "commit": None}, f"Would forget {name}")
+        commit = layers.forget(name, why=options.why or "")
     path = commit.revisions[0].path
     said = f"Forgot {path}; `memsheaf undo {commit.id}{_scoped(path)}` brings it back."
     return call.answer({"path": path, "commit": commit.id}, said)
+
+
+def _forget_all(call: Call, layers: Layers) -> int:
+    """Forget every memory that fits, after showing them and asking."""
+    options, lasting = call.options, layers.lasting()
+    rows = lasting.select([options.type] if options.type else (), options.matching or "")
+    count, paths = plural(len(rows), "memory", "memories"), [row.path for row in rows]
+    if not rows:
+        return call.answer({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
+    if options.dry_run or not (options.yes or call.console.json):
+        call.answer({"paths": paths, "commits": []}, Table([(row.path, row.description) for row in rows], ("bold",)))
+    if options.dry_run:
+        call.console.note(f"{count} would be forgotten")
+        return 0
+    if not call.confirm(f"Forget {count}?", without=f"this forgets {count}", left="Nothing was forgotten."):
+        return 1
+    commits = lasting.forget_many(rows, why=options.why or "")
+    said = f"Forgot {count}; `memsheaf undo` brings {'it' if len(rows) == 1 else 'all of them'} back."
+    return call.answer({"paths": paths, "commits": [commit.id for commit in commits]}, said)
 
 
 @takes(FILE, ALLOW_SECRET)
 def edit(call: Call) -> int:
     """Open a memory in your editor, and store it when the editor ends.
 
-    The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, or the memory
-    changed meanwhile, nothing is stored and your text stays in a file that is named, without the password or key that
-    it was refused for. CONTEXT.md and NOTES.md need not exist yet.
+    The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, the editor can be
+    opened again with your text; else, or when the memory changed meanwhile, nothing is stored and your text stays in
+    a file that is named, without the password or key that it was refused for. CONTEXT.md and NOTES.md need not exist
+    yet.
 
     examples:
       memsheaf edit user_prefers-tabs.md
       EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
-    file = call.options.file
-    with call.open_file(file) as (sheaf, path):
+    with call.open_file(call.options.file) as (sheaf, path):
+        sheaf.writer.require_writable()
         memory = _read_or_empty(sheaf, path)
         name = memory.path.rpartition("/")[2]
         draft = _draft(name, memory.data, call.environment)
-        try:
-            _run_editor(call.environment, draft)
-            data = _read(draft)
-            if data != memory.data:
-                with insisting():
-                    _store(sheaf, memory, data, allow=Allow(call.options.allow_secret, anyway=True))
-        except MemsheafError as error:
-            data = _read(draft) if os.path.exists(draft) else memory.data
-            if isinstance(error, SecretFound):
-                text = data.decode("utf-8", "replace")
-                data = removed(text, new_secrets(text, memory.text)).encode()
-            if data != memory.data:
-                kept = _draft(name, data, call.environment)
-                error.add_note(f"Nothing was changed. Your text is kept in {kept}")
-            _discard(draft)
-            raise
+        allow = Allow(call.options.allow_secret, anyway=True)
+        while True:
+            try:
+                _run_editor(call.environment, draft)
+                data = _read(draft)
+                if data != memory.data:
+                    with insisting():
+                        _store(sheaf, memory, data, allow=allow)
+            except MemsheafError as error:
+                data = _read(draft) if os.path.exists(draft) else memory.data
+                again = "Edit it again? (no leaves the memory as it was)"
+                if call.console.interactive and data != memory.data and not isinstance(error, Changed):
+                    call.console.note(f"memsheaf: {error}\n{error.hint}", style="red")
+                    if call.console.confirm(again):
+                        continue
+                if isinstance(error, SecretFound):
+                    text = data.decode("utf-8", "replace")
+                    data = removed(text, new_secrets(text, memory.text)).encode()
+                if data != memory.data:
+                    kept = _draft(name, data, call.environment)
+                    error.add_note(f"Nothing was changed. Your text is kept in {kept}")
+                _discard(draft)
+                raise
+            break
         _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
+        file = shown(str(sheaf.scope), memory.path, call.scope())
     said = f"Updated {file}" if data != memory.data else f"{file} is as it was"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 
@@ -253,159 +381,3 @@ def _discard(draft: str) -> None:
     import shutil
 
     shutil.rmtree(os.path.dirname(draft), ignore_errors=True)
-
-
-@takes(
-    Argument("file", "only what happened to this memory", "FILE"),
-    Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
-)
-def log(call: Call) -> int:
-    """List what happened, newest first: who changed which memory when, and why.
-
-    Each commit has an id for `undo`; each change has the version it led to, for `diff` and `restore`.
-    Changes made with other programs are listed as `outside`.
-
-    examples:
-      memsheaf log
-      memsheaf log user_prefers-tabs.md --limit 5
-    """
-    limit = call.options.limit
-    with call.open_file(call.options.file or "") as (sheaf, path):
-        found = sheaf.log(path)
-        commits = list(islice(found, limit or None))
-        more = next(iter(found), None) is not None if limit else False
-    nothing = Note("nothing happened yet", "") if not commits else None
-    return call.answer(
-        {"commits": map(_commit_json, commits), "more": more},
-        nothing or map(_commit_parts, commits),
-        Note("There is more: --limit 0 lists all.") if more else None,
-    )
-
-
-@takes(
-    FILE,
-    Argument("older", "the version to start from; without it, what the last commit changed", "OLDER"),
-    Argument("newer", "the version to compare with; without it, the present text", "NEWER"),
-)
-def diff(call: Call) -> int:
-    """Show how a memory changed, by its last commit or between two versions.
-
-    examples:
-      memsheaf diff user_prefers-tabs.md
-      memsheaf diff user_prefers-tabs.md 98af5cb2fc62
-    """
-    with call.open_file(call.options.file) as (sheaf, path):
-        text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
-    lines = enumerate(text.split("\n"))
-    styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
-    return call.answer({"path": call.options.file, "diff": text}, styled if text else Note("no difference", ""))
-
-
-@takes(FILE)
-def blame(call: Call) -> int:
-    """Show for each line of a memory which commit it came with, when, and by whom.
-
-    examples:
-      memsheaf blame user_prefers-tabs.md
-    """
-    with call.open_file(call.options.file) as (sheaf, path):
-        lines = sheaf.blame(path)
-    rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
-    value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
-    return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
-
-
-@takes(Argument("commit", "the commit's id, or how it begins; the last one that stands when left out", "COMMIT"))
-def undo(call: Call) -> int:
-    """Take back a commit, by a commit of its own.
-
-    Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
-    edited outside is taken back only by its id. Undo an undo by naming its id. A memory that changed again since is
-    left alone, and so is everything else.
-
-    examples:
-      memsheaf undo
-      memsheaf undo 3f2a9c1b04de
-    """
-    with call.memory() as memory:
-        try:
-            scope, commit = memory.lasting().undo(call.options.commit or "")
-        except Changed as error:
-            since = (
-                f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
-            )
-            raise hinted(error, since) from None
-    said = f"Undid {commit.undoes} in {scope}:"
-    return call.answer({"scope": scope, **_commit_json(commit)}, said, map(_change, commit.revisions))
-
-
-@takes(
-    FILE,
-    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION", required=True),
-)
-def restore(call: Call) -> int:
-    """Bring a memory back to an older version, whatever it is now.
-
-    examples:
-      memsheaf restore user_prefers-tabs.md 98af5cb2fc62
-    """
-    with call.open_file(call.options.file) as (sheaf, path):
-        commit = sheaf.restore(path, call.options.version)
-    file = call.options.file
-    said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
-    return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
-
-
-@takes(FILE, Argument("--yes", "do not ask"))
-def erase(call: Call) -> int:
-    """Remove a memory and all its versions for good, and prove it.
-
-    Nothing brings it back. Afterwards every file that is left is searched for traces; if there are any, they
-    are named and the exit code is 1. In a git repository its history is searched, too: what it has of the text is
-    named with how to remove it, and not touched. Other copies are not reached.
-
-    examples:
-      memsheaf erase user_phone-number.md
-      memsheaf erase user_phone-number.md --yes --json
-    """
-    file = call.options.file
-    question = f"Erase {file} and all its versions for good?"
-    if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
-        return 1
-    with call.open_file(file) as (sheaf, path):
-        if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
-            raise NotFound(path)
-        proof = sheaf.erase(path)
-    fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
-    return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
-
-
-def _proof_lines(proof: Proof) -> Iterator[str]:
-    yield f"Erased {proof.path}: {plural(proof.versions, 'version')}."
-    looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
-    yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
-    yield from (f"  {place}" for place in (*proof.left, *proof.git))
-    if proof.git:
-        yield "What git has was not touched. To remove it:"
-        yield from (f"  {line}" for line in proof.remedy)
-    if proof.elsewhere:
-        yield "Other memories say some of the same words; they were not touched:"
-        yield from (f"  {place}" for place in proof.elsewhere[:NEAR])
-    if len(proof.elsewhere) > NEAR:
-        yield f"  and {len(proof.elsewhere) - NEAR:,} more (--json names all)"
-
-
-def _commit_json(commit: Commit) -> dict[str, object]:
-    revisions = [pick(revision, ("path", "before", "after")) for revision in commit.revisions]
-    return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
-
-
-def _commit_parts(commit: Commit) -> Iterator[Part]:
-    why = " ".join(commit.why.split())
-    yield Styled(f"{commit.id}  {minute(commit.at)}  {commit.by}  {why}".rstrip(), "bold")
-    yield from map(_change, commit.revisions)
-
-
-def _change(revision: Revision) -> str:
-    sign = "+" if not revision.before else "-" if not revision.after else "~"
-    return f"  {sign} {revision.path}  {revision.after[:SHORT] or 'removed'}"

@@ -18,7 +18,8 @@ Options = SimpleNamespace
 Run = Callable[..., int]  # of a Call
 
 MODULES = {
-    "changes": ("add", "update", "insert", "edit", "forget", "log", "diff", "blame", "undo", "restore", "erase"),
+    "changes": ("remember", "add", "update", "insert", "edit", "forget"),
+    "history": ("log", "diff", "blame", "undo", "restore", "erase"),
     "read": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
     "checks": ("cite", "verify", "audit", "lint", "doctor", "index"),
     "learn": ("inbox", "extract", "review", "diary"),
@@ -27,6 +28,7 @@ MODULES = {
     "tasks": ("session", "task"),
     "promote": ("promote",),
     "admin": ("export", "import", "scopes", "models", "cost"),
+    "settings": ("config",),
     "repository": ("init", "trust"),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
@@ -36,8 +38,24 @@ MODULES = {
 COMMANDS = {name: module for module, names in MODULES.items() for name in names}
 HIDDEN = {"complete": "reference"}  # what the completion scripts call; not for people
 
+EVERYDAY = {
+    "remember TEXT": "save a fact; type, name and scope are found for you",
+    "recall MESSAGE": "what an agent is given beside that message",
+    "list": "what is remembered here: the project's and yours",
+    "search WORDS": "find memories by words",
+    "show MEMORY": "read one; its file, its name or a part of it",
+    "edit MEMORY": "change one in your editor",
+    "forget MEMORY": "delete one, or many with --all",
+    "undo": "take the last change back, whatever it was",
+    "log": "what changed, when and by whom",
+    "review": "decide about what was learned and waits for you",
+    "chat": "talk with an agent that remembers",
+    "mcp": "connect Claude Code, Codex, Cursor and others",
+}
+"""What the first screen shows."""
+
 THEMES = {
-    "Save and change": ("add", "update", "insert", "edit", "forget"),
+    "Save and change": ("remember", "add", "update", "insert", "edit", "forget"),
     "Look": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
     "Evidence": ("cite", "verify"),
     "Learn": ("inbox", "extract", "review", "consolidate", "dream", "expect"),
@@ -46,7 +64,19 @@ THEMES = {
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
     "Serve": ("mcp",),
-    "Set up": ("demo", "scopes", "init", "trust", "doctor", "index", "models", "cost", "completion", "help"),
+    "Set up": (
+        "demo",
+        "config",
+        "scopes",
+        "init",
+        "trust",
+        "doctor",
+        "index",
+        "models",
+        "cost",
+        "completion",
+        "help",
+    ),
 }
 
 ALIASES = {
@@ -124,7 +154,7 @@ _CONVERT: Mapping[str, Callable[[str], object]] = {
 }
 _COMPLETE = {
     **dict.fromkeys(("PATH", "SOURCE", "TARGET", "PLACE"), "paths"),
-    "FILE": "files",
+    **dict.fromkeys(("FILE", "MEMORY"), "files"),
     "SCOPE": "scopes",
     "SLUG": "tasks",
     "DIR": "folders",
@@ -257,7 +287,7 @@ def load(name: str) -> Command:
     return command
 
 
-FILE = Argument("file", "the memory's file, as `memsheaf list` shows it", "FILE", required=True)
+FILE = Argument("file", "which memory: its file, its name, or a part of either", "MEMORY", required=True)
 ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 DRY_RUN = Argument("--dry-run", "show what would be done, and change nothing")

@@ -29,7 +29,7 @@ _MEMORY = (
     ),
     *("reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version", "body", "text"),
 )
-_MESSAGE = Argument("message", "what the user says", "TEXT", required=True, repeated=True)
+_MESSAGE = Argument("message", "what the user says; - reads standard input", "TEXT", required=True, repeated=True)
 TYPE = Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE")
 
 
@@ -76,14 +76,15 @@ def show(call: Call) -> int:
       memsheaf show user_prefers-tabs.md --raw > copy.md
     """
     with call.memory() as layers:
-        memory = layers.read(call.options.file)
+        memory = layers.read(layers.find(call.options.file))
         caveats = layers.caveats(memory)
     value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
     if call.options.raw:
         return call.answer(value, memory.data)
     problems = filter(None, (memory.problem, *memory.warnings, *caveats))
     noted = [Note(f"{memory.path}: {problem}", "yellow") for problem in problems]
-    return call.answer(value, noted, memory.text.removesuffix("\n"))
+    found = Note(memory.path) if memory.path != call.options.file else None
+    return call.answer(value, found, noted, memory.text.removesuffix("\n"))
 
 
 @takes(
@@ -157,18 +158,32 @@ def prompt(call: Call) -> int:
 def recall(call: Call) -> int:
     """Print the memories that matter for a message, as an agent gets them beside it.
 
-    At most five, whole or cut at 4,096 bytes, with their age. Nothing is printed when none matters; `memsheaf why`
-    tells the reasons. It looks in the task, the session, the project and the user, where there are any; with --scope
-    and --agent, which may be given several times, the nearest first, only there.
+    At most five, whole or cut at 4,096 bytes, with their age; on a terminal they are laid out to be read, elsewhere
+    it is the text that an agent gets. Nothing is printed when none matters; `memsheaf why` tells the reasons. The
+    task, the session, the project and the user are asked, where there are any; with --scope and --agent, which may be
+    given several times, only those, the nearest first.
 
     examples:
       memsheaf recall "how do we deploy?"
       memsheaf recall --scope user "which indentation do I like?" --json
     """
     with _open_layers(call) as memory:
-        found = memory.recall(" ".join(call.options.message), tree=around(here()))
+        found = memory.recall(call.given_text(" ".join(call.options.message)), tree=around(here()))
     nothing = f"nothing recalled: {found.gate or 'no memory has enough in common with the message'}"
-    return call.answer(_recall_json(found), found.text.encode() if found.text else Note(nothing, ""))
+    shown = _recalled_parts(found) if call.console.stdout.isatty() else found.text.encode()
+    return call.answer(_recall_json(found), shown if found.text else Note(nothing, ""))
+
+
+def _recalled_parts(found: Recall) -> Iterator[Part]:
+    """What was recalled, for people."""
+    for one in found.memories:
+        yield Styled(f"{one.name}  {one.memory.name}", "bold")
+        yield from (Styled(f"  {note}", "yellow") for note in one.notes)
+        yield from (f"  {line}" for line in one.text.strip().split("\n"))
+        yield Styled("  (cut: `memsheaf show` has all of it)", "dim") if one.is_cut else None
+        yield ""
+    count = plural(len(found.memories), "memory", "memories")
+    yield Note(f"{count}, {plural(found.size, 'byte')} beside the message; `memsheaf why` tells why these")
 
 
 @takes(_MESSAGE, TASK, SESSION)
@@ -185,7 +200,7 @@ def why(call: Call) -> int:
       memsheaf why --scope user "which indentation do I like?" --json
     """
     with _open_layers(call) as memory:
-        found = memory.session(tree=around(here())).why(" ".join(call.options.message))
+        found = memory.session(tree=around(here())).why(call.given_text(" ".join(call.options.message)))
         made = {} if found.gate else {str(sheaf.scope): sheaf.reader.embedding() for sheaf in memory.sheaves()}
     value = {
         **_recall_json(found),

@@ -14,6 +14,7 @@ from memsheaf import config
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import (
     COMMANDS,
+    EVERYDAY,
     EVERYWHERE,
     THEMES,
     Argument,
@@ -32,31 +33,35 @@ Ask = Callable[[str, Sequence[str]], Iterable[str]]
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    refused or failed, and said why; for `doctor` an error was found, for `erase` a trace,
-       for `import` and `export` something was left out, for `verify` a citation drifted or is missing,
-       for `lint` and `notes check` there are findings, for `compact` it does not fit
+  1    refused or failed, and said why; for `doctor` an error was found, for
+       `erase` a trace, for `import` and `export` something was left out, for
+       `verify` a citation drifted or is missing, for `lint` and `notes check`
+       there are findings, for `compact` it does not fit
   2    the line was written wrongly; nothing was done
   130  interrupted
 """
 _COLUMN = 24
-_WIDTH = 100
+_WIDTH = 79
 
 
 @takes(
-    Argument("command", "the command to explain; without one, all are listed", "COMMAND"),
+    Argument("command", "the command to explain; without one, those for every day are listed", "COMMAND"),
     Argument("action", "one of its actions, as in `help task start`", "ACTION"),
+    Argument("--all", "list every command, by what it is for, and the exit codes"),
 )
 def help_(call: Call) -> int:
-    """Explain a command, or list them all.
+    """Explain a command, or list them.
 
     examples:
       memsheaf help
+      memsheaf help --all
       memsheaf help add
       memsheaf help task start
     """
     name, action = call.options.command, call.options.action
     if not name:
-        commands, text = {each: load(each) for each in sorted(COMMANDS)}, overview()
+        commands = {each: load(each) for each in sorted(COMMANDS)}
+        text = overview() if call.options.all else first_screen()
     elif not action:
         commands = {name: load(name)}
         text = help_text(name, commands[name])
@@ -71,12 +76,29 @@ def help_(call: Call) -> int:
     return call.answer(value, text.removesuffix("\n"))
 
 
+def first_screen() -> str:
+    """The commands for every day, in no more lines than a small terminal has."""
+    shown = "\n".join(f"  {words:<17}{said}" for words, said in EVERYDAY.items())
+    return f"""\
+usage: memsheaf COMMAND ...
+
+Memory that AI agents keep as plain Markdown files, one a fact.
+
+{shown}
+
+A memory belongs to a scope: `project` is the folder you are in, `user` is you,
+in every project. Reading covers both; saving finds the right one.
+
+`memsheaf help COMMAND` has examples; `memsheaf help --all` lists all {len(COMMANDS)} commands.
+"""
+
+
 def overview() -> str:
     """Every command with its sentence, by theme."""
     lines = ["usage: memsheaf COMMAND ...", "", "Memory that AI agents keep as plain files.", ""]
     for theme, names in THEMES.items():
         lines.append(f"{theme}:")
-        lines += [f"  {name:<15}{load(name).summary}" for name in names]
+        lines += [line for name in names for line in _term(f"  {name}", load(name).summary, 17)]
         lines.append("")
     lines += ["`memsheaf help COMMAND` explains one and has examples; `memsheaf --version` prints the version.", ""]
     return "\n".join(lines) + "\n" + EXIT_CODES
@@ -104,7 +126,7 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
     parts = [
         usage(name, command),
         command.summary,
-        command.details,
+        "\n\n".join(_reflowed(part) for part in command.details.split("\n\n")),
         _section("actions:", _actions(command)),
         _section("arguments:", (_row(one) for one in arguments if not one.is_option)),
         _section("options:", (_row(one) for one in arguments if one.is_option)),
@@ -112,6 +134,11 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
         "\n".join(["examples:", *(f"  {line}" for line in shown)]) if shown else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _reflowed(paragraph: str) -> str:
+    """A paragraph as wide as the page; one with indented lines stays as it is."""
+    return paragraph if "\n " in paragraph or paragraph[:1] == " " else "\n".join(_wrapped(paragraph, ""))
 
 
 def _actions(command: Command) -> Iterator[tuple[str, str]]:
@@ -127,20 +154,25 @@ def _row(argument: Argument) -> tuple[str, str]:
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> str:
     lines = [title]
     for term, said in rows:
-        start = f"  {term}"
-        first, *more = _wrapped(said, "", _WIDTH - _COLUMN)
-        if len(start) > _COLUMN - 2:
-            lines.append(start)
-            start = ""
-        lines.append(f"{start:<{_COLUMN}}{first}")
-        lines += [" " * _COLUMN + line for line in more]
+        lines += _term(f"  {term}", said, _COLUMN)
     return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def _term(term: str, said: str, column: int) -> Iterator[str]:
+    """A term, and what is said of it in a column of its own."""
+    first, *more = _wrapped(said, "", _WIDTH - column)
+    if len(term) > column - 2:
+        yield term
+        term = ""
+    yield f"{term:<{column}}{first}"
+    for line in more:
+        yield " " * column + line
 
 
 def _wrapped(words: str, indent: str, width: int = _WIDTH) -> list[str]:
     lines, line = [], ""
     # an option and its value stay on one line
-    for word in re.findall(r"\[[^\[\]]*(?:\[[^\[\]]*\])?\]|\S+", words):
+    for word in re.findall(r"\[[^\[\]]*(?:\[[^\[\]]*\])?\]\S*|\S+", words):
         if line and len(line) + 1 + len(word) > width:
             lines.append(line)
             line = indent + word

@@ -36,6 +36,7 @@ task = group(
       memsheaf task status feature-x --json
       memsheaf task done --summary "Users can log in."
     """,
+    default="list",
     scoped=False,
 )
 
@@ -307,6 +308,7 @@ session = group(
       memsheaf session list --all --json
       memsheaf session end --yes
     """,
+    default="list",
     scoped=False,
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf import config
-from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
+from memsheaf.errors import MemsheafError, NotFound, PathRefused, ScopeRefused, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
@@ -31,6 +31,8 @@ SCRATCH = ("task", "session")
 OF_EACH = tuple(map(fold, (CONTEXT, NOTES)))
 """Files that every scope has for itself."""
 
+CANDIDATES = 10
+"""How many memories are named when several could be meant."""
 
 _EVERYWHERE = (
     r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
@@ -230,6 +232,47 @@ class OpenScopes:
                     return sheaf, name, sheaf.read(name)
         return self.own, name, None
 
+    def find(self, given: str) -> str:
+        """The shown name of the memory that a person means: by its file, its name, or a part of either.
+
+        Raises:
+            NotFound: there is none, or several could be meant, which are named.
+            PathRefused: it is a path that leads elsewhere.
+        """
+        refused: PathRefused | None = None
+        try:
+            sheaf, path = self.place(given)
+            if sheaf.reader.find(path) or fold(path) in OF_EACH:
+                return given
+            if path.endswith(".md") and any(one.reader.has_history(path) for one in self.sheaves()):
+                return given
+        except PathRefused as error:  # a name may hold what no path may
+            refused = error
+        wanted = _plain(given)
+        texts = {
+            self.name(sheaf, row.path): _plain(f"{row.path}\n{row.name}\n{row.description}")
+            for sheaf in self.sheaves()
+            for row in sheaf.list()
+        }
+        matches: Sequence[Callable[[str], bool]] = (
+            lambda text: wanted in text.split("\n")[:2],
+            lambda text: wanted in text.rpartition("\n")[0],
+            lambda text: set(wanted.split()) <= set(text.split()),
+        )
+        for match in matches if wanted else ():
+            if found := [name for name, text in texts.items() if match(text)]:
+                break
+        else:
+            if refused and "/" in given:
+                raise refused
+            raise NotFound(given)
+        if len(found) > 1:
+            listed = "".join(f"\n  {name}" for name in found[:CANDIDATES])
+            more = f"\n  and {len(found) - CANDIDATES} more" * (len(found) > CANDIDATES)
+            why = f"{given!r} could be one of {len(found)} memories:{listed}{more}"
+            raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+        return found[0]
+
     def name(self, sheaf: Sheaf, path: str) -> str:
         """The name under which a file of a scope is shown."""
         return shown(str(sheaf.scope), path, self.home)
@@ -310,6 +353,16 @@ def _is_label(name: str) -> bool:
         return check_label(name, "name") == name
     except ScopeRefused:
         return False
+
+
+def _plain(text: str) -> str:
+    """What a file and its name have in common, line by line.
+
+    >>> _plain("user_prefers-tabs.md\\nPrefers  Tabs")
+    'user prefers tabs\\nprefers tabs'
+    """
+    lines = fold(text).replace("_", " ").replace("-", " ").split("\n")
+    return "\n".join(" ".join(line.removesuffix(".md").split()) for line in lines)
 
 
 class Router:

@@ -1,0 +1,189 @@
+"""Commands for what happened: log, diff, blame, undo, restore, erase."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from memsheaf.cli.call import Call, minute, pick, plural
+from memsheaf.cli.command import FILE, Argument, takes, whole
+from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.erasure import Proof
+from memsheaf.errors import Changed, NotFound, hinted
+from memsheaf.store import Commit, Revision
+
+SHORT = 12
+FOLDED = 10  # so many changes of one commit are listed
+NEAR = 20  # so many memories that say the same are named
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@takes(
+    FILE._replace(help="only what happened to this memory: its file, its name, or a part of either", required=False),
+    Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
+    Argument("--full", f"list every change of a commit, and not only the first {FOLDED}"),
+)
+def log(call: Call) -> int:
+    """List what happened, newest first: who changed which memory when, and why.
+
+    Without a memory it is all that happened in project and user, or in the scope that --scope names. Each commit has
+    an id for `undo`; each change has the version it led to, for `diff` and `restore`.
+    Changes made with other programs are listed as `outside`.
+
+    examples:
+      memsheaf log
+      memsheaf log user_prefers-tabs.md --limit 5
+    """
+    limit, most = call.options.limit, None if call.options.full else FOLDED
+    if call.options.file:
+        with call.open_file(call.options.file) as (sheaf, path):
+            commits = list(islice(sheaf.log(path), limit + 1 if limit else None))
+    else:
+        with call.memory() as memory:
+            found = memory.lasting().log(limit=limit + 1 if limit else None)
+            commits = sorted(found, key=lambda commit: commit.at, reverse=True)
+    more = bool(limit) and len(commits) > limit
+    commits = commits[: limit or None]
+    nothing = Note("nothing happened yet", "") if not commits else None
+    return call.answer(
+        {"commits": map(_commit_json, commits), "more": more},
+        nothing or (_commit_parts(commit, most) for commit in commits),
+        Note("There is more: --limit 0 lists all.") if more else None,
+    )
+
+
+@takes(
+    FILE,
+    Argument("older", "the version to start from; without it, what the last commit changed", "OLDER"),
+    Argument("newer", "the version to compare with; without it, the present text", "NEWER"),
+)
+def diff(call: Call) -> int:
+    """Show how a memory changed, by its last commit or between two versions.
+
+    examples:
+      memsheaf diff user_prefers-tabs.md
+      memsheaf diff user_prefers-tabs.md 98af5cb2fc62
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
+    lines = enumerate(text.split("\n"))
+    styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
+    return call.answer({"path": call.options.file, "diff": text}, styled if text else Note("no difference", ""))
+
+
+@takes(FILE)
+def blame(call: Call) -> int:
+    """Show for each line of a memory which commit it came with, when, and by whom.
+
+    examples:
+      memsheaf blame user_prefers-tabs.md
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        lines = sheaf.blame(path)
+    rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
+    value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
+    return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
+
+
+@takes(Argument("commit", "the commit's id, or how it begins; the last one that stands when left out", "COMMIT"))
+def undo(call: Call) -> int:
+    """Take back a commit, by a commit of its own.
+
+    Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
+    edited outside is taken back only by its id. Undo an undo by naming its id. A memory that changed again since is
+    left alone, and so is everything else.
+
+    examples:
+      memsheaf undo
+      memsheaf undo 3f2a9c1b04de
+    """
+    with call.memory() as memory:
+        try:
+            scope, commit = memory.lasting().undo(call.options.commit or "")
+        except Changed as error:
+            since = (
+                f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
+            )
+            raise hinted(error, since) from None
+    said = f"Undid {commit.undoes} in {scope}:"
+    return call.answer({"scope": scope, **_commit_json(commit)}, said, _changes(commit, FOLDED))
+
+
+@takes(
+    FILE,
+    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION", required=True),
+)
+def restore(call: Call) -> int:
+    """Bring a memory back to an older version, whatever it is now.
+
+    examples:
+      memsheaf restore user_prefers-tabs.md 98af5cb2fc62
+    """
+    with call.open_file(call.options.file) as (sheaf, path):
+        commit = sheaf.restore(path, call.options.version)
+    file = call.options.file
+    said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
+    return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
+
+
+@takes(FILE, Argument("--yes", "do not ask"))
+def erase(call: Call) -> int:
+    """Remove a memory and all its versions for good, and prove it.
+
+    Nothing brings it back. Afterwards every file that is left is searched for traces; if there are any, they
+    are named and the exit code is 1. In a git repository its history is searched, too: what it has of the text is
+    named with how to remove it, and not touched. Other copies are not reached.
+
+    examples:
+      memsheaf erase user_phone-number.md
+      memsheaf erase user_phone-number.md --yes --json
+    """
+    file = call.options.file
+    question = f"Erase {file} and all its versions for good?"
+    if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
+        return 1
+    with call.open_file(file) as (sheaf, path):
+        if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
+            raise NotFound(path)
+        proof = sheaf.erase(path)
+    fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
+    return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
+
+
+def _proof_lines(proof: Proof) -> Iterator[str]:
+    yield f"Erased {proof.path}: {plural(proof.versions, 'version')}."
+    looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
+    yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
+    yield from (f"  {place}" for place in (*proof.left, *proof.git))
+    if proof.git:
+        yield "What git has was not touched. To remove it:"
+        yield from (f"  {line}" for line in proof.remedy)
+    if proof.elsewhere:
+        yield "Other memories say some of the same words; they were not touched:"
+        yield from (f"  {place}" for place in proof.elsewhere[:NEAR])
+    if len(proof.elsewhere) > NEAR:
+        yield f"  and {len(proof.elsewhere) - NEAR:,} more (--json names all)"
+
+
+def _commit_json(commit: Commit) -> dict[str, object]:
+    revisions = [pick(revision, ("path", "before", "after")) for revision in commit.revisions]
+    return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
+
+
+def _commit_parts(commit: Commit, most: int | None) -> Iterator[Part]:
+    why = " ".join(commit.why.split())
+    yield Styled(f"{commit.id}  {minute(commit.at)}  {commit.by}  {why}".rstrip(), "bold")
+    yield _changes(commit, most)
+
+
+def _changes(commit: Commit, most: int | None) -> Iterator[Part]:
+    """What a commit changed: at most so many lines, and how many more there are."""
+    yield from map(_change, commit.revisions[:most])
+    if most and len(commit.revisions) > most:
+        yield Styled(f"  and {len(commit.revisions) - most:,} more (--full lists all)", "dim")
+
+
+def _change(revision: Revision) -> str:
+    sign = "+" if not revision.before else "-" if not revision.after else "~"
+    return f"  {sign} {revision.path}  {revision.after[:SHORT] or 'removed'}"
