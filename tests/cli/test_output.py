@@ -97,7 +97,7 @@ def test_a_wrong_line_gives_2_and_shows_the_right_one(run: Run) -> None:
     code, out, err = run("update", "x.md", "--old", "a")
     assert (code, out) == (2, "")
     assert "--new" in err
-    assert "usage: memsheaf update FILE --old TEXT --new TEXT" in err
+    assert "usage: memsheaf update MEMORY --old TEXT --new TEXT" in err
 
     code, out, _ = run("update", "--json")
     assert code == 2

@@ -88,7 +88,6 @@ def test_a_group_names_the_action_that_was_meant(run: Run) -> None:
         ("session", "show", "--section", "key"): "there is no option --section here; it goes with note",
         ("session", "start", "--session", "x"): "there is no option --session here; it goes with note, show, end",
         ("task", "strat", "x"): "there is no action 'strat'; did you mean start?; `memsheaf task` has the actions",
-        ("task",): "ACTION is missing; `memsheaf task` has the actions start, note",
         ("notes", "often"): "there is no action 'often'; `memsheaf notes` has",
         ("task", "note", "--gaol", "x"): "there is no option --gaol\nusage: memsheaf task note [TEXT] [--task SLUG]",
     }.items():
@@ -99,7 +98,7 @@ def test_a_group_names_the_action_that_was_meant(run: Run) -> None:
 
 def test_help_explains_a_group_and_each_of_its_actions(run: Run) -> None:
     whole = run("help", "task")[1]
-    assert whole.startswith("usage: memsheaf task ACTION ...\n")
+    assert whole.startswith("usage: memsheaf task [ACTION] ...\n")
     assert "\n  start                 Begin a task.\n" in whole
 
     one = run("help", "task", "start")[1]

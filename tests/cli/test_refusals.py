@@ -146,7 +146,7 @@ insert 1: user_prefers-tabs.md --line 99 --text x
 insert 1: user_prefers-tabs.md --line 0 --text 'password: Corr3ct-H0rse-Fake' ; nothing.md --line 0 --text x
 edit 2:
 edit 1: nothing.md
-forget 2:  ; user_prefers-tabs.md --why ''
+forget 2:  ; user_prefers-tabs.md --why '' ; user_prefers-tabs.md --all ; --type user ; --all --type nobody ; --all
 forget 1: nothing.md
 list 2: x ; --type '' ; --typ user ; --scope
 show 2:  ; a.md b.md
@@ -183,11 +183,11 @@ prompt 1: --scope user --scope nobody
 promote 2: '' ; --session a --task b ; --session '' ; --subject 'Test command' ; ffffff --category recipe
 promote 2: ffffff --anyway '' ; --scope user
 promote 1: ffffff ; ffffff --to nobody ; --session ../x ; --task nothing ; --to nobody ; --to agent/x
-session 2:  ; often ; start --template x.md --long ; start --section x ; note ; note '' ; end x --session y ; list x
+session 2: often ; start --template x.md --long ; start --section x ; note ; note '' ; end x --session y ; list x
 session 2: list --yes ; list --scope user
 session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
 session 1: start --template missing.md ; end x
-task 2:  ; often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
+task 2: often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
 task 2: start 'Feature X' --phases 0 ; note ; status nobody --task x ; done --reason x ; drop ; revise x ; verify
 task 2: verify login --reason x ; phase 0 ; phase two ; phase --report '' ; event --limit 0 ; event '{}' --limit 3
 task 2: list x ; list --scope user
@@ -239,6 +239,10 @@ models 1: try nobody:x ; try 'no model'
 cost 2: x ; --days 0 ; --days many
 completion 2:  ; tcsh
 demo 2: x
+remember 2:  ; '' ; x --type nobody ; x --name ''
+remember 1: 'The password is Corr3ct-H0rse-Fake' ; 'I prefer tabs' --expires someday
+config 2: get ; get nothing ; set tools ; set nothing 1 ; often ; show x
+config 1: set learning.policy bogus ; set tools maybe ; set retention_days soon ; set spend.tokens_per_day -1
 help 2: nothing
 """
 

@@ -169,7 +169,7 @@ def test_what_changed_since_it_was_selected_is_not_forgotten(both: Layers) -> No
     rows = both.select(("user",))
     both.user.revise(tabs.path, "tabs", "spaces")
 
-    with pytest.raises(Changed, match="user:user_tabs.md"):
+    with pytest.raises(Changed, match=r"user:user_tabs\.md"):
         both.forget_many(rows)
 
     assert len(both.select(("user",))) == 2

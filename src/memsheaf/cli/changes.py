@@ -62,16 +62,19 @@ def remember(call: Call) -> int:
         given = {"name": options.name, "description": options.description, "kind": options.type}
         proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
         was = layers.read(proposal.replaces) if proposal.replaces else None
-        memory = layers.remember(
-            *(proposal.name, proposal.description, proposal.kind, proposal.content),
-            path=proposal.replaces,
-            replace=was is not None,
-            expect=was.version if was else None,
-            citations=options.cite or (),
-            pinned=options.pin,
-            expires=options.expires or "",
-            allow=call.allow(),
-        )
+        if was and was.body.strip() == proposal.content.strip():
+            memory = was
+        else:
+            memory = layers.remember(
+                *(proposal.name, proposal.description, proposal.kind, proposal.content),
+                path=proposal.replaces,
+                replace=was is not None,
+                expect=was.version if was else None,
+                citations=options.cite or (),
+                pinned=options.pin,
+                expires=options.expires or "",
+                allow=call.allow(),
+            )
         scope = memory.path.rpartition(":")[0] or layers.home
     value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
     return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope))
@@ -92,6 +95,9 @@ def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
 
 def _remembered(memory: Memory, was: Memory | None, scope: str) -> Iterator[Part]:
     """What was saved and where, and what stood there before."""
+    if memory is was:
+        yield f"{memory.path} says that already"
+        return
     yield f"{'Updated' if was else 'Saved'} {memory.path}"
     old, new = (set(one.body.strip().split("\n")) if one else set() for one in (was, memory))
     for line in was.body.strip().split("\n") if was else ():
@@ -204,8 +210,8 @@ def insert(call: Call) -> int:
 def forget(call: Call) -> int:
     """Delete a memory, or many; `memsheaf undo` brings them back while the journal keeps them.
 
-    With --all it shows what would go and asks; one `memsheaf undo` brings all of them back. To remove a memory and all
-    its versions for good, use `memsheaf erase`.
+    With --all it shows what would go and asks; one `memsheaf undo` brings all of them back. To remove a memory and
+    all its versions for good, use `memsheaf erase`.
 
     examples:
       memsheaf forget project_release-day.md --why "no releases any more"
@@ -234,11 +240,11 @@ def _forget_all(call: Call, layers: Layers) -> int:
     count, paths = plural(len(rows), "memory", "memories"), [row.path for row in rows]
     if not rows:
         return call.answer({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
-    if options.dry_run or not (options.yes or call.console.json):
-        call.answer({"paths": paths, "commits": []}, Table([(row.path, row.description) for row in rows], ("bold",)))
+    table = Table([(row.path, row.description) for row in rows], ("bold",))
     if options.dry_run:
-        call.console.note(f"{count} would be forgotten")
-        return 0
+        return call.answer({"paths": paths, "commits": []}, table, Note(f"{count} would be forgotten"))
+    if call.console.interactive and not options.yes:
+        call.answer({"paths": paths}, table)
     if not call.confirm(f"Forget {count}?", without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
     commits = lasting.forget_many(rows, why=options.why or "")

@@ -64,19 +64,8 @@ THEMES = {
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
     "Serve": ("mcp",),
-    "Set up": (
-        "demo",
-        "config",
-        "scopes",
-        "init",
-        "trust",
-        "doctor",
-        "index",
-        "models",
-        "cost",
-        "completion",
-        "help",
-    ),
+    "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
+    "Help": ("help", "completion"),
 }
 
 ALIASES = {

@@ -33,7 +33,8 @@ def demo(call: Call) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="memsheaf-demo-") as folder:
         lines = _story(Settings(f"{folder}/home", f"{folder}/cache", state=f"{folder}/state"))
-        return call.answer(lambda: {"text": "\n".join(getattr(line, "text", line) for line in lines)}, lines)
+        plain = (line.text if isinstance(line, Styled) else line for line in lines)
+        return call.answer(lambda: {"text": "\n".join(plain)}, lines)
 
 
 def _story(settings: Settings) -> Lines:

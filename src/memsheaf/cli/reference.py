@@ -89,7 +89,7 @@ Memory that AI agents keep as plain Markdown files, one a fact.
 A memory belongs to a scope: `project` is the folder you are in, `user` is you,
 in every project. Reading covers both; saving finds the right one.
 
-`memsheaf help COMMAND` has examples; `memsheaf help --all` lists all {len(COMMANDS)} commands.
+`memsheaf help COMMAND` has examples; `memsheaf help --all` lists all commands.
 """
 
 
@@ -100,7 +100,7 @@ def overview() -> str:
         lines.append(f"{theme}:")
         lines += [line for name in names for line in _term(f"  {name}", load(name).summary, 17)]
         lines.append("")
-    lines += ["`memsheaf help COMMAND` explains one and has examples; `memsheaf --version` prints the version.", ""]
+    lines += ["`memsheaf help COMMAND` explains one and has examples.", ""]
     return "\n".join(lines) + "\n" + EXIT_CODES
 
 
@@ -125,7 +125,7 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
     arguments = command.arguments
     parts = [
         usage(name, command),
-        command.summary,
+        _reflowed(command.summary),
         "\n\n".join(_reflowed(part) for part in command.details.split("\n\n")),
         _section("actions:", _actions(command)),
         _section("arguments:", (_row(one) for one in arguments if not one.is_option)),

@@ -1,0 +1,194 @@
+"""The first hour: save as one would say it, find by a part of the name, correct, forget many, take it back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def saved(run: Run, *words: str) -> dict[str, str]:
+    code, out, err = run("remember", *words, "--json")
+    assert code == 0, err
+    found: dict[str, str] = json.loads(out)
+    return found
+
+
+def test_a_sentence_becomes_a_memory_where_it_belongs(run: Run) -> None:
+    code, out, err = run("remember", "I", "prefer", "pnpm")
+    assert (code, err) == (0, "")
+    assert out == (
+        "Saved user:user_prefers-pnpm.md\n  The user prefers pnpm.\n"
+        "It is remembered for you, in every project; `memsheaf undo` takes it back.\n"
+    )
+    rule = saved(run, "We deploy on Fridays after the standup")
+    assert (rule["scope"], rule["type"], bool(rule["replaced"])) == ("project", "project", False)
+    assert run("remember", "-", stdin="Die Tests brauchen Redis.")[0] == 0
+    assert saved(run, "The API docs are in the wiki", "--type", "reference")["type"] == "reference"
+    assert len(run("list", "--paths")[1].split()) == 4
+
+
+def test_a_correction_changes_the_memory_and_shows_both_texts(run: Run) -> None:
+    old = saved(run, "We deploy on Fridays after the standup")
+    code, out, _ = run("remember", "We now deploy on Mondays after the standup")
+    assert code == 0
+    assert out.startswith(f"Updated {old['path']}\n  - We deploy on Fridays after the standup.\n  + We now deploy")
+    assert run("undo")[0] == 0
+    assert "Fridays" in run("show", old["path"])[1]
+
+
+def test_the_same_again_changes_nothing_and_is_named(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    before = run("log")
+    assert run("remember", "I prefer pnpm") == (0, "user:user_prefers-pnpm.md says that already\n", "")
+    assert run("log") == before
+
+
+def test_a_memory_is_found_by_name_by_a_part_of_it_and_by_file(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    saved(run, "We deploy on Fridays after the standup")
+    for given in ("Prefers pnpm", "pnpm", "user_prefers-pnpm.md", "user:user_prefers-pnpm.md", "PNPM"):
+        assert "prefers pnpm" in run("show", given)[1], given
+        assert run("log", given)[0] == run("blame", given)[0] == run("diff", given)[0] == 0, given
+
+
+def test_where_several_could_be_meant_they_are_named_and_nothing_is_done(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    saved(run, "I prefer tabs")
+    code, out, err = run("forget", "prefers")
+    assert (code, out) == (1, "")
+    assert "could be one of 2 memories" in err
+    assert "user:user_prefers-pnpm.md" in err
+    assert "user:user_prefers-tabs.md" in err
+    code, _, err = run("forget", "nothing of that kind")
+    assert code == 1
+    assert "no memory at" in err
+    assert len(run("list", "--paths")[1].split()) == 2
+
+
+def test_a_path_that_leads_elsewhere_is_refused_as_one(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    assert "is not allowed" in run("show", "../../etc/passwd")[2]
+
+
+def test_many_are_forgotten_after_a_preview_and_come_back_with_one_undo(run: Run) -> None:
+    for said in ("I prefer pnpm", "I prefer tabs", "We deploy on Fridays after the standup"):
+        saved(run, said)
+    before = run("list", "--paths")[1]
+
+    code, out, err = run("forget", "--all", "--type", "user", "--dry-run")
+    assert (code, out.count("user:")) == (0, 2)
+    assert "2 memories would be forgotten" in err
+    assert run("forget", "--all", "--matching", "PNPM prefers", "--dry-run")[1].count("\n") == 1
+    assert run("forget", "--all", stdin="n\n", screen=True)[0] == 1
+    assert run("list", "--paths")[1] == before
+
+    code, out, _ = run("forget", "--all", "--yes")
+    assert code == 0
+    assert "Forgot 3 memories" in out
+    assert run("list", "--paths")[1] == ""
+    assert run("undo")[0] == 0
+    assert run("list", "--paths")[1] == before
+
+
+def test_what_happened_to_project_and_user_is_one_story(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    saved(run, "We deploy on Fridays after the standup")
+    out = run("log")[1]
+    assert out.index("project_we-deploy") < out.index("user:user_prefers-pnpm.md")
+    commits = json.loads(run("log", "--limit", "1", "--json")[1])
+    assert (len(commits["commits"]), commits["more"]) == (1, True)
+
+
+def test_a_large_commit_is_folded_in_the_log(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(15):
+        text = f"---\nname: Fact {number}\ndescription: About {number}\ntype: project\n---\nHouse {number}.\n"
+        (source / f"project_fact-{number}.md").write_text(text)
+    assert run("import", str(source), "--anyway")[0] == 0
+    folded, full = run("log")[1], run("log", "--full")[1]
+    assert folded.count("project_fact") == 10
+    assert "and 5 more (--full lists all)" in folded
+    assert full.count("project_fact") == 15
+
+
+def test_on_a_terminal_recall_is_laid_out_to_be_read(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    envelope = run("recall", "pnpm or npm?")[1]
+    assert envelope.startswith("<memories-")
+    assert run("recall", "-", stdin="pnpm or npm?")[1].startswith("<memories-")
+    code, out, _ = run("recall", "pnpm or npm?", screen=True)
+    assert code == 0
+    assert "<memor" not in out
+    assert "user:user_prefers-pnpm.md" in out
+    assert "  The user prefers pnpm." in out
+
+
+def test_a_group_alone_shows_how_things_stand_and_its_actions(run: Run) -> None:
+    for name, said in (
+        ("task", "no tasks"),
+        ("session", "No session is open"),
+        ("notes", "there are no notes"),
+    ):
+        code, out, err = run(name, screen=True)
+        assert code == 0
+        assert said in out + err
+        assert "actions: " in err
+
+
+def test_settings_are_shown_set_and_unset_line_by_line(run: Run, environment: dict[str, str]) -> None:
+    file = Path(environment["MEMSHEAF_HOME"], "config.toml")
+    file.parent.mkdir()
+    file.write_text('scope = "project"  # mine\n\n[learning]  # how\n# a remark\n')
+    assert run("config", "set", "policy", "suggest")[0] == 0
+    assert run("config", "set", "retention_days", "12.5")[0] == 0
+    assert run("config", "set", "learning.scopes.user", "manual")[0] == 0
+    assert run("config", "set", "scope", "user")[1] == 'scope = "user"\n'
+    assert file.read_text() == (
+        'retention_days = 12.5\nscope = "user"  # mine\n\n[learning]  # how\npolicy = "suggest"\n# a remark\n\n'
+        '[learning.scopes]\nuser = "manual"\n'
+    )
+    found = {row["key"]: row for row in json.loads(run("config", "--json")[1])["settings"]}
+    assert found["learning.policy"] == {"key": "learning.policy", "value": "suggest", "from": "config.toml"}
+    assert found["tools"]["from"] == "default"
+
+    before = file.read_text()
+    assert run("config", "set", "learning.policy", "bogus")[0] == 1
+    assert file.read_text() == before
+    assert run("config", "unset", "policy")[1] == 'learning.policy = "auto"\n'
+    code, _, err = run("config", "set", "policy", "log", more={"MEMSHEAF_POLICY": "manual"})
+    assert (code, err) == (0, "MEMSHEAF_POLICY is set and counts more\n")
+    assert run("config", "get", "policy")[1] == "log\n"
+    assert "did you mean model.name" in run("config", "get", "modle.name")[2]
+
+
+def test_a_settings_file_is_changed_through_a_link(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    home = Path(environment["MEMSHEAF_HOME"])
+    home.mkdir()
+    (tmp_path / "dotfiles.toml").write_text("")
+    (home / "config.toml").symlink_to(tmp_path / "dotfiles.toml")
+    assert run("config", "set", "tools", "false")[0] == 0
+    assert (home / "config.toml").is_symlink()
+    assert (tmp_path / "dotfiles.toml").read_text() == "tools = false\n"
+
+
+def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    path = saved(run, "I prefer pnpm")["path"]
+    counter = tmp_path / "runs"
+    script = tmp_path / "editor"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'if [ -e {counter} ]; then sed -i "s/^nonsense.*/---/; s/pnpm/yarn/" "$1"\n'
+        f'else touch {counter}; sed -i "1s/.*/nonsense/" "$1"; fi\n'
+    )
+    os.chmod(script, 0o700)
+    environment["EDITOR"] = str(script)
+    code, out, err = run("edit", path, stdin="y\n", screen=True)
+    assert code == 0, err
+    assert "Edit it again?" in err
+    assert out == f"Updated {path}\n"
+    assert "yarn" in run("show", path)[1]
