@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and wh
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
 	$(BIN)/python tests/mcp_server/generate.py
 
+dist: $(VENV)/.dist ## build sdist and wheel, check them, and try the wheel alone in a fresh environment
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/distribution/check_dist.py dist
+
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 
@@ -93,3 +99,7 @@ $(VENV)/.bench: $(VENV)/.dev
 $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[fuzz]'
 	@touch $@
+
+$(VENV)/.dist: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dist]'
+	@touch $@ $(VENV)/.base

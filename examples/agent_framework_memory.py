@@ -7,18 +7,22 @@ Needs: pip install 'memsheaf[agent-framework]'
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_framework import (
-    Agent,
-    BaseChatClient,
-    ChatMiddlewareLayer,
-    ChatResponse,
-    FunctionInvocationLayer,
-    Message,
-)
+try:
+    from agent_framework import (
+        Agent,
+        BaseChatClient,
+        ChatMiddlewareLayer,
+        ChatResponse,
+        FunctionInvocationLayer,
+        Message,
+    )
+except ImportError as error:
+    sys.exit(f"this example needs Microsoft's Agent Framework: pip install 'memsheaf[agent-framework]' ({error})")
 
 from memsheaf import Settings
 from memsheaf.adapters.agent_framework import MemoryProvider

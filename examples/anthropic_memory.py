@@ -7,10 +7,15 @@ Needs: pip install 'memsheaf[anthropic]'
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from contextlib import ExitStack
 
-from anthropic import Anthropic
+try:
+    from anthropic import Anthropic
+except ImportError as error:
+    sys.exit(f"this example needs Anthropic's SDK: pip install 'memsheaf[anthropic]' ({error})")
+
 from scripted_api import Step, serving
 
 from memsheaf import Settings

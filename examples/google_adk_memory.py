@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import tempfile
 from collections.abc import AsyncGenerator
 
-from google.adk.agents import Agent
-from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
-from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
-from google.adk.tools import load_memory, preload_memory
-from google.genai import types
+try:
+    from google.adk.agents import Agent
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import Runner
+    from google.adk.sessions import InMemorySessionService
+    from google.adk.tools import load_memory, preload_memory
+    from google.genai import types
+except ImportError as error:
+    sys.exit(f"this example needs Google ADK: pip install 'memsheaf[google-adk]' ({error})")
 
 from memsheaf import Settings
 from memsheaf.adapters.google_adk import MemoryService

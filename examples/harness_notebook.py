@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai_harness.memory import Memory
+try:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+    from pydantic_ai_harness.memory import Memory
+except ImportError as error:
+    sys.exit(f"this example needs pydantic-ai-harness: pip install 'memsheaf[pydantic-ai-harness]' ({error})")
 
 from memsheaf import Settings, Sheaf
 from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore

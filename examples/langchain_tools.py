@@ -7,13 +7,17 @@ Needs: pip install 'memsheaf[langchain]'
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.tools import BaseTool
+try:
+    from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.tools import BaseTool
+except ImportError as error:
+    sys.exit(f"this example needs LangChain: pip install 'memsheaf[langchain]' ({error})")
 
 from memsheaf import Settings, Sheaf
 from memsheaf.adapters.langchain import memory_tools

@@ -7,11 +7,15 @@ Needs: pip install 'memsheaf[langgraph]'
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from typing import TypedDict
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+try:
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.runtime import Runtime
+except ImportError as error:
+    sys.exit(f"this example needs LangGraph: pip install 'memsheaf[langgraph]' ({error})")
 
 from memsheaf import Settings, Sheaf
 from memsheaf.adapters.langgraph import MemsheafStore

@@ -17,9 +17,12 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
+try:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+except ImportError as error:
+    sys.exit(f"this example needs the MCP SDK: pip install 'memsheaf[mcp]' ({error})")
 
 FACT = {
     "name": "Release day",

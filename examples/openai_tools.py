@@ -7,11 +7,16 @@ Needs: pip install memsheaf openai
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from contextlib import ExitStack
 from typing import Any
 
-from openai import OpenAI
+try:
+    from openai import OpenAI
+except ImportError as error:
+    sys.exit(f"this example needs OpenAI's SDK: pip install openai ({error})")
+
 from scripted_api import serving
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+try:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+except ImportError as error:
+    sys.exit(f"this example needs pydantic-ai: pip install 'memsheaf[pydantic-ai]' ({error})")
 
 from memsheaf import Settings
 from memsheaf.adapters.pydantic_ai import Memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,21 @@ def test_an_example_runs_without_a_key_and_leaves_nothing_behind(name: str, tmp_
     assert not own.exists(), "it wrote into the memory of whoever runs it"
     assert not list(here.iterdir())
     assert not list(scratch.iterdir())
+
+
+def test_an_example_without_its_package_ends_with_one_line_that_says_what_to_install() -> None:
+    code = "import runpy, sys; sys.path[:0] = sys.argv[1:3]; runpy.run_path(sys.argv[3], run_name='__main__')"
+    for name in sorted(set(SAYS) - {"demo"}):
+        example = EXAMPLES / f"{name}.py"
+        words = [sys.executable, "-S", "-c", code, str(ROOT / "src"), str(EXAMPLES), str(example)]  # no site-packages
+        ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        needed = re.search(r"Needs: pip install (?:memsheaf )?(.*)", example.read_text(encoding="utf-8"))
+
+        assert needed
+        assert (ran.returncode, ran.stdout) == (1, ""), name
+        assert re.fullmatch(rf"this example needs .*: pip install {re.escape(needed[1])} \(.*\)\n", ran.stderr), (
+            ran.stderr
+        )
 
 
 @pytest.mark.parametrize("name", sorted(set(SAYS) - {"demo"}))
