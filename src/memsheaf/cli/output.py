@@ -124,13 +124,14 @@ class Console:
         cells = [list(table.head), *rows] if table.head else rows
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        is_plain = not self._styled(self.stdout, "", "bold")
         styles = [*table.styles, *[""] * (len(widths) - len(table.styles))]
         for row in cells:
             row[-1] = _cut(row[-1], room) if room >= 20 else row[-1]
-            padded = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
-            shown = [
-                self._styled(self.stdout, cell, style) for cell, style in zip([*padded, row[-1]], styles, strict=True)
-            ]
+            shown = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
+            shown.append(row[-1])
+            if not is_plain:
+                shown = [self._styled(self.stdout, cell, style) for cell, style in zip(shown, styles, strict=True)]
             self._write("  ".join(shown).rstrip() + "\n")
 
     def _exact(self, data: bytes) -> None:

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.index.database import Row
-from memsheaf.index.embedding import Embedding
-from memsheaf.recall.recall import Candidate, Recall
 from memsheaf.scope import around, shown
-from memsheaf.work.layers import Layers
+
+# Known to type checkers under this name: `list` loads nothing of recall.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memsheaf.index.database import Row
+    from memsheaf.index.embedding import Embedding
+    from memsheaf.recall.recall import Candidate, Recall
+    from memsheaf.work.layers import Layers
 
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (

@@ -59,21 +59,22 @@ def help_(call: Call) -> int:
       memsheaf help task start
     """
     name, action = call.options.command, call.options.action
-    if not name:
-        commands = {each: load(each) for each in sorted(COMMANDS)}
-        text = overview() if call.options.all else first_screen()
-    elif not action:
-        commands = {name: load(name)}
-        text = help_text(name, commands[name])
-    else:
-        parent = load(name)
-        if action not in parent.actions:
+    title, examples = name, None
+    if action:
+        title, examples = f"{name} {action}", examples_of(f"{name} {action}", load(name))
+        if action not in load(name).actions:
             raise Usage(f"`memsheaf {name}` has no action {action!r}")
-        title = f"{name} {action}"
-        commands = {title: parent.actions[action]}
-        text = help_text(title, commands[title], examples=examples_of(title, parent))
-    value = {"commands": [{"name": each, "summary": one.summary} for each, one in commands.items()], "text": text}
-    return call.answer(value, text.removesuffix("\n"))
+    if name:
+        command = load(name).actions[action] if action else load(name)
+        text = help_text(title, command, examples=examples)
+    else:
+        text = overview() if call.options.all else first_screen()
+
+    def as_json() -> dict[str, object]:
+        shown = {title: command} if name else {each: load(each) for each in sorted(COMMANDS)}
+        return {"commands": [{"name": each, "summary": one.summary} for each, one in shown.items()], "text": text}
+
+    return call.answer(as_json, text.removesuffix("\n"))
 
 
 def first_screen() -> str:
@@ -186,15 +187,17 @@ _START = """\
 
 <!-- Made from the commands themselves by `python -m memsheaf.cli.reference`. -->
 
-`memsheaf COMMAND` works on one scope: the one that `--scope` names, else the one in your settings, else the
-project you are in. `memsheaf scopes` shows which there are and where they live. The commands of the layers (`brief`,
-`session`, `task`, `notes`, `fact`, `promote`, `compact`) work on the project you are in. Some commands are groups of
-actions, such as `memsheaf task start`; `memsheaf help task start` explains one.
+Reading covers the project you are in and the user; saving goes where a memory belongs. `--scope` names one scope;
+`memsheaf scopes` shows which there are and where they live. What is not the project's is shown with its scope, as in
+`user:user_prefers-tabs.md`. Commands that take a MEMORY find it by its file, its name or a part of either. Some are
+groups of actions, such as `memsheaf task start`; `memsheaf help task start` explains one.
 
 ```console
-$ memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user --scope user
-Saved user_prefers-tabs.md
-$ memsheaf search indentation --scope user --json
+$ memsheaf remember "I prefer pnpm"
+Saved user:user_prefers-pnpm.md
+  The user prefers pnpm.
+It is remembered for you, in every project; `memsheaf undo` takes it back.
+$ memsheaf search pnpm --json
 ```
 
 Answers go to standard output, everything else to standard error. With `--json` the answer is one JSON document
