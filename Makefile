@@ -14,8 +14,10 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
+# the frameworks take seconds to import: one process does, not each
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal --ignore=tests/adapters
+	$(BIN)/pytest tests/adapters
 
 quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \

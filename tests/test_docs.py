@@ -1,18 +1,11 @@
-"""What the documents say holds: examples run, links lead somewhere, nothing public is left out.
+"""What the documents say holds: links lead somewhere, nothing public is left out.
 
-All ```python blocks of a page run in order, in one namespace and a process of their own. A ```text block right
-after one is what it prints.
+test_examples.py runs their examples.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import memsheaf
@@ -29,47 +22,8 @@ from memsheaf.tools import TOOLS
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "memsheaf"
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 EVERY_PAGE = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
-
-RUNNER = """
-import contextlib, io, json, os, sys, tempfile, traceback
-import memsheaf.tools, memsheaf.work.layers, numpy
-from memsheaf import Settings, Sheaf
-with tempfile.TemporaryDirectory() as place:  # what a page needs is loaded and compiled once for all of them
-    settings = Settings(place + "/home", place + "/cache", state=place + "/state", embedder="none")
-    with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.learning.daily.note("Remember that we ship on Fridays, and I always use tabs.")
-        sheaf.distil()
-        sheaf.recall("When do we ship?")
-for folder, examples in json.load(sys.stdin):
-    if os.fork():
-        os.wait()
-        continue
-    os.chdir(folder + "/here")
-    os.environ.update({"MEMSHEAF_" + name: folder + "/" + name.lower() for name in ("HOME", "CACHE", "STATE")})
-    names, printed = {"__name__": "__main__"}, []
-    try:
-        for place, code in examples:
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(code, place, "exec"), names)
-            printed.append(out.getvalue())
-    except BaseException:
-        printed.append(traceback.format_exc())
-    with open(folder + "/printed.json", "w") as file:
-        json.dump(printed, file)
-    os._exit(0)
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A block of Python, where it stands, and what it is said to print; None when nothing is said."""
-
-    place: str
-    code: str
-    prints: str | None
 
 
 def name_of(page: Path) -> str:
@@ -78,13 +32,6 @@ def name_of(page: Path) -> str:
 
 def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
-
-
-def examples(page: Path) -> Iterator[Example]:
-    text = page.read_text(encoding="utf-8")
-    for block in re.finditer(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, re.MULTILINE | re.DOTALL):
-        line = text.count("\n", 0, block.start()) + 2
-        yield Example(f"{name_of(page)}:{line}", block[1], block[2])
 
 
 def without_code(text: str) -> str:
@@ -101,33 +48,6 @@ def anchors(page: Path) -> set[str]:
 def mentions(text: str, name: str) -> bool:
     """Whether a text names this in code: alone, as the start of a call, or with its arguments."""
     return re.search(rf"`[^`\n]*(?<!\w){re.escape(name)}(?!\w)[^`\n]*`", text) is not None
-
-
-def test_the_examples_run_and_print_what_they_say(tmp_path: Path) -> None:
-    pages = {name_of(page): found for page in PAGES if (found := list(examples(page)))}
-    folders = {name: tmp_path / str(number) for number, name in enumerate(pages)}
-    for folder in folders.values():
-        (folder / "here").mkdir(parents=True)
-    given = [
-        (str(folders[name]), [(example.place, example.code) for example in found]) for name, found in pages.items()
-    ]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("MEMSHEAF_")}
-    environment["MEMSHEAF_EMBEDDER"] = "static"  # the quick one that is always there
-    subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", RUNNER], input=json.dumps(given), env=environment, text=True, check=True
-    )
-    wrong = []
-    for name, found in pages.items():
-        printed = json.loads((folders[name] / "printed.json").read_text(encoding="utf-8"))
-        for example, said in zip(found, [*printed, *[""] * len(found)], strict=False):
-            if "Traceback" in said or (example.prints is not None and said != example.prints):
-                wrong.append(f"{example.place} prints {said}")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_the_pages_that_teach_have_examples() -> None:
-    for page in ("README.md", "docs/format.md", "docs/library.md", "docs/scopes.md"):
-        assert list(examples(ROOT / page)), page
 
 
 def test_every_relative_link_leads_somewhere() -> None:

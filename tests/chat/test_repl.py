@@ -66,8 +66,6 @@ def served(
     chat: Chat, *script: Reply, reader: str = "full", aside: Callable[[Asked], Reply] = lambda asked: status(503)
 ) -> Iterator[tuple[Terminal, Server]]:
     """A chat with a model on this machine that says this."""
-    pytest.importorskip("pydantic_ai")
-    pytest.importorskip("openai")
     with openai_server(script, aside=aside) as server:
         words = ("--model", "openai-compatible:test", "--url", server.url)
         with chat(*words, reader=reader, OPENAI_API_KEY="") as terminal:
@@ -246,7 +244,6 @@ def is_running(process: int) -> bool:
 def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and_shows_calls(
     chat: Chat, work: Path
 ) -> None:
-    pytest.importorskip("prompt_toolkit")
     may_learn = threading.Event()
 
     def distilled(asked: Asked) -> Reply:

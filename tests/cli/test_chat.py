@@ -100,7 +100,6 @@ def test_the_scope_on_the_line_is_the_one_that_is_written_to(run: Run) -> None:
 
 def test_a_script_ends_with_one_when_an_answer_failed(run: Run) -> None:
     words = ("chat", "--model", "openai-compatible:x", "--url", "http://127.0.0.1:9/v1")
-    pytest.importorskip("pydantic_ai")
 
     code, out, err = run(*words, stdin="hello\n/help\n")
     assert code == 1

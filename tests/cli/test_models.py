@@ -56,7 +56,6 @@ def test_the_model_in_the_settings_is_looked_at(run: Run, environment: dict[str,
 
 
 def test_a_server_where_nothing_listens_is_told(run: Run, environment: dict[str, str]) -> None:
-    pytest.importorskip("openai")
     more = {"MEMSHEAF_MODEL": "llama.cpp:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
 
     code, out, _ = run("models", more=more)
