@@ -547,6 +547,14 @@ def test_names_that_are_one_file_somewhere_get_files_of_their_own(sheaf: Sheaf) 
     assert [one.outcome for one in verdicts] == ["saved", "saved"]
 
 
+def test_of_one_fact_that_a_model_proposes_under_two_names_one_is_kept(sheaf: Sheaf) -> None:
+    port = f"{SHOP} 5432."
+
+    verdicts = learned(sheaf, f"user: {port}", model=said(memory("Port", content=port), memory("Shop", content=port)))
+
+    assert [(one.outcome, one.why) for one in verdicts] == [("saved", ""), ("dropped", "it was proposed twice")]
+
+
 def test_a_new_fact_under_an_old_name_does_not_cost_the_old_text(sheaf: Sheaf) -> None:
     old = "Deployments go through the blue stage, Kim signs them, and rollbacks need the on-call engineer."
     sheaf.remember("Deployment", "How we deploy", "project", old)
@@ -670,8 +678,10 @@ def test_two_requests_of_one_shape_are_both_kept(sheaf: Sheaf) -> None:
     learned(sheaf, "user: Remember that Kim owns billing. Remember that Kim owns search.")
     owner = memory("Owner", content="Robin owns shipping.")
     learned(sheaf, "user: Remember that Robin owns payments.", model=owner, conversation="c2")
+    port = memory("Port", content=f"{SHOP} 5432.")
+    learned(sheaf, f"user: Remember that {SHOP} 5433.", model=port, conversation="c3")
 
-    assert all(word in bodies(sheaf) for word in ("billing", "search", "payments"))
+    assert all(word in bodies(sheaf) for word in ("billing", "search", "payments", "5433"))
 
 
 EXPORT = "The nightly export for the northern region is watched by team alpha until the platform is live"
