@@ -151,17 +151,17 @@ def test_what_a_person_saved_before_the_power_cut_is_not_overwritten(tmp_path: o
 def test_what_a_person_saved_after_a_crash_is_not_overwritten_by_completing_the_commit(tmp_path: object) -> None:
     root = str(tmp_path)
     store = FolderStore(root, boot="one")
-    store.commit([Change("a.md", b"old a\n", ABSENT), Change("b.md", b"old b\n", ABSENT)], by="agent")
-    changes = [Change(path, b"new\n", version_of(b"old %c\n" % path[:1].encode())) for path in ("a.md", "b.md")]
-    store.commit(changes, by="agent")
+    paths = ("a.md", "b.md", "c.md")
+    store.commit([Change(path, b"old\n", ABSENT) for path in paths], by="agent")
+    commit = store.commit([Change(path, b"new\n", version_of(b"old\n")) for path in paths], by="agent")
     _cut_off_the_last_line(root)
     _replace(root, "a.md", b"a person's\n")
-    _replace(root, "b.md", b"old b\n")
+    _replace(root, "b.md", b"old\n")
+    _replace(root, f".history/draft-{commit.id}-2", b"displaced\n")  # c.md changed places, and nobody looked yet
 
     FolderStore(root, boot="one").recover()
 
-    assert FolderStore(root).read("a.md").data == b"a person's\n"
-    assert FolderStore(root).read("b.md").data == b"new\n"
+    assert [FolderStore(root).read(path).data for path in paths] == [b"a person's\n", b"new\n", b"displaced\n"]
 
 
 def _cut_off_the_last_line(root: str) -> None:
