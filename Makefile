@@ -23,11 +23,12 @@ quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \
 	  tests/test_frontmatter.py tests/test_sheaf.py tests/test_tools.py tests/test_layers.py
 
-check: $(VENV)/.dev ## ruff, mypy --strict, import order between layers
+check: $(VENV)/.dev ## ruff, mypy --strict, import order between layers, the faults of `make mutants`
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_layers.py
+	$(BIN)/python tests/mutation/mutants.py --check
 
 format: $(VENV)/.dev ## lay the code out
 	$(BIN)/ruff format .
@@ -58,7 +59,7 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
 	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
 
-mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests of each room must notice (half an hour)
+mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
