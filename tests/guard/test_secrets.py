@@ -220,6 +220,12 @@ def test_a_secret_is_found_among_other_words(case: dict[str, Any], before: str, 
     assert covers(f"{before}\n{text_of(case)}\n{behind}", value_of(case))
 
 
+def test_a_token_over_three_lines_is_no_part_of_the_word_in_the_line_before() -> None:
+    case = next(case for case in FLAGGED if case["kind"] == "jwt_over_three_lines")
+
+    assert covers(f"deploy\n{text_of(case)}\n", value_of(case))
+
+
 @given(st.text(), st.text())
 def test_any_text_can_be_searched_and_places_lie_within(text: str, more: str) -> None:
     whole = f"{text} password: {more}"

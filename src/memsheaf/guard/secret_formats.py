@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from operator import add
 
 from memsheaf.values import NamedTuple
@@ -279,7 +280,9 @@ GROUPED = (
     r"(?<![A-Za-z0-9])(?:[A-Z2-7]{4}(?:[ -][A-Z2-7]{4}){2,15}+(?:[ -][A-Z2-7]{2,4})?+"
     r"|[a-z2-7]{4}(?: [a-z2-7]{4}){2,15}+(?: [a-z2-7]{2,4})?+)(?![A-Za-z0-9])"
 )
-TWO_GROUPS, FIVE_GROUPS = (rf"(?:[ -][A-Za-z2-7]{{4}}){{{count}}}(?![A-Za-z0-9])" for count in (2, 5))
+TWO_GROUPS, FIVE_GROUPS = (
+    rf"[ -][A-Za-z2-7]{{4}}(?:[ -][A-Za-z2-7]{{4}}){{{more}}}(?![A-Za-z0-9])" for more in ("1", "4,")
+)
 """Parts of what is `GROUPED`, quicker to look for: of any, and of so long a one that figures alone tell it."""
 PREFIXED = (
     r"(?!(?:pk|pub|sha|md5|commit|msg|req|cs|phc|css|sc|chunk|file|img)[0-9]{0,3}[_-])"
@@ -288,9 +291,14 @@ PREFIXED = (
 """A word, a separator and a long run: how most providers make their keys, those of tomorrow, too."""
 
 
-def begun(text: str) -> list[Format]:
-    """The formats whose needle is in a text."""
-    pairs = {*map(add, text, text[1:]), *_SINGLE}
+def begun(words: list[str]) -> list[Format]:
+    """The formats whose needle is in one of these words."""
+    text = " ".join(words)
+    letters = set(text)
+    pairs = set(
+        map(add, text, text[1:]) if len(text) < len(letters) ** 2 else map("".join, product(letters, repeat=2))
+    )
+    pairs.update(_SINGLE if max(map(len, words), default=0) >= 55 else ())
     near = sorted(number for pair in pairs & _BY_PAIR.keys() for number in _BY_PAIR[pair])
     return [FORMATS[number] for number in near if FORMATS[number].needle in text]
 
@@ -304,7 +312,7 @@ def _by_pair() -> dict[str, list[int]]:
 
 
 _BY_PAIR = _by_pair()
-_SINGLE = [pair for pair in _BY_PAIR if len(pair) == 1]
+_SINGLE = [pair for pair in _BY_PAIR if len(pair) == 1]  # needles of formats of 55 characters or more
 
 
 def found(pattern: re.Pattern[str], text: str, needle: str, back: int, lowered: str = "") -> Iterator[re.Match[str]]:

@@ -12,7 +12,7 @@ import re
 from binascii import a2b_base64
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 
 # Words with digits in them that are words, longest first where one begins another.
@@ -328,15 +328,18 @@ def assigned_values(text: str) -> Iterator[tuple[str, int, int]]:
     """What is said to be a password, a key or a token, and looks like one: its kind, where it begins and ends."""
     lowered = lower(text)
     words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
-    for word in _announcing(words).finditer(lowered) if words else ():
+    if not words:
+        return
+    find = lru_cache(512)(partial(find_announced, words))  # what repeats itself is judged once, and nothing is kept
+    for word in _announcing(words).finditer(lowered):
         at, end = word.span()
-        first = max(0, at - _BEFORE)
+        first = at - _BEFORE if at > _BEFORE else 0
         piece = text[first : end + _BEHIND]
-        if span := find_announced(piece, at - first, end - first, word.lastindex or 0, words):
+        if span := find(piece, at - first, end - first, word.lastindex or 0):
             yield "a key or token" if word[3] else "a password", first + span[0], first + span[1]
 
 
-def find_announced(text: str, at: int, end: int, sort: int, words: tuple[str, ...]) -> tuple[int, int] | None:
+def find_announced(words: tuple[str, ...], text: str, at: int, end: int, sort: int) -> tuple[int, int] | None:
     """Where the value stands that the word at this place announces, in a piece of text around it."""
     if sort == 3 and text[at:end].lower() == "key" and not is_key(text[:at]):
         return None

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 
 from memsheaf.guard.secret_values import compiled, fits
@@ -30,7 +30,8 @@ _NAMED = {
 # A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
 # in its line, and whether that is all.
 _SEAM = (
-    r"[ \t\\\r\n\"'](?<=[A-Za-z0-9+/_=.~%-]{6}[\s\S])"  # a character to begin with: most are passed over quickly
+    # a character to begin with, and no space inside a line: most are passed over quickly
+    r"[ \t\\\r\n\"'](?:(?<![ \t])|(?=[ \t\\\r\n]))(?<=[A-Za-z0-9+/_=.~%-]{6}[\s\S])"
     r"(?:(?:(?<=[ \t])[ \t]{0,7}\\?\r?\n|(?<=\\)\r?\n|(?<=\r)\n|(?<=\n))[ \t>#*|]{0,16}"
     r"|(?<=\\)r\\n|(?<=\\)n|(?<=[\"'])[ \t]{0,4}[+\\]?[ \t\r\n]{0,16}[\"'])"
     r"(?=([A-Za-z0-9+/_=.~%-]{2,200}+)([\"'`,;)\]} \t]{0,4}(?:\\?\r?\n|\\n|$))?)"
@@ -97,23 +98,15 @@ def _character(escape: str) -> str:
     return chr(code) if 32 <= code < 127 else escape
 
 
-def _seam(match: re.Match[str]) -> str:
-    """Nothing, where what follows belongs to the token before it; else the seam as it is."""
-    seam, rest, alone = match[0], match[1], match[2] is not None
-    if "n" not in seam and "\n" not in seam:
-        return ""
-    before = "" if alone or len(rest) < 8 else match.string[max(0, match.start() - 80) : match.start()]
-    return "" if is_torn(before, rest, alone) else seam
-
-
 def is_torn(before: str, rest: str, alone: bool) -> bool:
     """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
     from memsheaf.guard.secret_formats import begun
 
-    if alone:
-        return fits(rest, "rest")
-    words = before.split()
-    return bool(words) and fits(rest, "token") and any(len(known.needle) > 3 for known in begun(words[-1]))
+    begun_before = [known.needle for known in begun(before.split()[-1:])]
+    if alone:  # and no token of its own, unless one was begun before it
+        anew = any(len(known.needle) > 2 and rest.startswith(known.needle) for known in begun([rest]))
+        return fits(rest, "rest") and (not anew or max(map(len, begun_before), default=0) > 2)
+    return fits(rest, "token") and max(map(len, begun_before), default=0) > 3
 
 
 def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -> View | None:
@@ -142,4 +135,14 @@ def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -
 
 def close_seams(view: View) -> View | None:
     """The text with tokens that are broken over two lines or two strings put together; None when it has none."""
-    return _replaced(view, _SEAM, _seam) if any(mark in view.text for mark in "\n\\\"'") else None
+    text, torn = view.text, lru_cache(512)(is_torn)  # what repeats itself is judged once, and nothing is kept
+
+    def meant(match: re.Match[str]) -> str:
+        """Nothing, where what follows belongs to the token before it; else the seam as it is."""
+        seam, rest, alone = match[0], match[1], match[2] is not None
+        if "n" not in seam and "\n" not in seam:
+            return ""
+        may_be = alone or len(rest) >= 8
+        return "" if may_be and torn(text[max(0, match.start() - 80) : match.start()], rest, alone) else seam
+
+    return _replaced(view, _SEAM, meant) if any(mark in text for mark in "\n\\\"'") else None

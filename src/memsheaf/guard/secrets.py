@@ -11,7 +11,8 @@ import re
 import unicodedata
 from binascii import a2b_base64
 from collections.abc import Iterator
-from itertools import compress, pairwise
+from functools import lru_cache
+from itertools import pairwise
 
 from memsheaf.guard.secret_values import (
     assigned_values,
@@ -123,8 +124,7 @@ def _in_view(view: View) -> Iterator[_Found]:
 
 
 def _long_words(text: str) -> list[str]:
-    words = text.split()
-    return list(compress(words, map(SHORTEST.__le__, map(len, words))))  # many words, few of them long
+    return [word for word in text.split() if len(word) >= SHORTEST]
 
 
 def _assigned(view: View) -> Iterator[_Found]:
@@ -161,7 +161,7 @@ def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
 
     if not long:
         return
-    for known in begun(" ".join(long)):
+    for known in begun(long):
         for match in found(compiled(known.pattern), view.text, known.needle, known.back):
             if not _stands_for(match[1][:LONGEST], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
@@ -229,7 +229,7 @@ _RUN_OF_WORDS = (
     r"(?:[0-9]{1,2}[.):]?[ \t]{1,2})?(?:[a-z]{3,8}(?![A-Za-z]))?"
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
-_OF_CODES = "2fa|mfa|otp|authenticator|one-time|setup|set-up|seed|secret|backup"
+_OF_CODES = ("2fa", "mfa", "otp", "authenticator", "one-time", "setup", "set-up", "seed", "secret", "backup")
 _SENTENCE = (
     r"\b(?:the|and|for|with|from|your|not|are|was|has|have|had|which|been|should|would|were|their|but|our|its|into|who"
     r"|never|because|where|when|what|being|does|did|them|these|those|than)\b"
@@ -247,30 +247,32 @@ def _marked(view: View) -> Iterator[_Found]:
     from memsheaf.guard.secret_formats import COOKIE, FIVE_GROUPS, GROUPED, PAIR, PLACES, TWO_GROUPS, found
 
     text, lowered = view.text, lower(view.text)
+    judged = lru_cache(512)(fits)  # what repeats itself is judged once, and nothing is kept
     for kind, needle, pattern, ask, back, probe in PLACES:
         if needle in lowered and (not probe or compiled(probe).search(lowered)):
             for match in found(compiled(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
                     start -= len(compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
-                if fits(text[start:end], ask):
+                if judged(text[start:end], ask):
                     yield _as_found(view, kind, start, end)
     for match in compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
         for pair in compiled(PAIR).finditer(text, *match.span(1)):
-            if fits(pair[2], "any" if pair[1] else "token"):
+            if judged(pair[2], "any" if pair[1] else "token"):
                 yield _as_found(view, "a cookie", *pair.span(2))
     if "Secret" in text and "ata" in text:
         yield from _in_manifests(view)
     if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
         yield from _seeds(view)
+    runs = (text[max(0, one.start() - 4) : one.end()] for one in compiled(FIVE_GROUPS).finditer(text))
     may_be_grouped = compiled(TWO_GROUPS).search(text) and (
-        any(word in lowered for word in _OF_CODES.split("|")) or compiled(FIVE_GROUPS).search(text)
+        any(map(lowered.__contains__, _OF_CODES)) or any(sum(map(str.isdigit, run)) > 2 for run in runs)
     )
     for match in compiled(GROUPED).finditer(text) if may_be_grouped else ():
         # so many groups with figures among them are one wherever they stand
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
-        is_said = is_sure or compiled(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
-        if is_said and fits(match[0], "seed"):
+        is_said = is_sure or compiled("|".join(_OF_CODES)).search(lowered, max(0, match.start() - 80), match.start())
+        if is_said and judged(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span(), "likely")
 
 

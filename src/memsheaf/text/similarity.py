@@ -120,12 +120,7 @@ def same(a: Memory, b: Memory) -> float:
 
 def prints(found: Collection[str]) -> list[int]:
     """The words as numbers, each once."""
-    return sorted(set(map(_print, found)))
-
-
-@lru_cache(maxsize=16_384)
-def _print(word: str) -> int:
-    return crc32(word.encode("utf-8", "replace"))
+    return sorted(set(map(crc32, " ".join(found).encode("utf-8", "replace").split())))
 
 
 def traces(found: Collection[str]) -> list[int]:
@@ -139,15 +134,11 @@ def traces(found: Collection[str]) -> list[int]:
 
 @lru_cache(maxsize=8)  # what is saved is looked for first, and then indexed
 def _traces(found: tuple[str, ...]) -> list[int]:
-    numbers = sorted(set(map(_print, found)), reverse=True)
-    least = {number >> _SHIFT: number for number in numbers}
-    bins: list[int] = list(map(least.get, _PLACES))  # type: ignore[arg-type]  # filled below
-    place = -1
-    for _ in range(BINS - len(least)):
-        place = bins.index(None, place + 1)  # type: ignore[arg-type]
-        bins[place] = (bins[place - 1] if place else (numbers or [0])[-1]) + 1 & 0xFFFFFFFF
-    bins.reverse()
-    data = _PACK(*bins)
+    numbers = prints(found)
+    least = {number >> _SHIFT: number for number in reversed(numbers)}
+    last = numbers[0] if numbers else 0
+    bins = [last := least[place] if place in least else last + 1 & 0xFFFFFFFF for place in _PLACES]
+    data = _PACK(*reversed(bins))
     return [crc32(data[at : at + 4 * BAND], at) for at in _BANDS]
 
 
