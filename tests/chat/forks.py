@@ -32,7 +32,10 @@ from typing import Any, NoReturn
 
 from memsheaf.cli import main
 
-IMPORTED = ("memsheaf.chat.terminal.full_reader", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+IMPORTED = (
+    *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown"),
+    *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
+)
 
 
 @functools.cache

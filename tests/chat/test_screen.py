@@ -12,13 +12,12 @@ from cases import each_case
 from memsheaf.chat.terminal.screen import (
     JsonScreen,
     OutputClosed,
-    SafeStream,
     Screen,
     memory_line,
     render_outcome,
 )
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Recalled, Text, TurnEnded
-from memsheaf.text.neutralize import for_terminal
+from memsheaf.text.neutralize import SafeStream, for_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -19,12 +21,13 @@ from memsheaf.chat.terminal.repl import (
     Reader,
     Repl,
     TurnOutcome,
+    on_interrupt,
     read_keys,
     render_greeting,
     take_turn,
 )
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
-from memsheaf.chat.terminal.slash import Commands
+from memsheaf.chat.terminal.slash import Commands, split_words
 from memsheaf.chat.turn import Failed
 from memsheaf.cli import main
 from memsheaf.cli.call import Call, here
@@ -33,8 +36,15 @@ from memsheaf.cli.output import Console, Undelivered
 from memsheaf.cli.reference import candidates
 from memsheaf.errors import MemsheafError, TextRefused
 from memsheaf.guard.secrets import without_secrets
+from memsheaf.text.neutralize import columns
+
+# Known to type checkers under this name: a start does not import `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _MESSAGE = 1 << 20  # bytes of one message
+_READING = ("list", "show", "search", "why", "recall", "cost", "conversations")  # commands that may be paged
 
 
 def run_chat(call: Call) -> int:
@@ -127,20 +137,32 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen) -> Commands
     return Commands(
         agent,
         screen,
-        lambda words: _run(call, agent, words),
+        lambda words: _run(call, agent, screen, words),
         files=lambda: [row.path for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.home.state).list()],
         complete=lambda words: [word for word in candidates(words, lambda *_: ()) if not word.startswith(":")],
     )
 
 
-def _run(call: Call, agent: Agent, words: Sequence[str]) -> int:
+class _Captured(io.StringIO):
+    """Text that is meant for a terminal and shown later."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        super().__init__()
+        self.isatty, self.fileno = terminal.isatty, terminal.fileno  # type: ignore[method-assign]
+
+
+def _run(call: Call, agent: Agent, screen: Screen | JsonScreen, words: Sequence[str]) -> int:
     """Run another command in this process, on the memory that the chat is about."""
     console = call.console
     line = [words[0], *_scope_words(call, agent, words), *words[1:]]
-    if not console.json:
-        stdout, stderr = console.stdout, console.stderr
-        return main(line, environment=call.environment, stdin=console.stdin, stdout=stdout, stderr=stderr)
+    if isinstance(screen, Screen):
+        paged = _Captured(console.stdout) if screen.live and words[0] in _READING else None
+        stdout, stderr = paged or console.stdout, paged or console.stderr
+        code = main(line, environment=call.environment, stdin=console.stdin, stdout=stdout, stderr=stderr)
+        if paged:
+            screen.page_safe(paged.getvalue())
+        return code
     out, err = io.StringIO(), io.StringIO()
     code = main([line[0], "--json", *line[1:]], environment=call.environment, stdout=out, stderr=err)
     value = {"event": "ran", "command": words[0], "code": code, "answer": json.loads(out.getvalue() or "null")}
@@ -167,16 +189,41 @@ def _scope_words(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
 
 def _screen(console: Console, *, live: bool) -> Screen:
     environment = console.environment
-    plain = environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
-    return Screen(console.stdout, console.stderr, live=live, colour=live and not plain, width=lambda: _width(console))
+    is_terminal, is_dumb = console.stdout.isatty(), environment.get("TERM", "dumb") == "dumb"
+    return Screen(
+        console.stdout,
+        console.stderr,
+        live=live,
+        colour=live and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb",
+        width=lambda: _size(console).columns,
+        wrapped=is_terminal,
+        markdown=is_terminal and not is_dumb,
+        pager=(lambda text: _page(console, text)) if live and not is_dumb else lambda text: False,
+    )
 
 
-def _width(console: Console) -> int:
-    """How wide the terminal is now."""
+def _size(console: Console) -> os.terminal_size:
+    """How large the terminal is now."""
     try:
-        return os.get_terminal_size(console.stdout.fileno()).columns or 80
+        size = os.get_terminal_size(console.stdout.fileno())
     except (OSError, ValueError):
-        return 80
+        size = os.terminal_size((0, 0))
+    return os.terminal_size((size.columns or 80, size.lines or 24))
+
+
+def _page(console: Console, text: str) -> bool:
+    """Show a text with $PAGER, or less, when it is longer than the screen; whether that was done."""
+    size, plain = _size(console), re.sub(r"\x1b\[[0-9;]*m", "", text)
+    lines = sum(1 + max(columns(line) - 1, 0) // size.columns for line in plain.rstrip("\n").split("\n"))
+    command = split_words(console.environment.get("PAGER", "less -FRX"))
+    if lines < size.lines or not command:
+        return False
+    with suppress(OSError), on_interrupt(lambda: None):  # the pager hears Ctrl-C; without one, the text is printed
+        subprocess.run(
+            command, input=text, text=True, encoding="utf-8", errors="replace", env=dict(console.environment)
+        )
+        return True
+    return False
 
 
 def _message(call: Call) -> str:

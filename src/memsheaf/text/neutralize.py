@@ -66,6 +66,33 @@ def for_terminal(text: str) -> str:
     return text if _is_plain(text) else re.sub(_POWER, _spelt, text)
 
 
+class SafeStream:
+    """Text that comes in pieces, made harmless piece by piece: it comes out as the whole would.
+
+    >>> flow = SafeStream()
+    >>> [flow.piece(text) for text in ("a\\r", "\\nb\\x1b", "[31m")]
+    ['a', '\\nb<U+001B>', '[31m']
+    """
+
+    def __init__(self) -> None:
+        self._before = ""  # what the next piece may belong to: a joiner looks back at two characters
+        self._held = ""
+
+    def piece(self, text: str) -> str:
+        """What to show of the next piece; half a line end is held back until the other half is there."""
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n")
+        shown = for_terminal(self._before + text)[len(for_terminal(self._before)) :]
+        self._before = (self._before + text)[-2:].replace("\r", " ")
+        return shown
+
+    def rest(self) -> str:
+        """What was held back, at the end."""
+        held, self._held, self._before = self._held, "", ""
+        return for_terminal(held)
+
+
 def for_prompt(text: str) -> str:
     """The text as data inside a prompt: it can neither close its envelope nor open another.
 

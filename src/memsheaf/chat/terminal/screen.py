@@ -6,15 +6,18 @@ Whatever a model, a tool or a memory says passes `for_terminal` here, piece by p
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
-from memsheaf.text.neutralize import columns, for_terminal, one_line
+from memsheaf.text.neutralize import SafeStream, columns, for_terminal, one_line
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
+
+    from memsheaf.chat.terminal.markdown import MarkdownBlocks
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 KEPT_CALLS = 200
@@ -22,43 +25,74 @@ _SIGN = "…"  # something goes on
 _ANSWER = 60  # columns of a tool's answer that stand in its line
 _WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
+_WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+_TOKEN = rf"\n|[^\S\n]+|[{_WIDE}][、。，．！？」』）]*|[^\s{_WIDE}]+"
+_MARKER = r"[-*+•·]|\d{1,3}[.)]"
 
 
 class OutputClosed(Exception):
     """The screen cannot be written to; without a message, because its reader has had enough."""
 
 
-class SafeStream:
-    """Text that comes in pieces, made harmless piece by piece: it comes out as the whole would.
+class WordWrap:
+    """Text that comes in pieces, broken at words; what stands between ``` is left as it is.
 
-    >>> flow = SafeStream()
-    >>> [flow.piece(text) for text in ("a\\r", "\\nb\\x1b", "[31m")]
-    ['a', '\\nb<U+001B>', '[31m']
+    >>> wrap = WordWrap(lambda: 12)
+    >>> [wrap.piece(text) for text in ("- one two thr", "ee four\\n", "日本語日本語日")], wrap.rest()
+    (['- one two', '\\n  three four\\n', '日本語日本語\\n日'], '')
     """
 
-    def __init__(self) -> None:
-        self._before = ""  # what the next piece may belong to: a joiner looks back at two characters
-        self._held = ""
+    tail = ""  # nothing is shown for the time being
+
+    def __init__(self, width: Callable[[], int]) -> None:
+        self._width = width
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held = self._space = ""
+        self._column = self._indent = 0
+        self._is_first, self._is_code = True, False
 
     def piece(self, text: str) -> str:
-        """What to show of the next piece; half a line end is held back until the other half is there."""
+        """What to show of the next piece; a word that may go on is held back."""
         text = self._held + text
-        self._held = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r").replace("\r\n", "\n")
-        shown = for_terminal(self._before + text)[len(for_terminal(self._before)) :]
-        self._before = (self._before + text)[-2:].replace("\r", " ")
-        return shown
+        done = re.search(rf"(?s).*[\s{_WIDE}]", text)
+        self._held = text[done.end() :] if done else text
+        return "".join(map(self._placed, re.findall(_TOKEN, text[: done.end()] if done else "")))
 
     def rest(self) -> str:
         """What was held back, at the end."""
-        held, self._held, self._before = self._held, "", ""
-        return for_terminal(held)
+        shown = self._placed(self._held) if self._held else ""
+        self._begin()
+        return shown
+
+    def _placed(self, token: str) -> str:
+        """A word with the space before it or, where it does not fit, in a new line; a line end, a space."""
+        if token == "\n":
+            self._column, self._space, self._is_first = 0, "", True
+            return token
+        if token.isspace():
+            self._space += token
+            return ""
+        if self._is_first and token.startswith("```"):
+            self._is_code = not self._is_code
+        space, wide = self._space, columns(token)
+        if not self._is_code and self._column and self._column + columns(space) + wide > self._width():
+            self._column, space = self._indent, "\n" + " " * self._indent
+        else:
+            self._column += columns(space)
+        if self._is_first:
+            self._indent = self._column + (wide + 1 if re.fullmatch(_MARKER, token) else 0)
+        self._column, self._space, self._is_first = self._column + wide, "", False
+        return space + token
 
 
 class Screen:
     """Where a turn is drawn. A `live` one is a terminal with a person before it: all stands in one column of text.
 
-    Otherwise the answer alone goes to `out`, and all else to `err`.
+    Otherwise the answer alone goes to `out`, and all else to `err`. On a terminal, text is `wrapped` at words, and
+    answers are rendered as `markdown` where rich is installed. `pager` shows a text that is longer than the screen,
+    and says whether it did.
     """
 
     def __init__(
@@ -69,6 +103,9 @@ class Screen:
         live: bool = False,
         colour: bool = False,
         width: Callable[[], int] = lambda: 80,
+        wrapped: bool = False,
+        markdown: bool = False,
+        pager: Callable[[str], bool] = lambda text: False,
     ) -> None:
         self.out = out
         self.live = live
@@ -77,10 +114,15 @@ class Screen:
         self._err = err
         self._colour = colour
         self._flow = SafeStream()
+        self._wrapped = wrapped
+        self._markdown = markdown
+        self._pager = pager
+        self._layout: WordWrap | MarkdownBlocks | None = None  # of what is being said
         self._column = 0
         self._aside = False
         self._open = ""  # the call whose line is not finished yet
-        self._is_working = self._has_sign = False
+        self._is_working = False
+        self._sign = ""  # what stands at the start of the line for the time being
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -114,7 +156,7 @@ class Screen:
         elif isinstance(event, Failed):
             self.note(event.line, event.hint, style="red")
         elif isinstance(event, TurnEnded):
-            self._put(self._flow.rest())
+            self._end_text()
             self._end_line()
             self._open = ""
             if event.interrupted:
@@ -124,7 +166,19 @@ class Screen:
     def say(self, text: str = "", style: str = "") -> None:
         """Print a whole line, or several, of our own."""
         self._end_line()
-        self._put("\n".join(self.styled(line, style) for line in for_terminal(text).split("\n")) + "\n")
+        self._put("\n".join(self.styled(line, style) for line in self._broken(for_terminal(text)).split("\n")) + "\n")
+
+    def page(self, lines: Sequence[tuple[str, str]]) -> None:
+        """Print lines, each with a style; with the pager when they are more than the screen has."""
+        self._end_line()
+        broken = ((self._broken(for_terminal(line)), style) for line, style in lines)
+        shown = [self.styled(one, style) for text, style in broken for one in text.split("\n")]
+        self.page_safe("\n".join(shown) + "\n")
+
+    def page_safe(self, text: str) -> None:
+        """Print a text that is safe already, styles included; with the pager when it is longer than the screen."""
+        if not self._pager(text):
+            self._put(text)
 
     def note(self, line: str, hint: str = "", style: str = "dim") -> None:
         """Tell something that is no part of an answer."""
@@ -144,11 +198,11 @@ class Screen:
             self.note(f"there are {len(self.calls)} calls to show" if self.calls else "no tool was called yet")
             return
         calling, called = self.calls[-number]
-        self.say(f"· {calling.line or calling.tool}", "bold")
+        lines = [(f"· {calling.line or calling.tool}", "bold")]
         for name, value in calling.arguments.items():
             text = value if isinstance(value, str) else repr(value)
-            self.say(f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim")
-        self.say(called.answer if called else "(no answer)")
+            lines.append((f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim"))
+        self.page([*lines, (called.answer if called else "(no answer)", "")])
 
     def ask(self, line: str, detail: str, keys: str, *, is_diff: bool = False, most: int = 0) -> None:
         """Draw a question: what is wanted, all of it behind a rule at the left, and which keys there are.
@@ -186,16 +240,38 @@ class Screen:
         if event.aside and not self.live:
             return
         if event.aside != self._aside:
-            self._put(self._flow.rest())
+            self._end_text()
             self._end_line()
         if self._open:
             self._end_line()
             self._open = ""
         self._aside = event.aside
-        self._put(self._flow.piece(event.text), style="dim" if event.aside else "")
+        text = self._flow.piece(event.text)
+        if self._wrapped:
+            self._layout = self._layout or self._new_layout()
+            text = self._layout.piece(text)
+        self._put(text, style="dim" if event.aside else "")
+
+    def _new_layout(self) -> WordWrap | MarkdownBlocks:
+        if self._markdown and not self._aside:
+            with suppress(ImportError):  # an extra that is not installed
+                from memsheaf.chat.terminal.markdown import MarkdownBlocks
+
+                return MarkdownBlocks(self.width, colour=self._colour)
+        return WordWrap(self.width)
+
+    def _end_text(self) -> None:
+        """Show what was held back of what is being said."""
+        text, style = self._flow.rest(), "dim" if self._aside else ""
+        layout, self._layout = self._layout, None
+        self._put(layout.piece(text) + layout.rest() if layout else text, style=style if layout else "")
+
+    def _broken(self, text: str) -> str:
+        wrap = WordWrap(self.width)
+        return wrap.piece(text) + wrap.rest() if self._wrapped else text
 
     def _calling(self, event: Calling) -> None:
-        self._put(self._flow.rest())
+        self._end_text()
         self._end_line()
         self.calls = [*self.calls[1 - KEPT_CALLS :], (event, None)]
         if self.live:
@@ -223,11 +299,15 @@ class Screen:
         return f"{indent}· {one_line(for_terminal(event.line or event.tool), room)}"
 
     def _end_line(self) -> None:
+        if self._layout:
+            self._end_text()
         if self._column:
             self._put("\n")
 
     def _aside_line(self, text: str, style: str) -> None:
-        line = self.styled(for_terminal(text), style) + "\n"
+        line = for_terminal(text)
+        line = "\n".join(self.styled(one, style) for one in (self._broken(line) if self.live else line).split("\n"))
+        line += "\n"
         if self.live:
             self._put(line)
         else:
@@ -245,14 +325,20 @@ class Screen:
         _deliver(self.out, "\n".join(self.styled(line, style) for line in text.split("\n")))
 
     def _show_sign(self) -> None:
-        if self._is_working and not self._column and not self._has_sign:
-            self._has_sign = True
-            _deliver(self.out, _SIGN)
+        """Show that something goes on: the line that is being said, as far as it is there, or a sign."""
+        sign = _SIGN
+        if self._layout and self._layout.tail:
+            *_, sign = wrap_line(self._layout.tail.expandtabs(4), max(self.width() - 1, 1))
+        if self._is_working and not self._column and sign != self._sign:
+            if not sign.startswith(self._sign):
+                self._erase_sign()
+            _deliver(self.out, sign[len(self._sign) :])
+            self._sign = sign
 
     def _erase_sign(self) -> None:
-        if self._has_sign:
-            self._has_sign = False
-            _deliver(self.out, "\b \b")
+        if self._sign:
+            _deliver(self.out, "\b \b" if self._sign == _SIGN else "\r\x1b[K")
+            self._sign = ""
 
 
 class JsonScreen:
@@ -283,6 +369,11 @@ class JsonScreen:
     def say(self, text: str = "", style: str = "") -> None:
         """Print what else is to be told."""
         self.draw(Notice(text))
+
+    def page(self, lines: Sequence[tuple[str, str]]) -> None:
+        """Print what else is to be told."""
+        for line, _ in lines:
+            self.say(line)
 
     def expand(self, number: int = 1) -> None:
         """Print nothing: each event was printed whole."""

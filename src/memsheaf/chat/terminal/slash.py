@@ -39,11 +39,11 @@ COMMANDS = {
     "cost": SlashCommand("[--days N]", "what this conversation and all others cost"),
     "compact": SlashCommand("", "make the conversation shorter"),
     "clear": SlashCommand("", "begin a new conversation"),
-    "model": SlashCommand("[NAME]", "which model answers, or another from here on; offline for none"),
+    "model": SlashCommand("[NAME]", "who answers from here on; offline for no model"),
     "resume": SlashCommand("[ID]", "list conversations, or go on with one"),
     "plan": SlashCommand("", "plan mode on or off: nothing is written or run"),
     "allow": SlashCommand("[reset]", "what you allowed for good", ("reset",)),
-    "expand": SlashCommand("[N]", "a tool call in full: the last, or the Nth last; also Ctrl-O"),
+    "expand": SlashCommand("[N]", "a tool call in full, the last or Nth last; or Ctrl-O"),
     "help": SlashCommand("", "this"),
     "exit": SlashCommand("", "leave, as Ctrl-D does"),
 }
@@ -231,8 +231,8 @@ class Commands:
         shown = {f"/{name} {one.takes}".rstrip(): one.help for name, one in COMMANDS.items()}
         if rest.removeprefix("/") in COMMANDS:
             shown = {usage: said for usage, said in shown.items() if usage.split()[0] == f"/{rest.removeprefix('/')}"}
-        for usage, said in shown.items():
-            self._screen.say(f"{usage:<24}  {said}" if len(usage) <= 24 else f"{usage}\n{'':<24}  {said}")
+        cells = [(usage if len(usage) <= 24 else f"{usage}\n{'':<24}", said) for usage, said in shown.items()]
+        self._screen.page([(f"{usage:<24}  {said}", "") for usage, said in cells])
         self._screen.note(KEYS)
 
     def _exit(self, rest: str) -> NextStep:
