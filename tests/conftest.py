@@ -5,6 +5,7 @@ tries more examples.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ hypothesis_settings.register_profile(
     "untimed", deadline=None, max_examples=200 if os.environ.get("MEMSHEAF_LONG") else 25
 )
 hypothesis_settings.load_profile("untimed")
+# A shell starts a job in the background with SIGINT ignored, and every process of a test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

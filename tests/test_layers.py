@@ -63,8 +63,9 @@ def modules() -> Iterator[Path]:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a module, itself first."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def name_of(path: Path) -> str:
@@ -86,7 +87,7 @@ NAMES = {name_of(path) for path in modules()}
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
     """The modules of memsheaf that a module imports, wherever in the file, each with the name taken from it."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: relative imports hide where a name comes from"
             module = node.module or ""
@@ -114,7 +115,7 @@ def test_every_module_has_a_layer() -> None:
 def test_the_rim_touches_neither_the_store_nor_the_index_of_a_sheaf() -> None:
     found = []
     for path in modules():
-        for node in ast.walk(tree(path)) if room(name_of(path)) in RIM else ():
+        for node in nodes(path) if room(name_of(path)) in RIM else ():
             # `sheaf.index.x`, or `x = sheaf.index`
             used = node.value if isinstance(node, ast.Attribute | ast.Assign) else None
             if isinstance(used, ast.Attribute) and used.attr in (
@@ -163,9 +164,10 @@ def test_files_stay_few_and_small() -> None:
     assert {name: size for name, size in sizes.items() if size > LONGEST_FILE} == {}
 
 
+@cache
 def deferred(path: Path) -> int:
     """How many imports stand inside functions."""
-    functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return sum(isinstance(inner, ast.Import | ast.ImportFrom) for node in functions for inner in ast.walk(node))
 
 
@@ -174,13 +176,15 @@ def test_few_imports_are_deferred_and_each_package_says_which() -> None:
     for folder in {
         path.relative_to(SOURCE).parts[0] for path in modules() if path.parent != SOURCE and deferred(path)
     }:
-        assert "Deferred imports" in (ast.get_docstring(tree(SOURCE / folder / "__init__.py")) or ""), folder
+        package = nodes(SOURCE / folder / "__init__.py")[0]
+        assert isinstance(package, ast.Module)
+        assert "Deferred imports" in (ast.get_docstring(package) or ""), folder
 
 
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in modules():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(name_of(path))
     twice = {name: found for name, found in places.items() if len(found) > 1 and name not in NAMED_TWICE}

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +21,16 @@ from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(HERE)
+from power import cut  # noqa: E402 - a script beside this file
+from strike import Victims, strike  # noqa: E402
+
 COUNTS = re.compile(r"aimed +(\d+) +hit +(\d+) +acknowledged +(\d+)")
 
 
-def counts(script: str, *options: str) -> tuple[int, int, int]:
+def counts(script: str) -> tuple[int, int, int]:
     """Run a script that must find nothing wrong: faults aimed, faults that hit, commits acknowledged."""
-    command = [sys.executable, os.path.join(HERE, script), *options]
+    command = [sys.executable, os.path.join(HERE, script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = [tuple(map(int, numbers)) for numbers in COUNTS.findall(done.stdout)]
@@ -42,22 +47,24 @@ STRIKES = (
 )
 
 
-@pytest.mark.parametrize(("fault", "every", "works"), STRIKES)
-def test_struck_at_any_system_call_a_commit_is_whole_or_absent(
-    fault: str, every: int, works: tuple[str, ...]
-) -> None:
-    aimed, hit, acknowledged = counts("strike.py", "--fault", fault, "--every", str(every), *works)
+def test_struck_at_any_system_call_a_commit_is_whole_or_absent(tmp_path: Path) -> None:
+    with Victims() as victims:
+        for number, (fault, every, works) in enumerate(STRIKES):
+            found = [strike(work, fault, str(tmp_path / f"{number}{work}"), victims, every=every) for work in works]
 
-    assert hit == aimed >= len(works)
-    assert acknowledged < aimed
+            assert [wrong for report in found for wrong in report.wrong] == []
+            aimed = sum(report.aimed for report in found)
+            assert sum(report.hit for report in found) == aimed >= len(works)
+            assert sum(report.acknowledged for report in found) < aimed
 
 
-def test_after_a_power_cut_every_acknowledged_commit_is_there() -> None:
-    works = ("first", "update", "batch", "settle", "rotate", "erase")
-    aimed, _, acknowledged = counts("power.py", "--every", "400", *works)
+def test_after_a_power_cut_every_acknowledged_commit_is_there(tmp_path: Path) -> None:
+    with Victims() as victims:
+        for work in ("first", "update", "batch", "settle", "rotate", "erase"):
+            report = cut(work, str(tmp_path / work), victims, every=400)
 
-    assert aimed > len(works)
-    assert acknowledged >= len(works)
+            assert report.wrong == []
+            assert report.aimed > report.acknowledged >= 1
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRIVERS = ("frontmatter", "names", "catalog")
 LOADED = {name: runpy.run_path(os.path.join(HERE, f"fuzz_{name}.py")) for name in DRIVERS}
-EXAMPLES = {"frontmatter": 1000, "names": 1500, "catalog": 60}
+EXAMPLES = {"frontmatter": 300, "names": 400, "catalog": 25}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -33,10 +33,10 @@ def test_promises_hold_for_inputs_made_of_the_pieces_that_matter(driver: str) ->
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_driver_runs_without_atheris_and_prints_how_many_inputs_passed(driver: str) -> None:
-    command = [sys.executable, os.path.join(HERE, f"fuzz_{driver}.py"), "-runs=150"]
+    command = [sys.executable, os.path.join(HERE, f"fuzz_{driver}.py"), "-runs=20"]
     environment = {**os.environ, "MEMSHEAF_FUZZ": "plain", "MEMSHEAF_SEED": "1"}
 
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "150 inputs passed" in done.stdout
+    assert "20 inputs passed" in done.stdout

@@ -616,7 +616,7 @@ def test_processes_share_the_work(settings: Settings, toy: Toy) -> None:
     code = """
 import threading
 with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
-    for number in range(12):
+    for number in range(6):
         path = sheaf.remember(f"{sys.argv[0]} {__import__('os').getpid()} {number}", "d", "user", f"x{number}").path
         sheaf.search(f"x{number}")
         if number % 3 == 0:
@@ -631,7 +631,7 @@ with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
             assert (process.returncode, out.strip()) == (0, "")
 
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        assert sheaf.index.embed_all()[1:3] == (2 * BATCH + 24, 2 * BATCH + 24)
+        assert sheaf.index.embed_all()[1:3] == (2 * BATCH + 12, 2 * BATCH + 12)
         assert sorted(kept(settings)) == sorted(keys_of(sheaf))
         for row in sheaf.list():
             (match,) = [match for match in sheaf.matches(row.name, limit=50) if match.row.path == row.path]
