@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs dist clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs site dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and wh
 	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
 	$(BIN)/python tests/mcp_server/generate.py
 
+site: $(VENV)/.docs ## build the documentation site into site/; `python -m http.server -d site` shows it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 dist: $(VENV)/.dist ## build sdist and wheel, check them, and try the wheel alone in a fresh environment
 	rm -rf dist
 	$(BIN)/python -m build
@@ -73,7 +76,7 @@ dist: $(VENV)/.dist ## build sdist and wheel, check them, and try the wheel alon
 	$(BIN)/python tests/distribution/check_dist.py dist
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
 
 # strace kills and fails the store at chosen system calls
 .PHONY: tools
@@ -105,4 +108,8 @@ $(VENV)/.fuzz: $(VENV)/.dev
 
 $(VENV)/.dist: $(VENV)/bin/python pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dist]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@ $(VENV)/.base

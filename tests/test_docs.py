@@ -22,7 +22,8 @@ from memsheaf.tools import TOOLS
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "memsheaf"
 DOCS = ROOT / "docs"
-DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+DECISIONS = sorted((DOCS / "decisions").glob("0*.md"))
+PAGES = sorted({*DOCS.rglob("*.md")} - {*DECISIONS})
 EVERY_PAGE = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
 
 
@@ -88,7 +89,7 @@ def test_every_tool_and_each_of_its_arguments_is_in_the_reference(tool: object) 
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    text = text_of("docs/library.md")
+    text = text_of("docs/settings.md")
     in_file = re.findall(r'file\.get\("(\w+)"', (SOURCE / "config.py").read_text(encoding="utf-8"))
     assert in_file, "config.py reads its file in another way now"
     for name in set(Settings._fields) | set(in_file):
@@ -97,7 +98,7 @@ def test_every_setting_is_in_the_reference() -> None:
 
 def test_every_environment_variable_is_in_the_reference() -> None:
     found = set(re.findall(r"MEMSHEAF_[A-Z_]+", (SOURCE / "config.py").read_text(encoding="utf-8")))
-    assert found == set(re.findall(r"`(MEMSHEAF_[A-Z_]+)`", text_of("docs/library.md")))
+    assert found == set(re.findall(r"`(MEMSHEAF_[A-Z_]+)`", text_of("docs/settings.md")))
     assert found <= set(re.findall(r"MEMSHEAF_[A-Z_]+", config.__doc__ or ""))
 
 
@@ -167,6 +168,20 @@ def test_a_decision_is_short_and_says_what_would_change_our_mind() -> None:
 
 def test_the_decisions_are_numbered_without_a_gap() -> None:
     assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_the_site_lists_every_page_once() -> None:
+    listed = re.findall(r"^ +- (?:[^:\n]*: )?([\w/-]+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+    index = text_of("docs/decisions/README.md")
+    assert [page.name for page in DECISIONS] == re.findall(r"\]\(([^)]*)\)", index)
+
+
+def test_every_page_says_in_its_first_sentence_what_it_is_for() -> None:
+    for page in PAGES:
+        heading, _, rest = page.read_text(encoding="utf-8").partition("\n\n")
+        assert heading.startswith("# "), page
+        assert re.match(r"(?:<!--.*?-->\n\n)?[`\w].*\.", rest, re.DOTALL), page
 
 
 def test_the_page_for_newcomers_fits_on_one_screen() -> None:

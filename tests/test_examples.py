@@ -18,7 +18,7 @@ from cases import each_case
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 DEMO = (
     "remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone, with your line in it:",
     "outside", "system prompt", "We chose PostgreSQL", "(nothing: no memory",
@@ -144,4 +144,4 @@ def test_an_example_says_what_to_install_and_a_page_leads_to_it(name: str) -> No
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
 
     assert "Needs: pip install" in about
-    assert any(f"](../examples/{name}.py)" in page for page in pages)
+    assert any(f"../examples/{name}.py)" in page for page in pages)
