@@ -1,18 +1,18 @@
+"""Archives: what comes in, goes out, or is refused. Hostile names, modes and bombs: test_traversal.py."""
+
 from __future__ import annotations
 
 import bz2
 import gzip
 import io
-import json
 import lzma
 import os
 import random
 import stat
 import struct
 import tarfile
-import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,6 @@ from memsheaf import archive
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, ReadOnly
 from memsheaf.sheaf import Sheaf
-
-CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
-with open(CORPUS, encoding="utf-8") as file:
-    CASES: list[dict[str, Any]] = json.load(file)["cases"]
 
 PLAIN = b"---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -78,36 +74,6 @@ def require_refused(sheaf: Sheaf, source: str, tmp_path: Path) -> None:
     assert set(os.listdir(tmp_path)) == outside
 
 
-NAMES = [case["input"] for case in CASES if case["surface"] == "name" and case["expect"] == "reject"]
-MEMBERS = [case["member"] for case in CASES if case["id"] in ("Z01", "Z02", "Z05")]
-CLIMBING = [name for name in [*MEMBERS, *NAMES] if ".." in name.replace("\\", "/").split("/") or name[:1] in "/\\"]
-
-
-@pytest.mark.parametrize("member", [name for name in CLIMBING if name and "\0" not in name])
-@pytest.mark.parametrize("form", ["zip", "tar"])
-def test_a_member_that_reaches_outside_refuses_the_whole_archive(
-    member: str, form: str, sheaf: Sheaf, tmp_path: Path
-) -> None:
-    if form == "zip":
-        source = zipped(tmp_path / "a.zip", ("good.md", PLAIN), (member, PLAIN))
-    else:
-        source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("good.md"), PLAIN), (tarfile.TarInfo(member), PLAIN))
-
-    require_refused(sheaf, source, tmp_path)
-
-
-@pytest.mark.parametrize("member", NAMES)
-def test_no_member_is_stored_under_a_hostile_name(member: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    source = zipped(tmp_path / "a.zip", (member, PLAIN))
-    outside = set(os.listdir(tmp_path))
-
-    with suppress(ArchiveRefused):
-        sheaf.take_in(source)
-
-    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
-    assert set(os.listdir(tmp_path)) == outside
-
-
 @pytest.mark.parametrize(
     "info",
     [
@@ -134,40 +100,12 @@ def test_a_link_in_a_zip_refuses_the_whole_archive(sheaf: Sheaf, tmp_path: Path)
     require_refused(sheaf, str(source), tmp_path)
 
 
-def bounded(work: Callable[[], object]) -> None:
-    """The work is refused, in seconds rather than minutes."""
-    started = time.process_time()
-    with pytest.raises(ArchiveRefused):
-        work()
-    assert time.process_time() - started < 60
-
-
-def test_a_bomb_that_admits_its_size_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
-    source = zipped(tmp_path / "a.zip", ("big.md", b"\0" * 100_000_000))
-
-    bounded(lambda: sheaf.take_in(source))
-
-    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
-
-
-def test_a_bomb_that_lies_about_its_size_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
-    source = zipped(tmp_path / "a.zip", ("big.md", b"x" * 50_000_000))
-    data = Path(source).read_bytes()
-    honest = struct.pack("<I", 50_000_000)
-    assert honest in data
-    Path(source).write_bytes(data.replace(honest, struct.pack("<I", 900)))
-
-    with suppress(ArchiveRefused):
-        assert sheaf.take_in(source).added == ()
-
-    assert [row.path for row in sheaf.list()] == ["user_kept.md"]
-
-
 def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -> None:
     one = PLAIN + b"word \n" * 40_000
     source = zipped(tmp_path / "a.zip", *((f"n{number:03}.md", one) for number in range(200)))
 
-    bounded(lambda: sheaf.take_in(source))
+    with pytest.raises(ArchiveRefused):
+        sheaf.take_in(source)
 
 
 def bomb(place: Path, packing: str, unpacked: int, *members: tarfile.TarInfo) -> str:
@@ -255,19 +193,6 @@ def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
         list(archive.read(str(tmp_path / "a.zip")))
 
 
-def test_more_members_than_anyone_has_memories_are_refused(sheaf: Sheaf, tmp_path: Path) -> None:
-    count = archive.MAX_MEMBERS + 1
-    header = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0)
-    entries = b"".join(header + b"a.md" for _ in range(count))
-    local = struct.pack("<4s2B4HL2L2H", b"PK\x03\x04", 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0) + b"a.md"
-    wide = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, len(entries), len(local))
-    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(local) + len(entries), 1)
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
-    (tmp_path / "a.zip").write_bytes(local + entries + wide + locator + end)
-
-    bounded(lambda: sheaf.take_in(str(tmp_path / "a.zip")))
-
-
 @pytest.mark.parametrize(
     "names", [("a.md", "A.md"), ("café.md", "cafe\u0301.md"), ("x/n.md", "X/n.md"), ("a.md", "a.md")]
 )
@@ -284,16 +209,6 @@ def test_a_member_that_meets_a_file_of_another_case_is_not_a_second_file(sheaf: 
     assert [path for path, _ in result.refused] == ["USER_KEPT.md"]
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
     assert sheaf.read("user_kept.md").body == "stays as it is\n"
-
-
-def test_modes_are_not_taken_from_an_archive(sheaf: Sheaf, tmp_path: Path) -> None:
-    info = tarfile.TarInfo("n.md")
-    info.mode, info.uid, info.uname = 0o4777, 12345, "somebody"
-
-    sheaf.take_in(tarred(tmp_path / "a.tgz", (info, PLAIN)))
-
-    found = os.stat(os.path.join(sheaf.root, "n.md"))
-    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.geteuid())
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 not really", b"plain text", b"\x1f\x8b\x08 cut", PLAIN])
@@ -437,18 +352,6 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     again = sheaf.take_in(str(source), replace=True)
     assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ("user_kept.md",))
     assert sheaf.read("user_kept.md").body == "changes as it is\n"
-
-
-def test_a_link_in_a_folder_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
-    (tmp_path / "secret.md").write_bytes(PLAIN)
-    (tmp_path / "secrets").mkdir()
-    (tmp_path / "secrets" / "n.md").write_bytes(PLAIN)
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "link.md").symlink_to(tmp_path / "secret.md")
-    (source / "folder").symlink_to(tmp_path / "secrets")
-
-    assert sheaf.take_in(str(source)).added == ()
 
 
 def test_a_sheaf_for_reading_takes_nothing_in(settings: Settings, sheaf: Sheaf, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_waits_for_a_person_counts_for_nothing_but_secrets(month: Month, st
 
 
 def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Replayed, Score]:
-    result = Replay(month, str(folder), model, deadline=5.0, embedder="none").run(lambda _: None)
+    result = Replay(month, str(folder), model, deadline=60.0, embedder="none").run(lambda _: None)
     return result, judge(month, result.kept, result.was_held, result.rewrites)
 
 

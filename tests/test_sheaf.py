@@ -34,8 +34,6 @@ from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
-with open(os.path.join(CORPORA, "traversal.json"), encoding="utf-8") as file:
-    NAMES: list[dict[str, Any]] = [case for case in json.load(file)["cases"] if case["surface"] == "name"]
 with open(os.path.join(CORPORA, "malformed_frontmatter.json"), encoding="utf-8") as file:
     MALFORMED: list[dict[str, Any]] = json.load(file)["cases"]
 
@@ -93,10 +91,6 @@ def content(case: dict[str, Any]) -> bytes:
     if made.get("kind") == "keys":
         return b"---\n" + b"".join(b"k%d: v\n" % n for n in range(made["count"])) + b"---\nb"
     return f"{made['prefix']}{made['unit'] * made['count']}{made['suffix']}".encode()
-
-
-def label(case: dict[str, Any]) -> str:
-    return f"{case['id']} {case.get('what') or case['note']}"
 
 
 # remembering
@@ -724,31 +718,6 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "blame": lambda sheaf, path: sheaf.blame(path),
     "log": lambda sheaf, path: list(sheaf.log(path)),
 }
-
-
-@pytest.mark.parametrize("case", [case for case in NAMES if case["expect"] == "reject"], ids=label)
-def test_no_action_follows_a_hostile_name(case: dict[str, Any], sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
-    (tmp_path / "home" / "agents" / "secret.md").write_text(PLAIN)
-    before = tree(str(tmp_path / "home"))
-
-    for name, act in ACTIONS.items():
-        # without a path, the whole log and a name of our own are what was asked for
-        if case["input"] or name not in ("log", "remember", "replace"):
-            with pytest.raises(PathRefused):
-                act(sheaf, case["input"])
-
-    assert tree(str(tmp_path / "home")) == before
-
-
-@pytest.mark.parametrize("case", [case for case in NAMES if case["expect"] == "accept"], ids=label)
-def test_a_plain_name_of_any_script_can_be_used(case: dict[str, Any], sheaf: Sheaf) -> None:
-    sheaf.remember("n", "d", "user", "one", path=case["input"])
-
-    sheaf.revise(case["input"], "one", "two")
-
-    assert sheaf.read(case["input"]).body == "two\n"
-    assert [row.path for row in sheaf.list()] == [case["input"]]
 
 
 @pytest.mark.parametrize(

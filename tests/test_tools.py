@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import LIMIT
@@ -364,11 +365,10 @@ def test_a_model_cannot_confirm_what_waits_for_a_person(tools: Tools, sheaf: She
 # hostile names and arguments
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in NAMES if c["expect"] == "reject"], ids=lambda c: f"{c['id']} {c['note']}"
-)
+@each_case("case", [case for case in NAMES if case["expect"] == "reject"])
 def test_no_tool_follows_a_hostile_name(case: dict[str, Any], tools: Tools, sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.put("n.md", PLAIN)
+    if not sheaf.list():
+        sheaf.put("n.md", PLAIN)
     (tmp_path / "home" / "secret.md").write_text(PLAIN)
     before = {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()}
     calls: list[tuple[str, dict[str, object]]] = [
@@ -446,7 +446,7 @@ LIKELY = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 @given(calls=CALLS, likely=st.lists(st.tuples(st.sampled_from(EIGHT), LIKELY), max_size=6))
 def test_no_arguments_whatever_make_a_tool_raise(
     calls: list[tuple[str, dict[str, object]]], likely: list[tuple[str, dict[str, object]]]

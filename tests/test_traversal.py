@@ -36,13 +36,13 @@ from memsheaf.errors import ArchiveRefused, MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import NAMED
 from memsheaf.sheaf import Sheaf
+from trees import as_nobody
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads((Path(__file__).parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
 ROUNDS = 5000 if os.environ.get("MEMSHEAF_LONG") else 10
 SECRET = "a private key"
 INTERNAL = {".mem": ".history"}  # as the corpus calls our own folder
-NOBODY = 65534
 TEN_GIB = 10 << 30
 
 # which door cannot express which case
@@ -565,24 +565,6 @@ def test_a_file_that_cannot_be_used_is_listed_and_hides_no_other(door: Door, pla
 
     assert set(rows) == {"kept.md", "next.md", "rehearsal.md", odd}
     assert [path for path, problem in rows.items() if problem] == [odd]
-
-
-@contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
-    """Root may read everything: when root runs the tests, go on as a user who may not."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    for above in folder.parents:
-        if above.is_relative_to(tempfile.gettempdir()):
-            above.chmod(above.stat().st_mode | 0o011)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 SWAP = """

@@ -715,7 +715,7 @@ COMMAND = st.sampled_from(["view", "create", "str_replace", "insert", "delete", 
 PATHS = st.text(max_size=12).map("/memories/{}".format) | JUNK
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 @given(st.lists(JUNK | st.fixed_dictionaries(
     {"command": COMMAND},
     optional={

@@ -409,7 +409,7 @@ def test_built_step_by_step_the_catalog_is_what_a_fresh_index_would_say(base: tu
                 pin = "pinned: true\n" if number < base[1] else ""
                 os.utime(write(sheaf, f"b{number:03}.md", f"Base {number}", more=pin), (1e9, 1e9 + number // 3))
             sheaf.list()
-            for _ in range(20):
+            for _ in range(12):
                 name = chance.choice(list(STEPS))
                 try:
                     STEPS[name](sheaf, chance)

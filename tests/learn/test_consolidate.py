@@ -304,7 +304,7 @@ def test_of_two_at_once_one_works_and_the_other_says_so(place: Place) -> None:
 
     def slow(question: Question) -> object:
         begun.set()
-        ended.wait(20)
+        ended.wait(60)
         return NOTHING
 
     place.put(
@@ -313,7 +313,7 @@ def test_of_two_at_once_one_works_and_the_other_says_so(place: Place) -> None:
     )
     thread = threading.Thread(target=lambda: place.run(slow))
     thread.start()
-    begun.wait(20)
+    begun.wait(60)
     with pytest.raises(Busy, match="another process is consolidating already"):
         place.run()
     ended.set()
