@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 DEMO = (
-    "remember", "MEMORY.md", "memory_read", "memory_update", "refused:", "Forgotten", "Undone, with your line in it:",
-    "outside", "system prompt", "We chose PostgreSQL", "(nothing: no memory",
+    "Nothing is remembered about you.", "Saved user:user_prefers-pnpm.md", "This is remembered about", "<memories-",
+    "saved: ", "+ We now deploy on Mondays", "Undid ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {
     "agent_framework_memory": ("Session 2\n> When do releases go out?\n  the model reads: '<memories-",),
