@@ -68,7 +68,7 @@ class NotFound(MemsheafError):
 class Exists(MemsheafError):
     """Something is there already, and nobody said to replace it."""
 
-    hint = "Change it with `memsheaf update` or `memsheaf edit`, or choose another name."
+    hint = "`memsheaf update` and `memsheaf edit` change it."
 
     def __init__(self, path: str, why: str = "") -> None:
         super().__init__(f"{path!r} exists already{': ' + why if why else ''}")
@@ -192,7 +192,7 @@ class BadHeader(MemsheafError):
 class NoMatch(MemsheafError):
     """The text to replace is not in the memory."""
 
-    hint = "Read the memory and copy the text exactly, blanks and line ends included."
+    hint = "Read the memory and copy the text exactly, with its spaces and line ends."
 
     def __init__(self, path: str) -> None:
         super().__init__(f"the text to replace is not in {path!r}")

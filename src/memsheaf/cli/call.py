@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from memsheaf import config
 from memsheaf.cli.command import Usage
-from memsheaf.errors import Duplicate, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
+from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.scope import Scope, around, resolve, unused_folder
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
@@ -247,9 +247,11 @@ def here() -> str:
 
 @contextmanager
 def insisting() -> Iterator[None]:
-    """Tell a person whose text is refused for what it says how to insist."""
+    """Tell a person whose text is refused how to insist."""
     try:
         yield
+    except Exists as error:
+        raise hinted(error, f"--replace puts this in its place; or choose another name. {error.hint}") from None
     except SecretFound as error:
         raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
     except (Duplicate, NotWorth) as error:

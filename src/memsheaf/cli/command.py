@@ -71,7 +71,9 @@ THEMES = {
 ALIASES = {
     **dict.fromkeys(("remove", "delete", "rm"), "forget"),
     **dict.fromkeys(("cat", "read", "view"), "show"),
+    **dict.fromkeys(("save", "note", "store", "learn"), "remember"),
     **dict.fromkeys(("write", "new"), "add"),
+    **dict.fromkeys(("settings", "set"), "config"),
     "ls": "list",
     "find": "search",
     "history": "log",

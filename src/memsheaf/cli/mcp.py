@@ -10,6 +10,7 @@ import sys
 from memsheaf import __version__
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes, whole
+from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around
@@ -37,7 +38,7 @@ _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy
     Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
     Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
     Argument("--new-token", "make a new token, print it, and take no other"),
-    Argument("--print-config", "print what to tell a client, such as cursor; a wrong name lists them all", "CLIENT"),
+    Argument("--print-config", "print what to paste for a client; without a name, list them", "CLIENT", bare="list"),
 )
 def mcp(call: Call) -> int:
     """Serve this memory to agents over the Model Context Protocol.
@@ -146,9 +147,11 @@ def _announce(call: Call, url: str, token: Token) -> None:
 
 
 def _print_config(call: Call) -> int:
-    from memsheaf.mcp.clients import describe_client, render_client
+    from memsheaf.mcp.clients import CLIENTS, describe_client, render_client
 
     client = call.options.print_config
+    if client == "list":
+        return call.answer({"clients": list(CLIENTS)}, CLIENTS, Note("`memsheaf mcp --print-config NAME` prints it"))
     for scope in call.scopes():
         Scope.parse(scope)  # a server would start with any, and fail in the first call
     url = _url(call) if call.options.http else ""
