@@ -38,7 +38,7 @@ _DEVICES = frozenset(
 )
 _FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
-_GENERATED = re.compile("(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md")  # as most are
+_GENERATED = re.compile("(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md")  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
