@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.chat.offline import CALL_PREFIX, Offline
-from memsheaf.chat.offline.memories import ShownMemory, read_recalled
+from memsheaf.chat.offline.memories import MemoryChanges, ShownMemory, read_recalled
 from memsheaf.chat.offline.requests import lexicon
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
@@ -69,7 +69,8 @@ class Chat:
         raise AssertionError("it never comes to an end")
 
     def step(self) -> Step:
-        *spoken, step = Offline(self.undo, today=lambda: TODAY).talk(Request("", list(self.said), self.offer))
+        changes = MemoryChanges(self.undo, lambda types: {}, dict) if self.undo else None
+        *spoken, step = Offline(changes, today=lambda: TODAY).talk(Request("", list(self.said), self.offer))
         assert isinstance(step, Step)
         assert "".join(each.text for each in spoken if isinstance(each, Spoken)) == step.said.text
         return step
@@ -320,6 +321,19 @@ def test_undo_takes_the_last_change_back_once(sheaf: Sheaf, tmp_path: Path) -> N
     assert chat.say("Undo that. Remember that I like tea.").startswith(say("undo alone"))
     assert "nothing left to undo" in Chat(sheaf, tmp_path, fail).say("Undo the last change")
     assert Chat(sheaf, tmp_path).say("Undo the last change") == say("no undo")
+
+
+def test_a_misspelt_request_is_understood_and_one_that_deletes_is_asked_about(chat: Chat, sheaf: Sheaf) -> None:
+    assert chat.say("remeber that I live in Berlin").startswith("Saved ")
+    assert "Berlin" in chat.say("Serach for Berlin")
+    assert chat.say("forgte that I live in Berlin") == say("meant").replace("{what}", "forget that I live in Berlin")
+    assert len(files(sheaf)) == 1
+    chat.say("no")
+    chat.say("yes")
+    assert len(files(sheaf)) == 1  # what was asked is over
+    chat.say("forgte that I live in Berlin")
+    assert chat.say("yes").startswith("Deleted ")
+    assert files(sheaf) == []
 
 
 # whoever else speaks

@@ -133,8 +133,36 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "Forgot" in terminal.tell(f"/forget {file}")
         terminal.tell("/memory undo")
         assert "tabs" in terminal.tell("What do you know about my preferences?")
-        assert "did you mean /memory?" in terminal.tell("/memroy")
+        assert "there is no command /memroy: this runs /memory" in terminal.tell("/memroy")
+        assert "did you mean /forget" in terminal.tell(f"/forgte {file}")
+        assert "Forgot" in terminal.tell("")
+        assert "there again" in terminal.tell("/undo")
         assert "usage: memsheaf notes" in terminal.tell("/notes --help")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_all_about_the_user_is_previewed_deleted_after_a_yes_and_one_undo_brings_it_back(
+    chat: Chat, reader: str
+) -> None:
+    with chat("Remember that I", "live in Berlin.", reader=reader) as terminal:  # the first message
+        terminal.prompt()
+        assert "> Remember that I live in Berlin.\n" in terminal.text()
+        assert "Saved user:user_lives-in-berlin.md" in terminal.text()
+        terminal.tell("Remember: always answer briefly in this project.")
+        terminal.tell("Remember that we deploy on Fridays.")
+        preview = terminal.tell("Delete everything you know about me")
+        assert "To be deleted: 2. Nothing is deleted yet." in preview
+        assert preview.index("project (1)") < preview.index("feedback_") < preview.index("user (1)")
+        assert "/undo" in preview
+        terminal.tell("no, wait")
+        assert "Deleted" not in terminal.tell("yes")
+        assert "To be deleted: 2" in terminal.tell("delte everything you know about me")
+        assert "Deleted: project (1), user (1)." in terminal.tell("yes")
+        listed = terminal.tell("/memory")
+        assert "fridays" in listed.lower()
+        assert "berlin" not in listed.lower()
+        assert terminal.tell("/undo").count("is there again") == 2
+        assert "berlin" in terminal.tell("/memory").lower()
 
 
 def test_without_prompt_toolkit_and_colour_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:

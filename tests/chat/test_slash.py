@@ -97,8 +97,16 @@ def test_what_is_no_command_is_a_message(chat: Chat) -> None:
 
 
 def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(chat: Chat) -> None:
+    assert chat.do("/forgt tea") == NextStep()
+    assert "there is no command /forgt; did you mean /forget tea? Enter runs it." in chat.paper.text
+    assert chat.commands.meant == "/forget tea"
     assert chat.do("/memry list") == NextStep()
-    assert "there is no command /memry; did you mean /memory?" in chat.paper.text
+    assert chat.commands.meant == ""  # it changes nothing, and is run
+    assert chat.ran == [["list"]]
+    chat.do("/memory serach tea")
+    assert chat.ran[1] == ["search", "--", "tea"]
+    chat.do("/memory udno")
+    assert chat.commands.meant == "/memory undo"
     assert chat.do("/xyzzy") == NextStep()
     assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
 

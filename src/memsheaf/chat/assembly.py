@@ -12,6 +12,7 @@ from memsheaf.chat.agent import Agent, speaks_for_user
 from memsheaf.chat.conversations import Conversations
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline import Offline
+from memsheaf.chat.offline.memories import MemoryChanges
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
@@ -51,14 +52,20 @@ def open_agent(
     if model and model not in OFFLINE and (model != settings.model or url):
         settings = settings._replace(model=model, model_url=url, model_key="")
 
-    def undo() -> str:
+    def writable() -> ChatMemory:
         if permission.planning:
             raise Refused("plan mode: nothing is written, memory included")
-        return memory.undo()
+        return memory
 
     def load(name: str) -> Talker:
         if name in OFFLINE:
-            return Offline(undo=undo)
+            return Offline(
+                MemoryChanges(
+                    undo=lambda: writable().undo(),
+                    offer=lambda types: memory.offer(types),
+                    forget=lambda: writable().forget_offered(),
+                )
+            )
         own = name == settings.model  # address and key in the settings are for it and for no other
         url, key = (settings.model_url, settings.model_key) if own else ("", "")
         talker = load_talker(name, url=url, key=key, environment=environment)

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
+from memsheaf.index.database import Row
 from memsheaf.learn.conversation_file import UNRECORDED
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
@@ -38,8 +39,6 @@ PATIENCE = 0.5
 NEWS = 20
 """So many changed lines of the catalog are told at once."""
 
-PLANNING = "Error: plan mode: nothing is written, memory included. Say what you would save."
-
 
 class ChatMemory:
     """What a chat remembers with. Close it."""
@@ -51,6 +50,7 @@ class ChatMemory:
         self._selecting = selector is not None
         self.tools = Tools(layers, session=self.session)
         self._told = ""
+        self._offered: dict[str, list[Row]] = {}
 
     @classmethod
     def open(
@@ -168,6 +168,19 @@ class ChatMemory:
             was = conversation[number] if entry.id else Said(entry.role, entry.text)
             left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
         return done, [said for said in _paired(left) if said.text or said.calls]
+
+    def offer(self, types: Sequence[str]) -> dict[str, list[Row]]:
+        """The memories of these types, or all, by scope: those that `forget_offered` removes."""
+        self._offered = {}
+        for row in self.layers.lasting().select(types):
+            self._offered.setdefault(row.path.rpartition(":")[0] or self.layers.home, []).append(row)
+        return self._offered
+
+    def forget_offered(self) -> dict[str, list[Row]]:
+        """Remove what was offered last, as one commit a scope; gives what it was. Raises Changed, NotFound."""
+        offered, self._offered = self._offered, {}
+        self.layers.forget_many([row for rows in offered.values() for row in rows])
+        return offered
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""

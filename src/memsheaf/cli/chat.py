@@ -20,6 +20,7 @@ SHOWN = 100  # characters of a tool's answer, and of what it was called with
 
 
 @takes(
+    Argument("message", "the first message; more can follow, unlike with --print", "MESSAGE", repeated=True),
     Argument("--model", "who answers: provider:name; offline for nobody; else the one in the settings", "NAME"),
     Argument("--url", "where the model answers, if not at its provider's own address", "URL"),
     Argument("--resume", "go on with a conversation: the newest, or the one whose id begins so", "ID", bare="last"),
@@ -46,6 +47,7 @@ def chat(call: Call) -> int:
 
     examples:
       memsheaf chat
+      memsheaf chat "What did we decide about the auth service?"
       memsheaf chat --model anthropic:claude-sonnet-4-5
       memsheaf chat --model openai-compatible:qwen3 --url http://127.0.0.1:8080/v1
       memsheaf chat --resume

@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -52,6 +53,8 @@ def run_chat(call: Call) -> int:
     console, options = call.console, call.options
     if options.url and not options.model:
         raise Usage("--url goes with --model")
+    if options.print and options.message:
+        raise Usage("give a message alone to begin a conversation, or with --print to have one answer")
     message = _message(call) if options.print else None
     is_terminal = console.stdin is not None and console.stdin.isatty() and console.stdout.isatty()
     try:
@@ -93,7 +96,7 @@ def _talk(call: Call, agent: Agent) -> int:
     if call.options.resume:
         commands.show_last()
     history = InputHistory(agent.memory.home.state)
-    repl.run(_reader(history, repl, call.environment), history)
+    repl.run(_reader(history, repl, call.environment), history, first=" ".join(call.options.message or ()))
     return 0
 
 
@@ -117,7 +120,7 @@ def _answer(call: Call, agent: Agent, message: str | None) -> int:
         if not then.message:
             return 0
         return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
-    for line in _lines(console):
+    for line in chain([" ".join(call.options.message)] if call.options.message else [], _lines(console)):
         then = commands.do(line)
         if then.leave:
             break

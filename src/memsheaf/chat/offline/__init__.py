@@ -14,6 +14,7 @@ from datetime import date
 
 from memsheaf.chat.offline.memories import (
     Draft,
+    MemoryChanges,
     ShownMemory,
     draft_memory,
     read_recalled,
@@ -21,6 +22,7 @@ from memsheaf.chat.offline.memories import (
     read_shown,
     replace_sentence,
     telling_words,
+    touched_file,
 )
 from memsheaf.chat.offline.requests import (
     CHANGES,
@@ -28,7 +30,9 @@ from memsheaf.chat.offline.requests import (
     TYPES,
     WIDE,
     MemoryRequest,
+    find_meant_requests,
     find_requests,
+    is_agreement,
     is_question,
     lexicon,
     list_pattern,
@@ -47,6 +51,7 @@ CALL_PREFIX = "offline-"
 
 READ = 5  # memories for one answer
 LISTED = 3  # memories that a question names
+PREVIEWED = 10  # memories of a scope that are named before all are deleted
 
 _STYLE = "indentation tabs spaces code style"
 _NOT_RUN = Said("tool", "Error: it was not run.")
@@ -71,7 +76,7 @@ class _PastTurn(NamedTuple):
 
 
 class Offline:
-    """A talker without a model. `undo` takes the last change of memory back and says so.
+    """A talker without a model. `changes` are what it does to memory without a tool.
 
     >>> offline = Offline()
     >>> [each.text for each in offline.talk(Request("", [Said("user", "Thanks!")])) if isinstance(each, Spoken)]
@@ -81,14 +86,14 @@ class Offline:
     name = "offline"
     speaks_for_user = True
 
-    def __init__(self, undo: Callable[[], str] | None = None, *, today: Callable[[], date] = date.today) -> None:
-        self._undo = undo
+    def __init__(self, changes: MemoryChanges | None = None, *, today: Callable[[], date] = date.today) -> None:
+        self._changes = changes
         self._today = today
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: calls of tools, or an answer."""
         turns = _split_turns(request.conversation)
-        replying = _Replying(turns, request, self._today(), self._undo).reply()
+        replying = _Replying(turns, request, self._today(), self._changes).reply()
         try:
             calls = next(replying)
             for answers in turns[-1].rounds:
@@ -114,11 +119,11 @@ class _Replying:
     """Finds the reply to the last turn of a conversation."""
 
     def __init__(
-        self, turns: Sequence[_PastTurn], request: Request, today: date, undo: Callable[[], str] | None
+        self, turns: Sequence[_PastTurn], request: Request, today: date, changes: MemoryChanges | None
     ) -> None:
         self._turns = turns
         self._today = today
-        self._undo = undo
+        self._changes = changes
         offered = {str(tool.get("name", "")) for tool in request.tools}
         is_ignoring = bool(turns) and asks_to_ignore(turns[-1].text)
         self._tools = {name for name in offered if not (is_ignoring and name.startswith("memory_"))}
@@ -128,7 +133,20 @@ class _Replying:
         """All that is asked for, one after the other."""
         if not self._turns:
             return self._say("help")
-        requests = find_requests(self._turns[-1].text)
+        text, before = self._turns[-1].text, self._turns[-2].text if len(self._turns) > 1 else ""
+        requests, meant = find_meant_requests(text)
+        asked, meant_before = find_meant_requests(before)
+        if is_agreement(text, asked[0].language):
+            self._language = asked[0].language
+            if self._is_all(asked[0]):
+                return self._tried(self._forget_all)
+            requests = asked if meant_before else requests
+        elif (
+            meant
+            and {"update", "forget", "undo"} & {each.kind for each in requests}
+            and not self._is_all(requests[0])
+        ):
+            return self._say("meant", what=one_line(meant, 200))
         replies = []
         for wanted in requests:
             self._language = wanted.language
@@ -151,7 +169,9 @@ class _Replying:
         if not any(tool.startswith("memory_") for tool in self._tools):
             return self._say("ignored")
         if kind == "undo":
-            return self._take_back() if is_alone else self._say("undo alone")
+            if self._changes and is_alone:
+                return self._tried(self._changes.undo)
+            return self._say("no undo" if is_alone else "undo alone")
         if kind in (*CHANGES, "state") and "memory_write" not in self._tools:
             return self._say("reading")
         if kind == "state":
@@ -273,18 +293,18 @@ class _Replying:
             file = file_name(draft.type, name, lambda path: False)
             seen = next((each for each in known if each.rpartition(":")[2] == file), "")
             (answer,) = yield [("memory_read", {"filename": seen}) if seen else ("memory_write", draft._asdict())]
-            there = seen or _touched(answer, "exists")
+            there = seen or touched_file(answer, "exists")
             text = answer.text if seen else answer.text.partition("\n\n")[2]
             if there and read_shown(there, text).body.strip() == draft.content.strip():
                 return self._say("already", file=there, what=draft.content)
             if not there:
                 break
-        if same := _touched(answer, "same"):
+        if same := touched_file(answer, "same"):
             return self._say("already", file=same, what=draft.content)
         return self._report("saved", answer, draft)
 
     def _report(self, name: str, answer: Said, draft: Draft) -> str:
-        if not (file := _touched(answer, "saved")):
+        if not (file := touched_file(answer, "saved")):
             raise _ToolFailed(answer.text)
         return self._say(name, file=file, what=draft.content)
 
@@ -292,8 +312,8 @@ class _Replying:
         """Delete the one memory that is meant; where that is not sure, ask."""
         file, body = wanted.file, "…"
         if not file:
-            if wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject):
-                return self._say("one at a time")
+            if self._is_all(wanted):
+                return self._preview(wanted)
             if not wanted.subject:
                 saved = self._turns[-2].saved if len(self._turns) > 1 else []
                 if len(saved) != 1:
@@ -307,7 +327,34 @@ class _Replying:
                     return self._ask_which("which forget", found)
                 file, body = found[0].file, found[0].body
         (answer,) = yield from self._ask(("memory_delete", {"filename": file}))
-        return self._say("deleted", file=_touched(answer, "deleted"), what=one_line(body, 300))
+        return self._say("deleted", file=touched_file(answer, "deleted"), what=one_line(body, 300))
+
+    def _is_all(self, wanted: MemoryRequest) -> bool:
+        """Whether all memories, or all of a type, are to be deleted."""
+        is_named = wanted.file or wanted.kind != "forget"
+        return not is_named and bool(
+            wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject)
+        )
+
+    def _preview(self, wanted: MemoryRequest) -> str:
+        """What would be deleted, by scope, and what to say to that."""
+        types = {"user": ("user", "feedback"), "all": (), "": ()}.get(wanted.about, (wanted.about,))
+        if not self._changes:
+            return self._say("one at a time")
+        if not (offered := self._changes.offer(types)):
+            return self._say("unknown user" if wanted.about == "user" else "nothing")
+        lines = [self._say("offer", count=f"{sum(map(len, offered.values()))}")]
+        for scope, rows in offered.items():
+            listed = [f"- {row.path}: {one_line(row.description, 120)}" for row in rows[:PREVIEWED]]
+            more = [self._say("more", count=f"{len(rows) - PREVIEWED}")] if len(rows) > PREVIEWED else []
+            lines += ["", f"{scope} ({len(rows)})", *listed, *more]
+        return "\n".join([*lines, "", self._say("agree")])
+
+    def _forget_all(self) -> str:
+        """Delete what was offered; where nothing was, there is nothing to agree to."""
+        gone = self._changes.forget() if self._changes else {}
+        what = ", ".join(f"{scope} ({len(rows)})" for scope, rows in gone.items())
+        return self._say("deleted all", what=what) if gone else self._say("what")
 
     def _update(self, wanted: MemoryRequest) -> Reply:
         """Correct the one memory that is meant; where that is not sure, ask."""
@@ -343,11 +390,9 @@ class _Replying:
         lines = [f"- {one.file}: {one_line(one.body, 160)}" for one in found[:LISTED]]
         return "\n".join([self._say(name), *lines])
 
-    def _take_back(self) -> str:
-        if self._undo is None:
-            return self._say("no undo")
+    def _tried(self, change: Callable[[], str]) -> str:
         try:
-            return self._undo()
+            return change()
         except MemsheafError as error:
             return self._say("failed", why=f"{error}")
 
@@ -391,14 +436,9 @@ def _read_turn(turn: Sequence[Said]) -> _PastTurn:
     asking = [said.calls for said in turn if said.role == "assistant" and said.calls]
     own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
     rounds = [[answers.get(call.id, _NOT_RUN) for call in calls] for calls in own]
-    saved = [file for said in turn if said.tool == "memory_write" and (file := _touched(said, "saved"))]
+    saved = [file for said in turn if said.tool == "memory_write" and (file := touched_file(said, "saved"))]
     read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
     return _PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
-
-
-def _touched(answer: Said, action: str) -> str:
-    """The file that a tool did this to, or found in its way; "" for none."""
-    return next((one.path for one in answer.touched if one.action == action), "")
 
 
 def _filename(call: ToolCall) -> str:

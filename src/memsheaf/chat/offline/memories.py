@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
 from memsheaf.frontmatter import split
+from memsheaf.index.database import Row
 from memsheaf.learn.rules import find_stated_facts
+from memsheaf.llm.model import Said
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import one_line
@@ -51,6 +54,18 @@ class ShownMemory(NamedTuple):
         return f"- {self.file}{f' ({about})' if about else ''}: {text}"
 
 
+class MemoryChanges(NamedTuple):
+    """What is done to memory without a tool, because the user asked for it in so many words.
+
+    `undo` takes the last change back and says so. `offer` gives the memories of some types, or all, by scope, and
+    `forget` deletes those that were offered last.
+    """
+
+    undo: Callable[[], str]
+    offer: Callable[[Sequence[str]], Mapping[str, Sequence[Row]]]
+    forget: Callable[[], Mapping[str, Sequence[Row]]]
+
+
 class Draft(NamedTuple):
     """A memory to be written, as the tool takes it."""
 
@@ -70,6 +85,11 @@ def read_shown(file: str, answer: str) -> ShownMemory:
     page = split(answer)
     updated = page.get("updated") or page.get("created") or ""
     return ShownMemory(file, page.get("type") or "", updated, page.body.strip("\n"), page.get("name") or "")
+
+
+def touched_file(answer: Said, action: str) -> str:
+    """The file that a tool did this to, or found in its way; "" for none."""
+    return next((one.path for one in answer.touched if one.action == action), "")
 
 
 def read_recalled(beside: str) -> list[ShownMemory]:

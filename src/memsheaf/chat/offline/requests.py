@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from functools import cache
 
 from memsheaf.learn.pasted import read_own_words
@@ -129,6 +130,38 @@ def list_pattern(name: str, language: str) -> re.Pattern[str]:
     return compiled(lexicon(language).one_of(name))
 
 
+def is_agreement(text: str, language: str) -> bool:
+    """Whether a whole message says yes."""
+    return bool(list_pattern("yes", language).fullmatch(text.strip(END)))
+
+
+def find_meant_requests(text: str) -> tuple[list[MemoryRequest], str]:
+    """What a message asks for; if that is nothing, what it would without a misspelt word, and how it then reads."""
+    found = find_requests(text)
+    meant = corrected(text) if found[0].kind in ("state", "other") else ""
+    return (find_requests(meant), meant) if meant else (found, "")
+
+
+def corrected(text: str) -> str:
+    """A message with a misspelt word put right where that makes it a request; "" where it does not.
+
+    >>> corrected("remeber that I like tea"), corrected("I like tea")
+    ('remember that I like tea', '')
+    """
+    language = likely_languages(text)[0]
+    if language in WIDE:
+        return ""
+    lists = lexicon(language).lists
+    names = ("keep", "drop", "mend", *KINDS)
+    known = {word for name in names for line in lists.get(name, ()) for word in re.findall(r"[^\W\d_]{5,}", line)}
+    for word in re.findall(r"[^\W\d_]{5,}", " ".join(text.split()[:4])):
+        for close in get_close_matches(word.lower(), known, 3, 0.8) if word.lower() not in known else ():
+            said = text.replace(word, close, 1)
+            if find_requests(said)[0].kind not in ("state", "other"):
+                return said
+    return ""
+
+
 def is_question(text: str) -> bool:
     """Whether a text ends as a question does."""
     return bool(re.search(_ASKED, text[-LONGEST:]))
@@ -204,12 +237,17 @@ def _request(text: str, sentences: Sequence[_Sentence], place: int) -> MemoryReq
         kind=kind,
         subject=subject,
         fact=fact.strip(" ,;:–—，；：、\n" + "-" * ("\n" not in fact)),
-        about="all" if said.title == "forget" and not held else about,
+        about=_everything(text, said) if said.title == "forget" and not held else about,
         file=held.get("path") or held.get("file", ""),
         type=_type(text, said) if kind in ("remember", "list") else "",
         also=kind == "update" and bool(list_pattern("also", language).search(fact)),
         language=language,
     )
+
+
+def _everything(text: str, said: _Sentence) -> str:
+    is_user = list_pattern("everything user", said.language).search(text[said.begin : said.end])
+    return "user" if is_user else "all"
 
 
 def _type(text: str, said: _Sentence) -> str:

@@ -115,17 +115,19 @@ class Repl:
         self._commands = commands
         self._news: list[str] = []
 
-    def run(self, reader: Reader, history: InputHistory | None = None) -> None:
-        """Read and answer until the user leaves; what is typed is added to the history."""
+    def run(self, reader: Reader, history: InputHistory | None = None, *, first: str = "") -> None:
+        """Answer the first message, if there is one, and then what is typed, until the user leaves."""
         interrupted = 0
+        if first:
+            self._screen.say(f"{PROMPT}{first}")
         while True:
             try:
                 if interrupted > 1:
                     self._screen.note("Ctrl-D or /exit leaves")
-                text = (
-                    reader.read().encode("utf-8", "replace").decode()
-                )  # bytes that are no UTF-8 are half characters
+                # bytes that are no UTF-8 are half characters
+                text, first = (first or reader.read()).encode("utf-8", "replace").decode(), ""
                 interrupted = 0
+                text = text if text.strip() else self._commands.meant
                 if text.strip() and history:
                     history.add(text)
                 if text.strip() and not self._goes_on(text, shows_status=reader.shows_status):

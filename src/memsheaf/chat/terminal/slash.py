@@ -28,7 +28,8 @@ COMMANDS = {
         ("list", "show", "edit", "why", "search", "undo"),
     ),
     "remember": SlashCommand("TEXT", "save something now"),
-    "forget": SlashCommand("FILE or TEXT", "remove a memory; /memory undo brings it back"),
+    "forget": SlashCommand("FILE or TEXT", "remove a memory; /undo brings it back"),
+    "undo": SlashCommand("[COMMIT]", "take the last change of memory back, or one that is named"),
     "recall": SlashCommand("TEXT", "what would come beside such a message"),
     "ignore": SlashCommand("TEXT", "say this without memory"),
     "notes": SlashCommand("[...]", "the project's notes"),
@@ -50,6 +51,9 @@ COMMANDS = {
 KEYS = "Enter sends; Alt-Enter begins a new line (with memsheaf[chat]); Ctrl-C stops a turn; // sends /"
 _ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
 _ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command line has them
+_READING = {"memory": ("list", "show", "why", "search"), "recall": (), "cost": (), "expand": (), "help": ()}
+"""Commands that change nothing, with the words after them that do not; none where all words are fine."""
+
 _SHOWN_LAST = 300
 
 
@@ -85,18 +89,20 @@ class Commands:
         self._conversations = conversations
         self._complete = complete
         self._known: dict[str, list[str]] = {}  # looked up once for each line that is typed
+        self.meant = ""  # what Enter alone does
 
     def do(self, line: str) -> NextStep:
         """Do what a line says; a line that is no command is a message."""
         self._known.clear()
+        self.meant = ""
         name, rest = split(line)
         if name is None:
             return NextStep(rest)
         name = _ALIASES.get(name, name)
         if name not in COMMANDS:
-            close = get_close_matches(name, [*COMMANDS, *_ALIASES], 1)
-            meant = f"; did you mean /{close[0]}?" if close else ""
-            self._screen.note(f"there is no command /{one_line(name, 40)}{meant}", "/help lists them.", "red")
+            if close := get_close_matches(name, [*COMMANDS, *_ALIASES], 1):
+                return self._suggest(f"there is no command /{one_line(name, 40)}", f"/{close[0]} {rest}".rstrip())
+            self._screen.note(f"there is no command /{one_line(name, 40)}", "/help lists them.", "red")
         elif not rest and COMMANDS[name].takes[:1].isupper():
             self._refuse(name)
         else:
@@ -106,6 +112,16 @@ class Commands:
                 self._run([name, *split_words(rest)])
             except MemsheafError as error:
                 self._screen.note(str(error), error.hint, "red")
+        return NextStep()
+
+    def _suggest(self, problem: str, line: str) -> NextStep:
+        """Do what a misspelt line means where that changes nothing; otherwise Enter alone does it."""
+        name, rest = split(line)
+        if name in _READING and (rest.split() or ["list"])[0] in (_READING[name] or rest.split() or ["list"]):
+            self._screen.note(f"{problem}: this runs {line}")
+            return self.do(line)
+        self.meant = line if self._screen.live else ""
+        self._screen.note(f"{problem}; did you mean {line}?{' Enter runs it.' if self.meant else ''}", style="red")
         return NextStep()
 
     def _refuse(self, name: str) -> None:
@@ -141,12 +157,18 @@ class Commands:
             self._run(["list", *self._scopes(), *split_words(rest)])
         elif what in ("show", "edit", "why", "search") and rest:
             self._run_about(what, rest)
-        elif what == "undo" and not rest:
-            self._screen.say(self._agent.memory.undo())  # in whichever scope it was
         elif what == "undo":
-            self._run(["undo", *split_words(rest)])
+            self._undo(rest)
+        elif close := get_close_matches(what, set(COMMANDS["memory"].words) - {what}, 1):
+            self._suggest(f"/memory has no {one_line(what, 40)}", f"/memory {close[0]} {rest}".rstrip())
         else:
             self._refuse("memory")
+
+    def _undo(self, rest: str) -> None:
+        if rest:
+            self._run(["undo", *split_words(rest)])
+        else:
+            self._screen.say(self._agent.memory.undo())  # in whichever scope it was
 
     def _run_about(self, command: str, text: str) -> None:
         """Run a command about a text or a file that is taken as it was typed."""
