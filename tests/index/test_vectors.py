@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
-from memsheaf.index.database import base_of, database_for, locked
+from memsheaf.index.database import BLOCK, base_of, database_for, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
 from memsheaf.memory import Allow, parse
@@ -108,11 +108,11 @@ def found(sheaf: Sheaf, query: str) -> list[str]:
     return [row.path for row in sheaf.search(query)]
 
 
-def rows_of(settings: Settings, columns: str, where: str = "1") -> list[tuple[Any, ...]]:
+def rows_of(settings: Settings, columns: str, where: str = "1", *, table: str = "vector") -> list[tuple[Any, ...]]:
     """Something about all vectors in the one database."""
     (path,) = Path(settings.cache).glob("*.sqlite")
     with closing(sqlite3.connect(path)) as db:
-        return db.execute(f"SELECT {columns} FROM vector WHERE {where}").fetchall()
+        return db.execute(f"SELECT {columns} FROM {table} WHERE {where}").fetchall()
 
 
 def kept(settings: Settings) -> list[bytes]:
@@ -389,6 +389,28 @@ def test_an_erased_memory_leaves_no_vector_and_others_keep_theirs(sheaf: Sheaf, 
     assert len(kept(settings)) == 3
     assert found(sheaf, "word2 other2")[0] == "user_note-2.md"
     assert toy.texts == ["word2 other2"], "the others were not embedded again"
+
+
+def test_a_block_of_vectors_answers_as_its_rows_do_and_goes_with_any_of_them(settings: Settings, toy: Toy) -> None:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
+        fill(sheaf, BLOCK + 8)
+        sheaf.index.embed_all()
+        [(row, entry)] = rows_of(settings, "data, entry", "id = 1")
+        [(path,)] = rows_of(settings, "path", f"id = {entry}", table="entry")
+        words = sheaf.read(path).body
+        assert [data.count(row) for (data,) in rows_of(settings, "data", table="vector_block")] == [1]
+        with Sheaf.open("user", settings=settings, embedder=toy) as other:
+            by_block = other.matches(words)
+            with closing(sqlite3.connect(next(Path(settings.cache).glob("*.sqlite")))) as db, db:
+                db.execute("DELETE FROM vector_block")
+        assert by_block[0].near > 0.4
+        assert sheaf.matches(words) == by_block
+
+        sheaf.index.embed_all()
+        sheaf.erase(path)
+
+        assert rows_of(settings, "number", table="vector_block") == []
+        assert not any(row in file.read_bytes() for file in Path(settings.cache).iterdir())
 
 
 def test_the_proof_names_a_file_that_still_holds_a_vector(sheaf: Sheaf, settings: Settings) -> None:

@@ -14,9 +14,10 @@ from memsheaf.store import Stamp, Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.values import NamedTuple, sha256
 
-SCHEMA = 10
+SCHEMA = 11
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
+BLOCK = 512  # vectors that a block repeats, to be read at once; they stay in the processor's cache
 _TALLY, _MARK = "tally:", "mark:"
 
 INDEXES = """
@@ -49,6 +50,9 @@ CREATE TABLE vector (
   id INTEGER PRIMARY KEY AUTOINCREMENT, embedder INTEGER NOT NULL, entry INTEGER, key BLOB NOT NULL,
   scale REAL NOT NULL, data BLOB NOT NULL);
 CREATE INDEX vector_by_entry ON vector (entry, embedder);
+CREATE TABLE vector_block (number INTEGER, embedder INTEGER, data BLOB, PRIMARY KEY (number, embedder));
+CREATE TRIGGER vector_removed AFTER DELETE ON vector BEGIN
+  DELETE FROM vector_block WHERE number = old.id / {BLOCK}; END;
 {ADDED}
 CREATE TRIGGER entry_moved AFTER UPDATE OF listed ON entry WHEN old.listed <> new.listed BEGIN
   UPDATE note SET a = a + 1 WHERE name = '{_TALLY}' || new.listed;

@@ -2,15 +2,16 @@
 
 Each passage has a row in the table `vector` of the index's database: whole numbers from -127 to 127 with a scale,
 under the hash of its text. A row whose memory is gone or changed has no `entry`; the next search gives it to a memory
-that has the same passage, or deletes it.
+that has the same passage, or deletes it. Every 512 rows are repeated in one of `vector_block`, which is read at once.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from memsheaf.index.database import UNUSABLE, notes, writing
+from memsheaf.index.database import BLOCK, UNUSABLE, notes, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.values import NamedTuple, sha256
@@ -27,7 +28,6 @@ KEY = 16  # bytes
 NEAREST = 50
 MANY = 100  # rows that have their vectors already, from which on the cursor passes over them
 AT_ONCE = 1_000  # keys in one statement
-CHUNK = 512  # vectors that are made into floats at a time: they stay in the processor's cache
 UNUSED = 30  # days that the vectors of another embedder stay
 
 _FIT = f"state IN ('ok', 'free') AND version NOT IN ('', '{UNUSABLE}')"
@@ -235,9 +235,14 @@ class VectorTable:
         return _number(db, self._name)
 
     def _set_cursor(self, db: sqlite3.Connection, last: int) -> None:
+        """Pass over the rows up to the last that was seen to, and make the blocks that are missing."""
         update = "ON CONFLICT (name) DO UPDATE SET a = max(a, excluded.a), b = excluded.b"
         sql = f"INSERT INTO note VALUES (?, ?, ?, 0, 0) {update}"
         db.execute(sql, (self._name, last, self._today()))
+        known = db.execute("SELECT number FROM vector_block WHERE embedder = ?", (self._embedder,))
+        for number in set(range(_newest(db) // BLOCK)).difference(*known):
+            block = number, self._embedder, self._packed(db, number)
+            db.execute("INSERT INTO vector_block VALUES (?, ?, ?)", block)
 
     def _refreshed(self, db: sqlite3.Connection, old: _Matrix | None) -> _Matrix:
         """The vectors in the database now: what is cached, without what was deleted, and with what came."""
@@ -250,28 +255,39 @@ class VectorTable:
             present = [number for (number,) in db.execute(sql, (self._embedder, last))]
             kept = numpy.isin(old.ids, present)
             old = _Matrix(old.ids[kept], old.scales[kept], old.rows[kept], removed)
-        sql = "SELECT id, scale, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
-        new: list[int] = []
-        sizes: list[float] = []
-        data = bytearray()
-        found = db.execute(sql, (self._embedder, last))
-        while part := found.fetchmany(CHUNK):  # all small objects at once cost more
-            numbers, scales, vectors = zip(*part, strict=True)
-            new += numbers
-            sizes += scales
-            data += b"".join(vectors)
-        if old is not None and not new:
+        newest = _newest(db)
+        if old is not None and last == newest:
             return old
-        if len(data) != len(new) * self._dimensions:
-            raise sqlite3.DatabaseError("a vector has not the length that it should have")
-        ids = numpy.array(new, numpy.int64)
-        widths = numpy.array(sizes, numpy.float32)
-        rows: NDArray[int8] = numpy.frombuffer(data, numpy.int8).reshape(len(new), self._dimensions)
+        first = last // BLOCK
+        sql = "SELECT number, data FROM vector_block WHERE embedder = ? AND number > ?"
+        blocks: dict[int, bytes] = dict(db.execute(sql, (self._embedder, first - (last == 0))))
+        numbers = range(first, newest // BLOCK + 1)
+        parts = [self._unpacked(blocks.get(number) or self._packed(db, number, last)) for number in numbers]
         if old is not None:
-            ids = numpy.concatenate((old.ids, ids))
-            widths = numpy.concatenate((old.scales, widths))
-            rows = numpy.concatenate((old.rows, rows))
-        return _Matrix(ids, widths, rows, removed)
+            parts = [old, *(part for part in parts if len(part.ids))]
+            if len(parts) == 1:
+                return old
+        ids, scales, rows = map(numpy.concatenate, zip(*(part[:3] for part in parts), strict=True))
+        return _Matrix(ids, scales, rows, removed)
+
+    def _packed(self, db: sqlite3.Connection, number: int, last: int = 0) -> bytes:
+        """A block made from its rows behind the `last`: all ids, all scales, all vectors."""
+        sql = "SELECT id, scale, data FROM vector WHERE embedder = ? AND id > ? AND id < ? ORDER BY id"
+        bounds = max(last, number * BLOCK - 1), (number + 1) * BLOCK
+        rows = db.execute(sql, (self._embedder, *bounds)).fetchall()
+        if any(len(data) != self._dimensions for _, _, data in rows):
+            raise sqlite3.DatabaseError("a vector has not the length that it should have")
+        scales = array("f", [scale for _, scale, _ in rows])
+        return b"".join([array("q", [number for number, _, _ in rows]), scales, *[data for _, _, data in rows]])
+
+    def _unpacked(self, data: bytes) -> _Matrix:
+        import numpy
+
+        count = len(data) // (12 + self._dimensions)
+        ids = numpy.frombuffer(data, numpy.int64, count)
+        scales = numpy.frombuffer(data, numpy.float32, count, 8 * count)
+        rows = numpy.frombuffer(data, numpy.int8, offset=12 * count)
+        return _Matrix(ids, scales, rows.reshape(count, self._dimensions), 0)
 
 
 class _Matrix(NamedTuple):
@@ -289,14 +305,18 @@ class _Matrix(NamedTuple):
 
         count = len(self.ids)
         made = numpy.empty(count, numpy.float32)
-        floats = numpy.empty((min(CHUNK, count), self.rows.shape[1]), numpy.float32)
+        floats = numpy.empty((min(BLOCK, count), self.rows.shape[1]), numpy.float32)
         with one_thread():
-            for start in range(0, count, CHUNK):
-                part = self.rows[start : start + CHUNK]
+            for start in range(0, count, BLOCK):
+                part = self.rows[start : start + BLOCK]
                 numpy.copyto(floats[: len(part)], part)
-                numpy.dot(floats[: len(part)], question, out=made[start : start + CHUNK])
+                numpy.dot(floats[: len(part)], question, out=made[start : start + BLOCK])
         made *= self.scales
         return made
+
+
+def _newest(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT max(id) FROM vector").fetchone()[0] or 0)
 
 
 def _number(db: sqlite3.Connection, name: str) -> int:
