@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,16 @@ def days() -> list[float]:
 
 
 @pytest.fixture
-def opened(settings: Settings, days: list[float]) -> Open:
-    def open_sheaf(**options: object) -> Sheaf:
-        chosen = options.pop("settings", settings)
-        assert isinstance(chosen, Settings)
-        return Sheaf.open("user", settings=chosen, clock=lambda: START + days[0] * DAY, **options)  # type: ignore[arg-type]
+def opened(settings: Settings, days: list[float]) -> Iterator[Open]:
+    with ExitStack() as stack:
 
-    return open_sheaf
+        def open_sheaf(**options: object) -> Sheaf:
+            chosen = options.pop("settings", settings)
+            assert isinstance(chosen, Settings)
+            sheaf = Sheaf.open("user", settings=chosen, clock=lambda: START + days[0] * DAY, **options)  # type: ignore[arg-type]
+            return stack.enter_context(sheaf)
+
+        yield open_sheaf
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
-import numpy
-
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import connect_alone, notes, writing
@@ -197,7 +195,7 @@ def _first_by_meaning(
         return
     vectors = embedder.encode([text for _, text in texts])
     for asked in embedder.encode(questions):
-        best = numpy.argsort(-(vectors @ asked), kind="stable")
+        best = (-(vectors @ asked)).argsort(kind="stable")
         yield list(dict.fromkeys(texts[at][0] for at in best[: FIRST * PASSAGES]))[:FIRST]
 
 
