@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -89,6 +90,20 @@ def test_the_first_example_of_the_readme_has_ten_lines_at_most() -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
     assert len([line for line in example[1].splitlines() if line.strip()]) <= 10
+
+
+def test_no_message_names_a_file_that_only_the_repository_has() -> None:
+    only = re.compile(r"\b(?:docs|examples)/[\w-]+\.(?:md|py)|see README|pip install (?:-e )?['\"]?\.")
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        said = (
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        found += [f"{path.name}: {named[0]}" for text in said if (named := only.search(text))]
+    for path in sorted((ROOT / "src").rglob("prompts/*.md")):
+        found += [f"{path.name}: {named}" for named in only.findall(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 def test_nothing_in_the_tree_names_a_machine_or_how_it_was_made() -> None:

@@ -109,7 +109,7 @@ class ScopeRefused(Refused):
 class TextRefused(Refused):
     """A text that is not a sound memory. Nothing was stored."""
 
-    hint = "A memory is a header with name, description and type, then a text; docs/format.md has examples."
+    hint = "A memory is a header with name, description and type, then a text; `memsheaf help add` has an example."
 
 
 class SecretFound(TextRefused):
@@ -273,4 +273,4 @@ class EmbedderFailed(MemsheafError):
 class BadSettings(MemsheafError):
     """A configuration that cannot be used."""
 
-    hint = "docs/cli.md lists the settings."
+    hint = "`memsheaf config` lists the settings."

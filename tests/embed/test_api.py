@@ -374,11 +374,11 @@ def test_without_its_key_a_provider_is_not_asked(name: str) -> None:
         (401, '{"message":"Unauthorized","request_id":"7"}', "401: Unauthorized (the key is in the"),
         (400, '{"detail":"Value \'float\' for \'encoding_format\' is invalid"}', "400: Value 'float' for"),
         (500, '{"error":{"code":500,"message":"input is too large to process"}}', "500: input is too large"),
-        (500, "out of memory\nat line 3", "answered 500: out of memory docs"),
-        (500, "<html><body>oops</body></html>", "answered 500 docs"),
-        (500, "", "answered 500 docs"),
-        (500, "[" * 100_000, "answered 500 docs"),
-        (500, '{"error": ' * 50 + "1" + "}" * 50, "answered 500 docs"),
+        (500, "out of memory\nat line 3", "answered 500: out of memory `memsheaf config`"),
+        (500, "<html><body>oops</body></html>", "answered 500 `memsheaf config`"),
+        (500, "", "answered 500 `memsheaf config`"),
+        (500, "[" * 100_000, "answered 500 `memsheaf config`"),
+        (500, '{"error": ' * 50 + "1" + "}" * 50, "answered 500 `memsheaf config`"),
         (418, f"\x1b[31m{KEY}{'x' * 1000}", "answered 418: [31m…xxx"),
         (204, "", "answered 204"),
     ],
@@ -388,7 +388,7 @@ def test_a_refusal_is_told_in_the_providers_words_without_the_key(
 ) -> None:
     server.asked.clear()
     server.play(saying(status, body))
-    found = failure(embedder).replace("docs/embeddings.md", "docs")
+    found = failure(embedder)
     assert found.startswith(f"openai:text-embedding-3-small at {server.url} answered {status}")
     assert said in found
     assert len(found) < 600

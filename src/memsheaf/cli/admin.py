@@ -269,7 +269,7 @@ def show_models(call: Call) -> int:
 
 def _models_parts(chosen: Way | None, found: list[Way]) -> Iterator[Part]:
     if not chosen:
-        yield "no model is chosen, plain rules are used; docs/models.md says how to choose one"
+        yield "no model is chosen, plain rules are used; `memsheaf config set model.name NAME` chooses one"
     else:
         yield Styled(chosen.problem or f"{chosen.name} can be used", "bold")
         yield chosen.hint or None

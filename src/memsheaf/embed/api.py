@@ -209,7 +209,7 @@ class ServedEmbedder:
         return EmbedderFailed(f"{self._name} {what}", hint or _HINT)
 
 
-_HINT = "docs/embeddings.md has the settings of an embedder; without one, memories are found by their words."
+_HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
 
 def _sendable(text: str) -> str:

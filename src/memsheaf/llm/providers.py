@@ -14,7 +14,7 @@ from memsheaf.llm.subprocess_model import TOOLS, SubprocessModel
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
-DOCS = "docs/models.md says how a model is chosen; `memsheaf models` shows what can be used here."
+CHOOSE = "`memsheaf config set model.name NAME` chooses a model; `memsheaf models` shows what can be used here."
 NO_KEY = "none"
 """What is sent where a client insists on a key and none is needed."""
 
@@ -114,7 +114,7 @@ def choose(name: str, *, url: str = "", key: str = "", environment: Mapping[str,
     if lacking := _package_lacking(known):
         raise failed(
             f"{name} needs the package {lacking}, which is not installed",
-            f"`pip install 'memsheaf[models]'` or `pip install 'pydantic-ai-slim[{known.extra}]'` brings it.",
+            f"`{_install(known)}` brings it.",
         )
     key_of(choice, environment)
     if provider not in PROVIDERS:
@@ -162,7 +162,13 @@ def _package_lacking(provider: Provider) -> str:
     return ""
 
 
-def _bad(message: str, hint: str = DOCS) -> BadSettings:
+def _install(provider: Provider) -> str:
+    """The command that installs what a provider needs; the clients of three come with memsheaf[models]."""
+    more = provider.package and provider.extra not in ("anthropic", "openai", "google")
+    return "pip install 'memsheaf[models]'" + (f" 'pydantic-ai-slim[{provider.extra}]'" if more else "")
+
+
+def _bad(message: str, hint: str = CHOOSE) -> BadSettings:
     return hinted(BadSettings(message), hint)
 
 
@@ -199,7 +205,7 @@ def way(name: str, *, url: str = "", key: str = "", environment: Mapping[str, st
 def _served(name: str, provider: Provider, environment: Mapping[str, str]) -> Way:
     kind = "server" if provider.url else "provider"
     if lacking := _package_lacking(provider):
-        return Way(name, kind, f"needs the package {lacking}", f"pip install 'pydantic-ai-slim[{provider.extra}]'")
+        return Way(name, kind, f"needs the package {lacking}", _install(provider))
     if provider.keys and not any(environment.get(variable) for variable in provider.keys):
         return Way(name, kind, f"needs a key in {' or '.join(provider.keys)}")
     if not provider.keys and not provider.url:

@@ -38,7 +38,7 @@ from pydantic_ai.tools import ToolDefinition
 from memsheaf.embed.http import parse_address
 from memsheaf.llm.json_answer import UnusableAnswer, read
 from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall, failed
-from memsheaf.llm.providers import DOCS, NO_KEY, Choice
+from memsheaf.llm.providers import CHOOSE, NO_KEY, Choice
 from memsheaf.llm.text_tool_calls import Written, sendable
 
 Connect = Callable[[str, bool], Any]
@@ -124,7 +124,7 @@ async def _opened(choice: Choice, key: str, connect: Connect, stack: AsyncExitSt
         if provider.base_url.startswith("http"):
             parse_address(provider.base_url.rstrip("/"))
     except ValueError as error:  # it came from a variable that the client reads itself
-        raise failed(f"{choice.name} has no address that can be used: {error}", DOCS) from None
+        raise failed(f"{choice.name} has no address that can be used: {error}", CHOOSE) from None
     return model
 
 
@@ -138,7 +138,7 @@ async def _provider(
         given["api_key"] = key or NO_KEY
     if choice.place:
         if "base_url" not in takes:
-            raise failed(f"the provider {choice.provider!r} has one address only", DOCS)
+            raise failed(f"the provider {choice.provider!r} has one address only", CHOOSE)
         given["base_url"] = str(choice.place)
     if "http_client" in takes:
         is_old = "httpx.AsyncClient" in str(takes["http_client"].annotation).split(" | ")

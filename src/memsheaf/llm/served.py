@@ -19,7 +19,7 @@ from memsheaf.embed.http import error_message
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm.json_answer import ANSWER_BYTES, UnusableAnswer
 from memsheaf.llm.model import Answer, Question, failed
-from memsheaf.llm.providers import DOCS, NO_KEY, choose, key_of
+from memsheaf.llm.providers import CHOOSE, NO_KEY, choose, key_of
 from memsheaf.text.neutralize import one_line
 from memsheaf.timeouts import TimeUp, within
 
@@ -90,7 +90,7 @@ def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
     status = getattr(error, "status_code", None) or wire.status
     said = clean(error_message(getattr(error, "body", None)))
     if isinstance(status, int) and 300 <= status < 400:
-        return failed(f"{name} answered {status}, a redirect, which is not followed", DOCS)
+        return failed(f"{name} answered {status}, a redirect, which is not followed", CHOOSE)
     if isinstance(status, int) and status >= 400:
         wait = getattr(error, "retry_after", None)
         later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
@@ -110,7 +110,7 @@ def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
         return failed(f"{name} gave an answer that cannot be used: {said or reason}")
     if is_unreachable(error):
         return failed(f"{name} cannot be reached: {reason}", "Is it running there? `memsheaf models` looks.")
-    return failed(f"{name} cannot be asked: {reason}", DOCS)
+    return failed(f"{name} cannot be asked: {reason}", CHOOSE)
 
 
 def is_unreachable(error: Exception) -> bool:

@@ -3,7 +3,7 @@
 On POSIX every step of a path is opened relative to the handle of its parent with no-follow, so a link that
 is swapped in between check and use leads nowhere. Where Python has no `dir_fd` (Windows) each step is
 checked for links and reparse points before it is used; a race with an attacker on the same machine is then
-possible, and docs/reliability.md says so.
+possible.
 """
 
 from __future__ import annotations

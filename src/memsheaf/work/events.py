@@ -276,4 +276,4 @@ def _event_of(line: str) -> Mapping[str, object] | None:
 
 
 def _refused(why: str) -> TextRefused:
-    return hinted(TextRefused(f"the event cannot be stored: {why}"), "docs/tasks.md says what an event may hold.")
+    return hinted(TextRefused(f"the event cannot be stored: {why}"), "`memsheaf help task event` has an example.")
