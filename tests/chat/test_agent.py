@@ -551,6 +551,18 @@ def test_what_waits_for_a_person_is_told(scene: Scene) -> None:
         assert agent.asides() == []
 
 
+def test_what_learning_corrects_is_told_with_the_old_and_the_new_line_and_undo(scene: Scene) -> None:
+    with scene.memory() as sheaf:
+        sheaf.by = "agent"
+        sheaf.remember("Packages", "How to install", "project", "We use npm.")
+    with scene.chat(["Noted."]) as agent:
+        run(agent, "Use pnpm, not npm.")
+        agent.learned(wait=30.0)
+        changed = "“We use npm.” → “Use pnpm, not npm.”"
+        assert agent.asides() == [f"corrected project_packages.md: {changed}; /undo takes it back"]
+        assert agent.memory.undo() == "Taken back: project_packages.md is as it was before."
+
+
 def test_a_model_that_cannot_learn_is_told_once_until_it_works_again(scene: Scene) -> None:
     scene.settings = scene.settings._replace(model="no-such-provider:x")
     with scene.chat(["Notice."] * 3) as agent:

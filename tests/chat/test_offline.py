@@ -13,8 +13,8 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.chat.offline import CALL_PREFIX, Offline
-from memsheaf.chat.offline.memories import MemoryChanges, ShownMemory, read_recalled
+from memsheaf.chat.offline import Offline
+from memsheaf.chat.offline.memories import CALL_PREFIX, MemoryChanges, ShownMemory, read_recalled
 from memsheaf.chat.offline.requests import lexicon
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
@@ -260,10 +260,23 @@ def test_an_update_corrects_the_memory_that_it_is_about(chat: Chat, sheaf: Sheaf
     assert path in chat.say("Update the deployment: Kubernetes serves production")  # it shares only its subject
     assert "Thursdays" in sheaf.read(path).body
 
-    assert chat.say(fridays) == f"Updated {path}: We deploy on Fridays now."
+    changed = "“We deploy on Thursdays.” → “We deploy on Fridays now.”\n“Undo that” takes it back."
+    assert chat.say(fridays) == f"Updated {path}: {changed}"
     memory = sheaf.read(path)
     assert memory.body.strip() == "We deploy on Fridays now.\n\n**Why:** the shop is quiet then."
     assert "Fridays" in memory.description
+    assert len(files(sheaf)) == 2
+
+
+def test_a_statement_that_rejects_what_one_memory_says_corrects_it_and_names_both(chat: Chat, sheaf: Sheaf) -> None:
+    path = remember(sheaf, "Packages", "We use npm.\n\n**Why:** it was there.")
+    remember(sheaf, "Registry", "The npm registry of the company is at registry.example.")
+
+    answer = chat.say("Use pnpm, not npm")
+
+    assert answer.startswith(f"Updated {path}: “We use npm.” → “Use pnpm, not npm.”\n")
+    assert sheaf.read(path).body.strip() == "Use pnpm, not npm.\n\n**Why:** it was there."
+    assert chat.say("Use tabs, not spaces") == say("noted")  # nothing says otherwise: it is learned
     assert len(files(sheaf)) == 2
 
 
@@ -279,7 +292,10 @@ def test_an_update_that_may_mean_several_asks_for_the_file_and_then_corrects_tha
     assert api in asked
     assert "memory_write" not in chat.calls
 
-    assert chat.say(f"Update {api}: we deploy on Fridays now") == f"Updated {api}: We deploy on Fridays now."
+    answer = chat.say(f"Update {api}: we deploy on Fridays now")
+    assert answer.startswith(
+        f"Updated {api}: “We deploy the internal interface on Mondays.” → “We deploy on Fridays now.”"
+    )
     assert sheaf.read(web).body.strip() == "We deploy the web shop on Thursdays."
     assert sheaf.read(api).body.strip() == "We deploy on Fridays now."
 

@@ -31,6 +31,9 @@ CORRECTIONS = [
     ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
     ("Bugs for harbour are tracked in Linear.", "We are migrating: bugs move from Linear to YouTrack, starting now."),
     ("My manager is Ingrid Berg, she signs contracts.", "Ingrid left, my new manager is Tomasz, he signs contracts."),
+    ("We use npm.", "Use pnpm, not npm."),
+    ("Use npm for installs.", "We use pnpm instead of npm now."),
+    ("The user prefers spaces.", "I prefer tabs, not spaces."),
     ("发布时间是每周五下午", "发布时间现在是每周一下午"),
 ]
 
@@ -45,6 +48,9 @@ OTHERS = [
         "Jonas goes on leave next Monday, Sofia takes over the frontend.",
     ),
     ("Deploys need two approvals.", "Deploys are on Tuesdays now."),
+    ("Spaces cost 20 dollars a month.", "Use tabs, not spaces."),
+    ("We use npm to publish the widget library to the registry.", "Use pnpm, not npm."),
+    ("We use pnpm and npm.", "Use pnpm, not npm."),
     ("Kim owns billing.", "Kim owns search."),
     ("Alice's phone extension is 4411.", "Bob's phone extension is 4412."),
     ("The login timeout is 30 seconds.", "The upload timeout is 90 seconds."),

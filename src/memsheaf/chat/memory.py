@@ -5,6 +5,7 @@ All of it is over `Layers`: those around the working directory, or the scopes th
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Row
 from memsheaf.learn.conversation_file import UNRECORDED
+from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
@@ -25,6 +27,7 @@ from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Tools
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.5
 """Seconds that a first request waits for memories that are ranked here; for a model that chooses it does not wait."""
+
+_QUOTED = 120  # characters of an old and a new line
 
 NEWS = 20
 """So many changed lines of the catalog are told at once."""
@@ -200,6 +205,8 @@ class Learning:
         self._guard = threading.Lock()
         self._names: list[str] = []
         self._queued = 0
+        self._layers = layers
+        self._corrected: list[str] = []
         self._problem = ""
         self._told = ""  # the problem that the user knows of
 
@@ -210,21 +217,39 @@ class Learning:
             return told
 
     def asides(self) -> list[str]:
-        """What waits for a person, and what went wrong, in words; the same trouble is told once."""
+        """What was corrected, waits for a person, or went wrong, in words; the same trouble is told once."""
         with self._guard:
-            queued, problem = self._queued, self._problem
-            self._queued, self._problem = 0, ""
+            queued, problem, corrected = self._queued, self._problem, self._corrected
+            self._queued, self._problem, self._corrected = 0, "", []
             is_new, self._told = problem != self._told, problem or self._told
         waiting = [f"{queued} wait for your yes: /review"] if queued else []
-        return [*waiting, *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else [])]
+        return [
+            *corrected,
+            *waiting,
+            *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else []),
+        ]
 
     def _take(self, came: Distilled) -> None:
+        corrected = [self._render_correction(one) for one in came.of("saved") if one.proposal.replaces]
         with self._guard:
+            self._corrected += corrected
             self._names += [one.proposal.name for one in came.of("saved")]
             self._queued += len(came.of("queued"))
             if came.problem != ALREADY_LEARNING:
                 self._problem = came.problem
                 self._told = self._told if came.problem else ""  # it works again: the next problem is news
+
+    def _render_correction(self, one: JudgedProposal) -> str:
+        """Which memory was corrected, from what to what; the old text is in the journal."""
+        new = one_line(one.proposal.content.partition("\n")[0], _QUOTED)
+        try:
+            sheaf, path = self._layers.place(one.proposal.replaces)
+            lines = sheaf.diff(path).split("\n")
+        except MemsheafError:
+            lines = []
+        gone = [line[1:] for line in lines if line.startswith("-") and not re.match(r"---|-[a-z_]+: ", line)]
+        old = one_line(next(filter(None, gone), "…"), _QUOTED)
+        return f"corrected {one.path}: “{old}” → “{new}”; /undo takes it back"
 
 
 def _lines(prompt: str) -> dict[str, None]:

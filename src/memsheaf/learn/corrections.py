@@ -26,8 +26,10 @@ SAME = 0.6  # from here on two sentences are one, but for their numbers
 COMMON, SHARE, HALF = 2, 4, 2  # words of the subject in common: two, and a quarter or half of the shorter one
 COMMON_WORDS = 0.5  # that two sentences which differ in a number have at least
 COVERED = 0.7  # of the old subject; less, and the old text stays below
+REST = 2  # words of an old subject beside the one that is rejected
 LONG = 15  # words of a subject that a shorter text does not replace without keeping it
 
+_CHOICES = "use prefer run deploy build test write format nutze verwende utilise préfère usa usamos uso prefiero"
 _DAYS = (
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
     "september october november december montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi "
@@ -68,6 +70,9 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         if (old.kind, old.name) == (proposal.kind, proposal.name):
             return _keep_rest(proposal._replace(replaces=old.path, version=old.version), old, 0)
         share = SHARE if is_correction else HALF
+        if rejects(proposal.content, old.body):
+            one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
+            return _keep_rest(one, old, 0)
         if is_new and (_is_about(proposal.content, old, share) or _is_revalued(proposal.content, old)):
             one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
             return _keep_rest(one, old, 0)
@@ -116,6 +121,25 @@ def _is_about(text: str, old: Memory, share: int) -> bool:
     return len(common) >= COMMON and len(common) * share >= min(len(new), len(known))
 
 
+def rejected_names(text: str) -> list[str]:
+    """What a text names as not chosen, a word each.
+
+    >>> rejected_names("Use pnpm, not npm."), rejected_names("We use pnpm.")
+    (['npm'], [])
+    """
+    return [name.rstrip(".") for name in _instead().findall(text)]
+
+
+def rejects(text: str, old: str) -> bool:
+    """Whether a text says that the one thing which an old text is about is not it: *use pnpm, not npm*."""
+    rejected = {word for name in rejected_names(text) for word in subject(name)}
+    new, known = set(subject(text)) - rejected, set(subject(old))
+    if not rejected & known or not new or new & known or len(known - rejected) > REST:
+        return False
+    verbs, said, theirs = ({stem(word) for word in words(one)} for one in (_CHOICES, text, old))
+    return bool(verbs & said & theirs)
+
+
 def _is_revalued(text: str, old: Memory) -> bool:
     """Whether both begin with the same subject and give it a value of the same sort: a day, or a number."""
     new, known = (_clause().split(one.strip(), maxsplit=1)[0] for one in (text, old.body))
@@ -147,6 +171,14 @@ def _sorts(text: str) -> set[str]:
 @cache
 def _clause() -> re.Pattern[str]:
     return re.compile(r"[,;:(\n]|[.!?](?:\s|$)|[，；。]|\s(?:since|because|so|but|and|und|weil|car|porque)\s")
+
+
+@cache
+def _instead() -> re.Pattern[str]:
+    return re.compile(
+        r"(?i)(?:[,;–—-]\s*(?:and |und |et |y )?(?:not|nicht|pas|no)|\b(?:instead of|rather than|statt|anstatt"
+        r"|au lieu d[e']|plutôt que|en (?:vez|lugar) de))\s+([\w.+#/-]+)"
+    )
 
 
 @cache

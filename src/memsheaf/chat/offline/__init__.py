@@ -13,14 +13,18 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import date
 
 from memsheaf.chat.offline.memories import (
+    CALL_PREFIX,
+    NOT_RUN,
     Draft,
     MemoryChanges,
+    PastTurn,
     ShownMemory,
     draft_memory,
     read_recalled,
     read_rows,
     read_shown,
     replace_sentence,
+    split_turns,
     telling_words,
     touched_file,
 )
@@ -40,21 +44,18 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets, without_secrets
+from memsheaf.learn.corrections import rejected_names, rejects
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
-from memsheaf.values import NamedTuple, sha256
-
-CALL_PREFIX = "offline-"
-"""How the ids of calls begin that were made here."""
+from memsheaf.values import sha256
 
 READ = 5  # memories for one answer
 LISTED = 3  # memories that a question names
 PREVIEWED = 10  # memories of a scope that are named before all are deleted
 
 _STYLE = "indentation tabs spaces code style"
-_NOT_RUN = Said("tool", "Error: it was not run.")
 _FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
 _HEADING = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
@@ -63,16 +64,6 @@ Call = tuple[str, dict[str, object]]
 Calls = list[Call]
 Reply = Generator[Calls, Sequence[Said], str]
 """An answer on its way: yields calls of tools and returns what to say."""
-
-
-class _PastTurn(NamedTuple):
-    """A turn: what was recalled `beside` it, the answers to the calls made here, which files were written or seen."""
-
-    text: str
-    beside: str
-    rounds: list[list[Said]]
-    saved: list[str]
-    seen: set[str]
 
 
 class Offline:
@@ -92,12 +83,12 @@ class Offline:
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: calls of tools, or an answer."""
-        turns = _split_turns(request.conversation)
+        turns = split_turns(request.conversation)
         replying = _Replying(turns, request, self._today(), self._changes).reply()
         try:
             calls = next(replying)
             for answers in turns[-1].rounds:
-                missing = [_NOT_RUN] * (len(calls) - len(answers))
+                missing = [NOT_RUN] * (len(calls) - len(answers))
                 calls = replying.send([*answers, *missing][: len(calls)])
         except StopIteration as ended:
             yield Spoken(ended.value)
@@ -119,7 +110,7 @@ class _Replying:
     """Finds the reply to the last turn of a conversation."""
 
     def __init__(
-        self, turns: Sequence[_PastTurn], request: Request, today: date, changes: MemoryChanges | None
+        self, turns: Sequence[PastTurn], request: Request, today: date, changes: MemoryChanges | None
     ) -> None:
         self._turns = turns
         self._today = today
@@ -175,7 +166,7 @@ class _Replying:
         if kind in (*CHANGES, "state") and "memory_write" not in self._tools:
             return self._say("reading")
         if kind == "state":
-            return self._say("noted")
+            return (yield from self._correct_stated(wanted))
         replying = {"remember": self._remember, "update": self._update, "forget": self._forget, "know": self._tell,
                     "search": self._search, "list": self._list, "index": self._list, "both": self._list}  # fmt: skip
         return (yield from replying.get(kind, self._recall)(wanted))
@@ -303,10 +294,10 @@ class _Replying:
             return self._say("already", file=same, what=draft.content)
         return self._report("saved", answer, draft)
 
-    def _report(self, name: str, answer: Said, draft: Draft) -> str:
+    def _report(self, name: str, answer: Said, draft: Draft, **more: str) -> str:
         if not (file := touched_file(answer, "saved")):
             raise _ToolFailed(answer.text)
-        return self._say(name, file=file, what=draft.content)
+        return self._say(name, file=file, what=draft.content, **more)
 
     def _forget(self, wanted: MemoryRequest) -> Reply:
         """Delete the one memory that is meant; where that is not sure, ask."""
@@ -379,12 +370,24 @@ class _Replying:
             return (yield from self._correct(found[0], draft))
         return self._ask_which("which update", found)
 
+    def _correct_stated(self, wanted: MemoryRequest) -> Reply:
+        """Correct the one memory that a statement contradicts (*use pnpm, not npm*); all else is learned later."""
+        found: list[ShownMemory] = []
+        if names := rejected_names(wanted.subject[:LONGEST]):
+            found = yield from self._matching(names[0])
+        wrong = [one for one in found if rejects(wanted.subject, one.body)]
+        if len(wrong) != 1:
+            return self._say("noted")
+        self._refuse_secrets(wanted.subject)
+        return (yield from self._correct(wrong[0], draft_memory(wanted.subject, "", self._language, self._today)))
+
     def _correct(self, old: ShownMemory, draft: Draft) -> Reply:
         """Put a fact in the place of what a memory said; the rest of its text stays."""
         type = old.type if old.type in TYPES else draft.type
-        fields = draft._replace(content=replace_sentence(old.body, draft.content), type=type)
+        text, was = replace_sentence(old.body, draft.content)
+        fields = draft._replace(content=text, type=type)
         (answer,) = yield [("memory_write", {**fields._asdict(), "filename": old.file})]
-        return self._report("updated", answer, draft)
+        return self._report("updated", answer, draft, old=one_line(was, 300))
 
     def _ask_which(self, name: str, found: Sequence[ShownMemory]) -> str:
         lines = [f"- {one.file}: {one_line(one.body, 160)}" for one in found[:LISTED]]
@@ -416,35 +419,3 @@ class _Replying:
 
 def _call(tool: str, **given: object) -> Call:
     return tool, given
-
-
-# what the conversation holds
-
-
-def _split_turns(conversation: Sequence[Said]) -> list[_PastTurn]:
-    turns: list[list[Said]] = []
-    for said in conversation:
-        if said.role == "user":
-            turns.append([said])
-        elif turns:
-            turns[-1].append(said)
-    return [_read_turn(turn) for turn in turns]
-
-
-def _read_turn(turn: Sequence[Said]) -> _PastTurn:
-    answers = {said.answers: said for said in turn if said.role == "tool"}
-    asking = [said.calls for said in turn if said.role == "assistant" and said.calls]
-    own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
-    rounds = [[answers.get(call.id, _NOT_RUN) for call in calls] for calls in own]
-    saved = [file for said in turn if said.tool == "memory_write" and (file := touched_file(said, "saved"))]
-    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
-    return _PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
-
-
-def _filename(call: ToolCall) -> str:
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        return ""
-    name = given.get("filename") if isinstance(given, dict) else ""
-    return name if isinstance(name, str) else ""

@@ -1,7 +1,8 @@
-"""Memories as the offline talker reads them out of tool answers, and drafts of new ones."""
+"""Turns and memories as the offline talker reads them out of a conversation, and drafts of new memories."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -10,13 +11,17 @@ from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
 from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
 from memsheaf.learn.rules import find_stated_facts
-from memsheaf.llm.model import Said
+from memsheaf.llm.model import Said, ToolCall
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import NamedTuple
 
+CALL_PREFIX = "offline-"
+"""How the ids of calls begin that were made here."""
+
+NOT_RUN = Said("tool", "Error: it was not run.")
 _NAME_WORDS = 8
 _ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
 _RECALLED = r"(?m)^<memories-([0-9a-z]{8,64})>$"
@@ -24,6 +29,16 @@ _SENTENCE_END = r"(?<=[^\W\d][.!?])\s+|(?<=[。！？])|\n+"
 _TABS_OR_SPACES = (
     r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
 )
+
+
+class PastTurn(NamedTuple):
+    """A turn: what was recalled `beside` it, the answers to the calls made here, which files were written or seen."""
+
+    text: str
+    beside: str
+    rounds: list[list[Said]]
+    saved: list[str]
+    seen: set[str]
 
 
 class ShownMemory(NamedTuple):
@@ -148,17 +163,47 @@ def _end_sentence(text: str) -> str:
     return text + ("。" if "\u3000" < text[-1] < "\uffff" else ".")
 
 
-def replace_sentence(body: str, fact: str) -> str:
-    """A memory's text with a fact in the place of the sentence that is most like it.
+def replace_sentence(body: str, fact: str) -> tuple[str, str]:
+    """A memory's text with a fact in the place of the sentence that is most like it; and that sentence.
 
     >>> replace_sentence("We deploy on Thursdays. Mira approves.", "We deploy on Fridays now.")
-    'We deploy on Fridays now. Mira approves.'
+    ('We deploy on Fridays now. Mira approves.', 'We deploy on Thursdays.')
     """
     ends = [match.span() for match in re.finditer(_SENTENCE_END, body)]
     pieces = zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(body)], strict=True)
     spans = [(start, end) for start, end in pieces if body[start:end].strip()]
     if not spans:
-        return fact
+        return fact, ""
     asked = set(words(fact))
     start, end = max(spans, key=lambda span: len(asked.intersection(words(body[span[0] : span[1]]))))
-    return body[:start] + fact + body[end:]
+    return body[:start] + fact + body[end:], body[start:end]
+
+
+def split_turns(conversation: Sequence[Said]) -> list[PastTurn]:
+    """The turns of a conversation."""
+    turns: list[list[Said]] = []
+    for said in conversation:
+        if said.role == "user":
+            turns.append([said])
+        elif turns:
+            turns[-1].append(said)
+    return [_read_turn(turn) for turn in turns]
+
+
+def _read_turn(turn: Sequence[Said]) -> PastTurn:
+    answers = {said.answers: said for said in turn if said.role == "tool"}
+    asking = [said.calls for said in turn if said.role == "assistant" and said.calls]
+    own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
+    rounds = [[answers.get(call.id, NOT_RUN) for call in calls] for calls in own]
+    saved = [file for said in turn if said.tool == "memory_write" and (file := touched_file(said, "saved"))]
+    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
+    return PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
+
+
+def _filename(call: ToolCall) -> str:
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return ""
+    name = given.get("filename") if isinstance(given, dict) else ""
+    return name if isinstance(name, str) else ""

@@ -114,6 +114,7 @@ class Repl:
         self._stdin = stdin
         self._commands = commands
         self._news: list[str] = []
+        self._asides: list[str] = []
 
     def run(self, reader: Reader, history: InputHistory | None = None, *, first: str = "") -> None:
         """Answer the first message, if there is one, and then what is typed, until the user leaves."""
@@ -139,7 +140,9 @@ class Repl:
         try:
             if self._agent.busy():
                 self._screen.note("learning from what was said; Ctrl-C leaves it for later")
-            self._screen.memory(None, self._agent.learned(LAST_WAIT))
+            self._news += self._agent.learned(LAST_WAIT)
+            self._asides += self._agent.asides()
+            self.tell_news()
         except KeyboardInterrupt:
             self._screen.note("left for later")
 
@@ -182,12 +185,15 @@ class Repl:
         """Whether something was learned meanwhile; None when nothing more can come."""
         is_busy = self._agent.busy()
         self._news += self._agent.learned()
-        return bool(self._news) or (False if is_busy else None)
+        self._asides += self._agent.asides()
+        return bool(self._news or self._asides) or (False if is_busy else None)
 
     def tell_news(self) -> None:
-        """Print what was learned meanwhile."""
-        news, self._news = self._news, []
+        """Print what was learned meanwhile, and what else came of it."""
+        (news, self._news), (asides, self._asides) = (self._news, []), (self._asides, [])
         self._screen.memory(None, news)
+        for line in asides:
+            self._screen.note(line)
 
     def expand(self) -> None:
         """Show the last tool call in full."""
