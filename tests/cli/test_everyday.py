@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -192,3 +194,24 @@ def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str
     assert "Edit it again?" in err
     assert out == f"Updated {path}\n"
     assert "yarn" in run("show", path)[1]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
+def test_a_model_may_word_the_memory(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {
+        "name": "Package manager",
+        "description": "What installs packages",
+        "content": "Use pnpm, not npm.",
+    }
+    memory = {"action": "add", "file": "", "type": "user", "scope": "persistent", "messages": [1], **fields}
+    answer = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": [memory]}})
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "claude").write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{answer}\nEND\n")
+    (folder / "claude").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    found = saved(run, "for installing things I use pnpm, not npm", "--model", "claude")
+    assert {name: found[name] for name in fields if name != "content"} | {"content": found["body"].strip()} == fields
+    assert "claude" in run("cost")[1]
+    assert run("remember", "x is y", "--model", "nonsense:model")[0] == 1
