@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "remember": SlashCommand("TEXT", "save something now"),
     "forget": SlashCommand("FILE or TEXT", "remove a memory; /undo brings it back"),
-    "undo": SlashCommand("[COMMIT]", "take the last change of memory back, or one that is named"),
+    "undo": SlashCommand("[COMMIT]", "take the last change of memory back, or that one"),
     "recall": SlashCommand("TEXT", "what would come beside such a message"),
     "ignore": SlashCommand("TEXT", "say this without memory"),
     "notes": SlashCommand("[...]", "the project's notes"),
