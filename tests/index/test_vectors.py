@@ -407,7 +407,9 @@ def test_a_block_of_vectors_answers_as_its_rows_do_and_goes_with_any_of_them(set
         assert by_block[0].near > 0.4
         assert sheaf.matches(words) == by_block
 
-        sheaf.index.embed_all()
+        remember(sheaf, "One more")
+        sheaf.search("more")
+        assert [data.count(row) for (data,) in rows_of(settings, "data", table="vector_block")] == [1]
         sheaf.erase(path)
 
         assert rows_of(settings, "number", table="vector_block") == []
