@@ -31,7 +31,7 @@ AT_ONCE = 500  # memories that are searched together
 MANY = 50  # pieces, from which on it pays to look at words first
 CHUNK = 1 << 15
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
-_STEPS = re.compile(CHANGED.pattern + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
+_STEPS = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
 Pieces = Mapping[bytes, frozenset[bytes]]
 NESTED = ("tasks", "sessions")
 """Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""

@@ -1,19 +1,27 @@
-"""Named tuples and SHA-256 that are cheap to import.
+"""Named tuples and SHA-256 that are cheap to import, and patterns that are compiled when they are first used.
 
-`typing.NamedTuple` compiles the type of each field and takes the import of `typing` on top; `hashlib` takes the whole
-of OpenSSL. Together they were a sixth of what a command or a server took to start.
+`typing.NamedTuple` compiles the type of each field and takes the import of `typing` on top, `collections.namedtuple`
+compiles a constructor for each class, and `hashlib` takes the whole of OpenSSL. Together they were a fifth of what a
+command or a server took to start.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+import re
+from functools import cache
+from operator import itemgetter
+from types import FunctionType
 
 # Known to type checkers under this name: for them these are the ones of the standard library.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b, sha256
-    from typing import Annotated, NamedTuple, Protocol
+    from typing import Annotated, AnyStr, NamedTuple, Protocol
+
+    def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
+        """A pattern, compiled once; letters match as they are."""
 else:
+    compiled = cache(re.compile)
     try:  # the interpreter's own, as the standard library's `random` does it
         from _sha2 import sha256  # since Python 3.12
     except ImportError:
@@ -25,6 +33,12 @@ else:
         from _blake2 import blake2b
     except ImportError:
         from hashlib import blake2b
+    try:  # as the standard library's `namedtuple` does it
+        from _collections import _tuplegetter as _getter
+    except ImportError:
+
+        def _getter(place, doc):
+            return property(itemgetter(place), doc=doc)
 
     class Annotated:
         """A type and what is said of it: `Annotated[int, "Page, from 1"]` is the pair."""
@@ -34,17 +48,45 @@ else:
 
     Protocol = object
 
+    class _Methods:
+        """What every named tuple can do, as `collections.namedtuple` has it."""
+
+        __slots__ = ()
+
+        def __repr__(self):
+            return (
+                f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+            )
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def _replace(self, /, **changes):
+            made = type(self)(*map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"there is no field {', '.join(changes)}")
+            return made
+
+    @cache
+    def _constructor(count):
+        """The code that makes a tuple of so many items; each class has it with the names of its own."""
+        items = ", ".join(f"item{number}" for number in range(count))
+        return eval(f"lambda _cls, {items}: _new(_cls, ({items},))").__code__
+
     class _Named(type):
         """Makes a class with annotated fields into a named tuple."""
 
         def __new__(cls, name, bases, body):
-            fields = body.pop("__annotations__", {})
-            defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults, module=body.pop("__module__"))
-            made.__annotations__ = fields
-            for key, value in body.items():
-                setattr(made, key, value)
-            return made
+            fields = tuple(body["__annotations__"])
+            defaults = {field: body.pop(field) for field in fields if field in body}
+            code = _constructor(len(fields)).replace(co_varnames=("_cls", *fields), co_qualname=name)
+            body["__new__"] = FunctionType(code, {"_new": tuple.__new__}, "__new__", tuple(defaults.values()))
+            body |= {field: _getter(place, "") for place, field in enumerate(fields)}
+            body |= {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
+            return type(name, (tuple,), {**vars(_Methods), **body})
 
     def NamedTuple():
         """Stand for the base of a class whose annotated fields are the items of a tuple."""
@@ -52,4 +94,4 @@ else:
     _base = type.__new__(_Named, "NamedTuple", (), {})
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
-__all__ = ["Annotated", "NamedTuple", "Protocol", "blake2b", "sha256"]
+__all__ = ["Annotated", "NamedTuple", "Protocol", "blake2b", "compiled", "sha256"]

@@ -16,7 +16,7 @@ from itertools import count
 
 from memsheaf.errors import PathRefused
 from memsheaf.text.neutralize import DRAWS_NOTHING
-from memsheaf.values import sha256
+from memsheaf.values import compiled, sha256
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
@@ -31,7 +31,7 @@ RESERVED_FILES = frozenset(
 RESERVED_FOLDERS = frozenset({"tasks", "sessions", "logs"})
 FACTS = "facts/"
 """The folder of facts that are never edited: one is corrected by another that supersedes it."""
-_EVENTS = re.compile(r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson")
+_EVENTS = r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson"
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
@@ -81,7 +81,7 @@ def check_stored(path: str) -> str:
     >>> check_stored("observability/feature-x.ndjson")
     'observability/feature-x.ndjson'
     """
-    return path if _EVENTS.fullmatch(path) else check_path(path)
+    return path if compiled(_EVENTS).fullmatch(path) else check_path(path)
 
 
 def check_journalled(path: str) -> str:

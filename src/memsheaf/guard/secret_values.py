@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 
+from memsheaf.values import compiled
+
 # Words with digits in them that are words, longest first where one begins another.
 _TECHNICAL = (
     r"(?i)1password|argon2(?:id?|d)?|base(?:16|32|58|62|64|85)(?:url)?|pbkdf2|sha-?(?:1|2|3|224|256|384|512)(?:sum)?"
@@ -380,9 +382,3 @@ def _value(match: re.Match[str], direct: bool, *, is_token: bool) -> tuple[int, 
     ask = "striking" if not direct else "token" if is_token else "exact" if quoted or "=" in mark else "password"
     start = match.start("value")
     return (start, start + len(value)) if fits(value, ask) else None
-
-
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that matches letters as they are."""
-    return re.compile(pattern)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from operator import itemgetter
 
-from memsheaf.guard.secret_values import compiled, fits
+from memsheaf.guard.secret_values import fits
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 _START = itemgetter(0)
 # one character with the marks and vowels that it composes with

@@ -17,7 +17,6 @@ from itertools import pairwise
 from memsheaf.guard.secret_values import (
     assigned_values,
     base64_text,
-    compiled,
     fits,
     is_example,
     is_name,
@@ -26,7 +25,7 @@ from memsheaf.guard.secret_values import (
 )
 from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseIndex, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
+from memsheaf.values import compiled as exact
 
 LONGEST = 20_000
 """How many characters of a text are read."""
@@ -122,7 +123,7 @@ def derivable(text: str, *, cited: bool = False) -> str:
             told.append(found)
         else:
             others += len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence)
-    if len(told) <= others or not told or _exact(any_of("worth", "reason", _DIALECT)).search(lowered):
+    if len(told) <= others or not told or exact(any_of("worth", "reason", _DIALECT)).search(lowered):
         return ""
     return f"{told[0]!r} can be looked up in the code or its history; keep why it is so, or what follows from it"
 
@@ -233,12 +234,7 @@ def _pasted(text: str) -> str:
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
     for what, least, sure, line in _PASTES:
         if len(lines) >= least:
-            count = sum(map(bool, map(_exact(line).match, lines)))
-            if count >= least and count > 0.6 * len(lines) and _exact(sure).search(text):
+            count = sum(map(bool, map(exact(line).match, lines)))
+            if count >= least and count > 0.6 * len(lines) and exact(sure).search(text):
                 return what
     return ""
-
-
-@cache
-def _exact(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -34,13 +33,13 @@ from memsheaf.store.journal_lines import (
     rewritten,
 )
 from memsheaf.store.safe_dir import Folder, read_file, stage
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 PRUNED = "pruned"  # when retention was last seen to
 ARCHIVE_BYTES = 8 << 20
 FOLDED_AT_ONCE = 8  # segments
 _BEGINNING = 256  # bytes that hold the time of a segment's first commit
-_AT = re.compile(rb'(?m)^\{"commit": "[0-9a-f]+", "at": "([^"\\]*)"')
+_AT = rb'(?m)^\{"commit": "[0-9a-f]+", "at": "([^"\\]*)"'
 
 
 class FoldPlan(NamedTuple):
@@ -123,7 +122,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
         if not _begins_before(history, segment_name(number), cutoff):
             break
         data = journal.data(segment_name(number))
-        if max(_AT.findall(data), default=b"").decode("utf-8", "replace") >= cutoff:
+        if max(compiled(_AT).findall(data), default=b"").decode("utf-8", "replace") >= cutoff:
             break
         old[number] = data
     if not old:
@@ -135,7 +134,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
         archive, parts = archive_name(min(old)), {}
     read = _stamps(history, [KEPT, archive, *names])
     kept = {_path_of(line): line for line in journal.data(KEPT).splitlines(keepends=True)}
-    found = THROUGH.fullmatch(kept.pop("", b""))
+    found = compiled(THROUGH).fullmatch(kept.pop("", b""))
     done = int(found[1]) if found else 0  # more than that, if a crash came before the segments were removed
     dropped = 0
     for number, data in old.items():
@@ -187,7 +186,7 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
 
 
 def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
-    first = _AT.search(read_file(history, name, _BEGINNING))
+    first = compiled(_AT).search(read_file(history, name, _BEGINNING))
     return not first or first[1].decode("utf-8", "replace") < cutoff
 
 
@@ -198,7 +197,7 @@ def _retires(data: bytes, cutoff: str) -> bool:
 
 
 def _is_before(line: bytes, cutoff: str) -> bool:
-    found = _AT.match(line)
+    found = compiled(_AT).match(line)
     return found is not None and found[1].decode("utf-8", "replace") < cutoff
 
 
@@ -245,7 +244,7 @@ def _without_texts(data: bytes) -> tuple[list[bytes], list[Revision]]:
 
 
 def _path_of(line: bytes) -> str:
-    found = CHANGED.match(line)
+    found = compiled(CHANGED).match(line)
     with suppress(ValueError):
         return str(json.loads(found[1])) if found else ""
     return ""

@@ -6,7 +6,6 @@ A line that bit rot reached, or that a hostile repository brought, is None and n
 from __future__ import annotations
 
 import json
-import re
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -14,15 +13,16 @@ from contextlib import suppress
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
+from memsheaf.values import compiled
 
 APPENDED_FROM = 512  # bytes; a shorter text is journalled whole
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _READ = json.JSONDecoder()
-_ID = re.compile(r"[0-9a-f]{1,15}")
-_VERSION = re.compile(r"([0-9a-f]{64})?")
+_ID = r"[0-9a-f]{1,15}"
+_VERSION = r"([0-9a-f]{64})?"
 # where a change begins, and nowhere else: inside a text the quotes would be escaped
-CHANGED = re.compile(rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")')
-FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
+CHANGED = rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")'
+FOLDED = rb'\{"folded": ([0-9]{1,9})\}'
 
 Text = Callable[[str, Version], bytes | None]
 """Gives a text of a path by its version, as far as it is known."""
@@ -71,7 +71,7 @@ def decode(line: bytes, text: Text = lambda path, version: None) -> Commit | Non
         shape = json.loads(line)
         revisions = tuple(_decode_revision(change, text) for change in shape["changes"])
         words = [shape["commit"], shape["at"], shape["by"], shape["why"], shape.get("undoes", "")]
-        if not all(isinstance(word, str) for word in words) or not _ID.fullmatch(words[0]):
+        if not all(isinstance(word, str) for word in words) or not compiled(_ID).fullmatch(words[0]):
             return None
         return Commit(words[0], words[1], words[2], words[3], revisions, words[4])
     except ROTTEN:
@@ -89,7 +89,7 @@ def needle_of(path: str) -> bytes:
 def change_in(line: bytes, needle: bytes) -> dict[str, str]:
     """The JSON of one change of a line, by how it begins. Raises one of `ROTTEN` when it is damaged."""
     begin = line.find(needle)
-    following = CHANGED.search(line, begin + len(needle))
+    following = compiled(CHANGED).search(line, begin + len(needle))
     shape: dict[str, str] = _READ.raw_decode(line[begin : following.start() if following else None].decode())[0]
     return shape
 
@@ -110,7 +110,7 @@ def _text_in(shape: dict[str, str], key: str) -> bytes | None:
 
 def _decode_revision(shape: dict[str, str], text: Text) -> Revision:
     check_journalled(shape["path"])  # a journal that came with a repository may be hostile
-    if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
+    if not compiled(_VERSION).fullmatch(shape["before"]) or not compiled(_VERSION).fullmatch(shape["after"]):
         raise ValueError("a version is not one")
     old, new, tail = (_text_in(shape, key) for key in ("old", "new", "append"))
     if tail is not None:
@@ -163,7 +163,7 @@ def chunks(data: bytes) -> list[tuple[int, list[bytes]]]:
     found = []
     lines: list[bytes] = []
     for line in data.split(b"\n")[:-1]:
-        if mark := FOLDED.fullmatch(line):
+        if mark := compiled(FOLDED).fullmatch(line):
             found.append((int(mark[1]), lines))
             lines = []
         else:

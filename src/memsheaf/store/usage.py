@@ -13,16 +13,15 @@ builds the index again comes to the same catalog.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable
 
 from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 NAME = "uses"
 MANY_BYTES = 1 << 18  # from here on the lines are brought together
 _MARK = b"=\n"
-_LINE = re.compile(rb"(?m)^([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)$")
+_LINE = rb"(?m)^([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)$"
 
 
 class Uses(NamedTuple):
@@ -44,7 +43,7 @@ def read(history: Folder, start: int = 0) -> Uses:
     if start > len(data):
         start = 0  # the lines were brought together meanwhile
     end = max(start, _marked(data))
-    return Uses(_days(data[start:end]), end, bool(_LINE.search(data, end)))
+    return Uses(_days(data[start:end]), end, bool(compiled(_LINE).search(data, end)))
 
 
 def take(history: Folder, start: int, take_all: bool) -> Uses:
@@ -59,7 +58,7 @@ def take(history: Folder, start: int, take_all: bool) -> Uses:
 def noted(history: Folder) -> tuple[dict[str, str], str]:
     """The last day of each path, whether a catalog was written with it or not; and the first day of all."""
     data = _read(history)
-    return _days(data), min((day.decode() for day, _ in _LINE.findall(data)), default="")
+    return _days(data), min((day.decode() for day, _ in compiled(_LINE).findall(data)), default="")
 
 
 def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
@@ -84,7 +83,7 @@ def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
 
 def _days(data: bytes) -> dict[str, str]:
     days: dict[str, str] = {}
-    for day, path in _LINE.findall(data):
+    for day, path in compiled(_LINE).findall(data):
         name = path.decode("utf-8", "surrogateescape")
         days[name] = max(days.get(name, ""), day.decode())
     return days

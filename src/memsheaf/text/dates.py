@@ -25,7 +25,7 @@ from itertools import islice
 
 from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 MOST = 1_000
 """How many relative dates of a text are looked at: no note has as many."""
@@ -174,7 +174,7 @@ def _rules(title: str) -> tuple[_Rule, ...]:
 @lru_cache(maxsize=16_384)
 def _may_date(word: str) -> bool:
     """Whether a word has what a relative date cannot do without."""
-    return _compiled(_STEM).search(word) is not None
+    return compiled(_STEM).search(word) is not None
 
 
 def _lower(text: str) -> str:
@@ -201,13 +201,13 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
     `places` remembers where in the text words stand that decide this: each is looked for once.
     """
     start, end = match.span()
-    if _compiled(_DATE_BEHIND).match(said, end) or _compiled(_DATE_BEFORE).search(said[max(0, start - 40) : start]):
+    if compiled(_DATE_BEHIND).match(said, end) or compiled(_DATE_BEFORE).search(said[max(0, start - 40) : start]):
         return False
-    if _is_title(text, start, end) or _compiled(_NAMED_BEFORE).search(said[max(0, start - 12) : start]):
+    if _is_title(text, start, end) or compiled(_NAMED_BEFORE).search(said[max(0, start - 12) : start]):
         return False
-    if rule.unit.startswith("week") and _compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
+    if rule.unit.startswith("week") and compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
         return False
-    if said[end : end + 2] in ("'s", "’s") and not _compiled(_EVENTS).match(said, end):
+    if said[end : end + 2] in ("'s", "’s") and not compiled(_EVENTS).match(said, end):
         return False
 
     def holds(pattern: str) -> bool:
@@ -226,7 +226,7 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
 def _next(places: dict[str, list[int]], pattern: str, said: str, at: int, step: int) -> int:
     """Where a pattern is next found from a place on, or with step -1 last before it; else an end of the text."""
     if pattern not in places:
-        places[pattern] = [-1, *(match.start() for match in _compiled(pattern).finditer(said)), len(said)]
+        places[pattern] = [-1, *(match.start() for match in compiled(pattern).finditer(said)), len(said)]
     return places[pattern][bisect_left(places[pattern], at) + step]
 
 
@@ -296,7 +296,7 @@ def _weekday(words: str) -> int:
 
 
 def _number(words: str) -> int:
-    digits = _compiled(r"\d+").search(words)
+    digits = compiled(r"\d+").search(words)
     if digits:
         return int(digits[0])
     tens, ten, ones = "".join(sign for sign in words if sign in _NUMBER).partition("十")
@@ -321,8 +321,3 @@ def _pattern(title: str) -> re.Pattern[str]:
     if spaced:  # every rule begins with a letter or a number
         edges = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])", rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
     return re.compile(f"{edges[0]}(?:{groups}){edges[1]}")
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.errors import TextRefused, hinted
 from memsheaf.frontmatter import split
 from memsheaf.memory import Memory
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import NamedTuple, compiled, sha256
 
 SECTION_TOKENS = 2_000
 TOTAL_TOKENS = 12_000
@@ -24,10 +24,10 @@ _DEEPEST = 6
 SESSION_FILE = "session.md"
 """The file of a session's notes; its header has, as `blank`, the digest of the template that it began with."""
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
-_FENCE = re.compile(r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})")  # a bullet may begin with one
-_GUIDE = re.compile(r"([_*])(?![_*\s])(?:(?!\1).)*\1")
-_BULLET = re.compile(r"[-*+][ \t]+")
+_HEADING = r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*"
+_FENCE = r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"  # a bullet may begin with one
+_GUIDE = r"([_*])(?![_*\s])(?:(?!\1).)*\1"
+_BULLET = r"[-*+][ \t]+"
 
 
 class Section(NamedTuple):
@@ -52,7 +52,7 @@ class Section(NamedTuple):
         """The line in italics that stands first below the heading, with the empty lines before it; [] without one."""
         for number, line in enumerate(self.lines):
             if line.strip():
-                return list(self.lines[: number + 1]) if _GUIDE.fullmatch(line.strip()) else []
+                return list(self.lines[: number + 1]) if compiled(_GUIDE).fullmatch(line.strip()) else []
         return []
 
     @property
@@ -67,7 +67,7 @@ class Section(NamedTuple):
         """Its bullets, each with the indented lines that belong to it."""
         found: list[list[str]] = []
         for line in self.lines:
-            if bullet := _BULLET.match(line):
+            if bullet := compiled(_BULLET).match(line):
                 found.append([line[bullet.end() :]])
             elif found and line.strip() and line[:1].isspace():
                 found[-1].append(line.strip())
@@ -97,14 +97,14 @@ def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         before, fence = fence, fence_after(line, fence)
         if before or fence:
             continue
-        if line.startswith("#") and (found := _HEADING.fullmatch(line.removesuffix("\r"))):
+        if line.startswith("#") and (found := compiled(_HEADING).fullmatch(line.removesuffix("\r"))):
             yield number, len(found[1]), found[2]
 
 
 def fence_after(line: str, fence: str) -> str:
     """The mark of the block of code that is open after a line, from the one that was open before it; "" for none."""
     if not fence:
-        opened = _FENCE.match(line)
+        opened = compiled(_FENCE).match(line)
         return opened[1] if opened else ""
     mark = line.strip()
     return "" if set(mark) == {fence[0]} and len(mark) >= len(fence) else fence
@@ -210,7 +210,7 @@ def add_note(body: str, found: Section, text: str, *, replace: bool = False) -> 
         TextRefused: there is no room left, or the headings would be others.
     """
     lines = [line.rstrip() for line in text.split("\n")] if replace else [*found.content, *bullet(text)]
-    if replace and _GUIDE.fullmatch(lines[0].strip()) and not found.guide:
+    if replace and compiled(_GUIDE).fullmatch(lines[0].strip()) and not found.guide:
         lines[0] = f"- {lines[0]}"  # or it would be taken for a line of the template
     changed = replace_lines(body, found, [*found.guide, "", *lines])
     if _heads(body) != _heads(changed):

@@ -16,13 +16,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from struct import Struct
 from zlib import crc32
 
 from memsheaf.memory import Memory
 from memsheaf.text import tokenizer
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return text.replace("'", "").translate(_LOWER).split()
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    found = _compiled(_WORD).findall(text.casefold().replace("'", ""))
+    found = compiled(_WORD).findall(text.casefold().replace("'", ""))
     return [piece for word in found for piece in _pieces(word)]
 
 
@@ -144,8 +144,8 @@ def _traces(found: tuple[str, ...]) -> list[int]:
 
 def _pieces(word: str) -> list[str]:
     pieces = []
-    for part in _compiled(_SCRIPT).findall(word):
-        if len(part) < 2 or not _compiled(_SCRIPT_START).match(part):
+    for part in compiled(_SCRIPT).findall(word):
+        if len(part) < 2 or not compiled(_SCRIPT_START).match(part):
             pieces.append(part)
         else:
             pieces += [part[at : at + 2] for at in range(len(part) - 1)]
@@ -205,10 +205,10 @@ def _pieces_of(text: str) -> _Pieces:
     >>> sorted(_pieces_of("Never run `make deploy` on port 8080, see src/app.py").exact)
     ['8080', 'make deploy', 'src/app.py']
     """
-    exact = {piece.strip("`").strip() for piece in _compiled(_CODE).findall(text)}
-    exact |= {piece.strip(_EDGES) for piece in _compiled(_PLACE).findall(text)}
-    exact |= set(_compiled(_NUMBER).findall(text))
-    telling = (word for sentence in _compiled(_SENTENCE_END).split(text) for word in _telling(sentence))
+    exact = {piece.strip("`").strip() for piece in compiled(_CODE).findall(text)}
+    exact |= {piece.strip(_EDGES) for piece in compiled(_PLACE).findall(text)}
+    exact |= set(compiled(_NUMBER).findall(text))
+    telling = (word for sentence in compiled(_SENTENCE_END).split(text) for word in _telling(sentence))
     return _Pieces(frozenset(telling), frozenset(exact - {""}))
 
 
@@ -242,8 +242,8 @@ def _turned(before: str, after: str) -> list[tuple[str, str]]:
 
 def _pairs(text: str) -> set[tuple[str, str]]:
     pairs = set()
-    for sentence in _compiled(_SENTENCE_END).split(text):
-        names = list(dict.fromkeys(_compiled(_NAME).findall(sentence)))[:NAMES]
+    for sentence in compiled(_SENTENCE_END).split(text):
+        names = list(dict.fromkeys(compiled(_NAME).findall(sentence)))[:NAMES]
         pairs |= {(first, second) for at, first in enumerate(names) for second in names[at + 1 :]}
     return pairs
 
@@ -337,24 +337,24 @@ def things(text: str) -> frozenset[str]:
 
 
 def _things(text: str) -> Iterator[str]:
-    for match in _compiled(_ADDRESS).finditer(text):
+    for match in compiled(_ADDRESS).finditer(text):
         yield match[0].rstrip(".,;:!?*_/")
     prose, code = split_code(text)
-    shown = [*filter(_is_command, (*code, *_compiled(_INLINE_CODE).findall(prose)))]
-    prose = _compiled(_ADDRESS).sub("\n", _compiled(_INLINE_CODE).sub("\n", prose))
-    quoted = ("".join(pieces).strip() for pieces in _compiled(_QUOTED).findall(prose))
-    shown += [one for one in quoted if _compiled(rf"(?:{_PROGRAMS}|make|cd) (?!{_LITTLE}\b).*").fullmatch(one)]
+    shown = [*filter(_is_command, (*code, *compiled(_INLINE_CODE).findall(prose)))]
+    prose = compiled(_ADDRESS).sub("\n", compiled(_INLINE_CODE).sub("\n", prose))
+    quoted = ("".join(pieces).strip() for pieces in compiled(_QUOTED).findall(prose))
+    shown += [one for one in quoted if compiled(rf"(?:{_PROGRAMS}|make|cd) (?!{_LITTLE}\b).*").fullmatch(one)]
     # who marks commands marks all of them: the rest is prose
-    yield from map(_spelled, shown or _spoken_commands(_compiled(_QUOTED).sub("\n", prose)))
+    yield from map(_spelled, shown or _spoken_commands(compiled(_QUOTED).sub("\n", prose)))
 
 
 def _spoken_commands(prose: str) -> Iterator[str]:
     """The commands that stand in sentences, unmarked; beside `npm test`, "the npm tests" are none."""
-    found = [match[0] for match in _compiled(_SPOKEN).finditer(prose)]
+    found = [match[0] for match in compiled(_SPOKEN).finditer(prose)]
     steps = {step for one in found for step in _spelled(one).split(_JOINED)}
     for one in found:
         is_plural = one.endswith("s") and one[:-1] in steps
-        is_words = "&&" not in one and _compiled(rf"cd .*|\S+ {_LITTLE}\b.*").fullmatch(one)
+        is_words = "&&" not in one and compiled(rf"cd .*|\S+ {_LITTLE}\b.*").fullmatch(one)
         if not (is_plural or is_words):
             yield one
 
@@ -382,8 +382,8 @@ def _is_command(code: str) -> bool:
     code = code.strip().removeprefix("$ ").removeprefix("(")
     first, _, rest = code.partition(" ")
     if not rest:
-        return bool(_compiled(f"{_PROGRAMS}|make|tox").fullmatch(first))
-    return bool(_compiled(r"[a-z./][\w./-]*|[A-Z_]+=\S*").fullmatch(first)) and not code.startswith(("#", "//"))
+        return bool(compiled(f"{_PROGRAMS}|make|tox").fullmatch(first))
+    return bool(compiled(r"[a-z./][\w./-]*|[A-Z_]+=\S*").fullmatch(first)) and not code.startswith(("#", "//"))
 
 
 def _spelled(command: str) -> str:
@@ -392,14 +392,9 @@ def _spelled(command: str) -> str:
     if command.startswith("(") and command.endswith(")"):
         command = command[1:-1]
     steps = []
-    for step in _compiled(r" ?(?:&&|;) ?").split(command):
+    for step in compiled(r" ?(?:&&|;) ?").split(command):
         if step.startswith("cd "):
             place = step[3:].strip().rstrip("/") or "/"
             step = f"cd {place.removeprefix('./')}"
         steps.append(step)
     return _JOINED.join(filter(None, steps))
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+
+from memsheaf.values import compiled
 
 SHOWN = "\ufffc"
 """Stands for each character that is shown, so that places in both texts are the same."""
@@ -34,7 +35,7 @@ def spoken(text: str) -> str:
         (('"', "'", "„", "“", "«", "「", "『", "《", "‘"), _QUOTATION),
     ):
         if any(each in text for each in mark):
-            text = _compiled(pattern).sub(_blotted, text)
+            text = compiled(pattern).sub(_blotted, text)
     return text
 
 
@@ -97,8 +98,3 @@ def _without(opening: str, text: str, *, to_the_end: bool) -> str:
         start = found.end() if end < 0 else end + len(closing)
         unclosed |= {closing} if end < 0 else set()
     return "".join([*kept, text[start:]])
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 from shlex import quote
 from typing import Literal
 
@@ -34,7 +33,7 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.similarity import LIKE, TELLING, denials, fact, likeness, telling, things, words
 from memsheaf.text.spoken import spoken
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")
@@ -382,10 +381,10 @@ def kind_of(text: str, section: str = "") -> tuple[Kind, str]:
     if fold_title(section) == "errors and corrections":
         return "feedback", f"it stands under {section}"
     lowered = text[:LONGEST].lower().replace("’", "'")
-    place = _compiled(_PLACES).search(lowered)
+    place = compiled(_PLACES).search(lowered)
     if named := sorted(things(text)) or (place and [place[0]]):
         return "reference", f"it names {named[0]!r}"
-    if found := _compiled(_PREFERENCES).search(spoken(lowered)):
+    if found := compiled(_PREFERENCES).search(spoken(lowered)):
         return "user", f"{found[0]!r} tells what the person prefers"
     return "project", "nothing in it says otherwise"
 
@@ -398,7 +397,7 @@ def of_one_task(text: str, names: Iterable[str] = ()) -> str:
     """
     text = text[:LONGEST].replace("’", "'")
     lowered = text.lower()
-    if found := _compiled(_OF_ONE_TASK).search(spoken(lowered)) or _compiled(_ON_A_BRANCH).search(lowered):
+    if found := compiled(_OF_ONE_TASK).search(spoken(lowered)) or compiled(_ON_A_BRANCH).search(lowered):
         return found[0]
     for name in names:
         # one common word such as `auth` stands in many a text
@@ -422,13 +421,8 @@ def is_procedure(text: str) -> bool:
 def _stand_in_order(text: str, patterns: Iterable[str]) -> bool:
     at = 0
     for pattern in patterns:
-        found = _compiled(pattern).search(text, at)
+        found = compiled(pattern).search(text, at)
         if not found:
             return False
         at = found.end()
     return True
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
