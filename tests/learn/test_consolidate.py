@@ -61,7 +61,7 @@ class Place:
         return run(self.sheaf, state=self.state, now=now, model=model, apply=apply)
 
     def files(self) -> dict[str, bytes]:
-        paths = [entry.path for entry in self.sheaf.store.scan() if entry.path.endswith(".md")]
+        paths = sorted(entry.path for entry in self.sheaf.store.scan() if entry.path.endswith(".md"))
         return {path: self.sheaf.store.read(path).data for path in paths if path != "MEMORY.md"}
 
     def read(self, name: str) -> Memory:
