@@ -24,12 +24,7 @@ WHEEL_BYTES, SDIST_BYTES = 8 << 20, 10 << 20  # the table of words is 7 MB of bo
 SUFFIXES = {".py", ".md", ".json", ".table", ".typed"}
 IN_SDIST = ("README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "Makefile", "src/memsheaf/py.typed")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-PHRASES = (
-    "1. An agent remembers two facts",
-    "Undone, with your line in it:",
-    "We chose PostgreSQL",
-    "it is gone now",
-)
+PHRASES = ("Saved user:user_prefers-pnpm.md", "<memories-", "Undid ", "which is gone now")  # of the demo
 PATIENCE = 600  # seconds
 
 
