@@ -64,20 +64,18 @@ _START = f"""\
 
 <!-- Made from the table of clients by `make docs`. -->
 
-`memsheaf mcp --print-config CLIENT` prints what a client has to be told, with the paths of this machine. Most clients
-start the server themselves and talk to it over stdio. The texts for HTTP are for a server that runs already
-(`memsheaf mcp --http`); the token stays out of them where the client can read a variable, here `{TOKEN}`:
-`export {TOKEN}="$(cat FILE)"` in the shell that starts the client sets it, with the file that the server names
-when it starts. Where settings have servers already, put ours beside them.
+How to add memsheaf to each MCP client: the command to run, or the lines for its settings file.
 
-The texts and lines for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the
-clients themselves, in November 2026. The others follow what their makers document.
+`memsheaf mcp --print-config CLIENT` prints the same with the paths of your machine. Where a settings file lists servers
+already, add this one to them. Most clients start the server themselves and use stdio. The HTTP settings are for a server
+that is running (`memsheaf mcp --http`). Most clients read the token from the environment variable `{TOKEN}`: run
+`export {TOKEN}="$(cat FILE)"` in the shell that starts the client, with the file that the server prints at start-up.
 
-When `memsheaf` is not on the PATH, or only as long as a virtual environment is active, the command is its full path.
+The settings for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the clients
+themselves, in November 2026. The others follow the documentation of the clients.
 
-Without `--scope` the server has the memory of the project that it is started in. Claude Desktop starts its servers in
-no folder of yours: `memsheaf mcp --print-config claude-desktop --scope user`. Do the same for any client that may not
-start them in the folder of your project.
+Without `--scope` the server has the memory of the project that it is started in. For a client that does not start it in
+the folder of your project, such as Claude Desktop, add `--scope user` to the command above.
 """
 
 
@@ -94,7 +92,7 @@ def _section(name: str) -> Iterator[str]:
     yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
     yield f"```{found['format']}\n{found['config']}\n```\n"
     if not CLIENTS[name]["variable"]:
-        yield "It starts its servers itself; there is no text for HTTP here.\n"
+        yield "Only stdio is described here.\n"
         return
     found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp", system="Linux")
     yield f"Over HTTP: {found['note']}\n\n```{found['format']}\n{found['config']}\n```\n"
