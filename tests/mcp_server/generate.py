@@ -66,16 +66,17 @@ _START = f"""\
 
 How to add memsheaf to each MCP client: the command to run, or the lines for its settings file.
 
-`memsheaf mcp --print-config CLIENT` prints the same with the paths of your machine. Where a settings file lists servers
-already, add this one to them. Most clients start the server themselves and use stdio. The HTTP settings are for a server
-that is running (`memsheaf mcp --http`). Most clients read the token from the environment variable `{TOKEN}`: run
-`export {TOKEN}="$(cat FILE)"` in the shell that starts the client, with the file that the server prints at start-up.
+`memsheaf mcp --print-config CLIENT` prints the same with the paths of your machine. Where a settings file lists
+servers already, add this one to them. Most clients start the server themselves and use stdio. The HTTP settings are
+for a server that is running (`memsheaf mcp --http`). Most clients read the token from the environment variable
+`{TOKEN}`: run `export {TOKEN}="$(cat FILE)"` in the shell that starts the client, with the file that the server
+prints at start-up.
 
-The settings for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the clients
-themselves, in November 2026. The others follow the documentation of the clients.
+The settings for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the
+clients themselves, in November 2026. The others follow the documentation of the clients.
 
-Without `--scope` the server has the memory of the project that it is started in. For a client that does not start it in
-the folder of your project, such as Claude Desktop, add `--scope user` to the command above.
+Without `--scope` the server has the memory of the project that it is started in. For a client that does not start
+it in the folder of your project, such as Claude Desktop, add `--scope user` to the command above.
 """
 
 
