@@ -125,10 +125,14 @@ class Console:
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
         is_plain = not self._styled(self.stdout, "", "bold")
+        is_narrow = room < 20 and len(widths) > 1  # then the last column has a line of its own
         styles = [*table.styles, *[""] * (len(widths) - len(table.styles))]
         for row in cells:
-            row[-1] = _cut(row[-1], room) if room >= 20 else row[-1]
-            shown = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
+            if is_narrow:
+                shown, row[-1] = row[:-1], "\n    " + _cut(row[-1], self._columns() - 4)
+            else:
+                shown = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
+                row[-1] = _cut(row[-1], room)
             shown.append(row[-1])
             if not is_plain:
                 shown = [self._styled(self.stdout, cell, style) for cell, style in zip(shown, styles, strict=True)]
