@@ -65,7 +65,7 @@ mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests that are 
 	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
-	$(BIN)/python -m memsheaf.cli.reference > docs/cli.md
+	$(BIN)/python tests/cli/generate.py
 	$(BIN)/python tests/mcp_server/generate.py
 
 site: $(VENV)/.docs ## build the documentation site into site/; `python -m http.server -d site` shows it

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.generate import reference
 from memsheaf.cli.command import COMMANDS, THEMES, Command, load, parse, split_action, split_first
-from memsheaf.cli.reference import help_text, reference
+from memsheaf.cli.reference import help_text
 
 Run = Callable[..., tuple[int, str, str]]
 STREAMING = ("chat",)
@@ -114,7 +115,7 @@ def test_every_command_stands_in_one_theme() -> None:
 
 
 def test_the_page_about_the_command_line_is_what_the_commands_say() -> None:
-    assert DOCS.read_text(encoding="utf-8") == reference(), "run: python -m memsheaf.cli.reference > docs/cli.md"
+    assert DOCS.read_text(encoding="utf-8") == reference(), "run: make docs"
 
 
 def test_the_page_has_every_command_and_setting() -> None:
