@@ -69,7 +69,7 @@ docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and wh
 	$(BIN)/python tests/mcp_server/generate.py
 
 site: $(VENV)/.docs ## build the documentation site into site/; `python -m http.server -d site` shows it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that silences what --strict counts
 
 dist: $(VENV)/.dist ## build sdist and wheel, check them, and try the wheel alone in a fresh environment
 	rm -rf dist
