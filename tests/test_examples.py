@@ -45,6 +45,7 @@ SAYS = {
     "pydantic_ai_agent": ("agent: I was told: Our staging database is called heron. Releases go out on Fridays.\n",),
 }
 """An example, and pieces of what it prints."""
+LANGCHAIN = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"  # with Python 3.14
 ONCE = {
     "anthropic-memory", "audit", "daily-log", "layers", "library", "notes-and-facts", "promotion", "recall", "scopes",
     "secrets", "sessions", "tasks",
@@ -115,7 +116,7 @@ def test_every_example_runs_without_a_key_and_prints_what_it_says(tmp_path: Path
     secret = ("MEMSHEAF_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(secret)}
     kept |= {"MEMSHEAF_EMBEDDER": "static", "NO_PROXY": "127.0.0.1"}
-    command = [sys.executable, "-X", "utf8", "-W", "error", "-c", RUNNER]
+    command = [sys.executable, "-X", "utf8", "-W", "error", "-W", LANGCHAIN, "-c", RUNNER]
 
     subprocess.run(command, input=json.dumps(jobs), env=kept, text=True, check=True)
 

@@ -121,7 +121,7 @@ def test_a_scope_that_is_none_is_refused_by_every_command(run: Run, tabs: str, t
 
 
 MISTAKES = """
-chat 2: hello ; -p ; -p '' ; -p - ; -q hello ; --model '' ; --resume= ; --url http://127.0.0.1:9/v1 -p hello
+chat 2: '' ; -p ; -p '' ; -p - ; -q hello ; --model '' ; --resume= ; --url http://127.0.0.1:9/v1 -p hello
 chat 2: --allow everything -p hello
 chat 1: --model 'no model' -p hello ; --model nobody:x -p hello ; --scope nobody -p hello
 chat 1: --resume 20990101 -p hello ; --resume -p hello
