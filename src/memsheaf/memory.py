@@ -412,7 +412,7 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
         if not page.get(key).strip():
             raise _refused(path, f"there is no {key}; add one line that says it")
     if memory.kind not in kinds:
-        raise _refused(path, f"type is {_echoed(memory.kind)}; use {', '.join(kinds)}")
+        raise _refused(path, f"type is {_echoed(memory.kind)}; use {', '.join(dict.fromkeys(kinds))}")
     if not page.head.isascii() and re.search(BREAKS, page.head):
         raise _refused(path, "the header holds control characters or line separators; remove them")
     for field in page.fields:

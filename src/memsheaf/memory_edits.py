@@ -8,7 +8,7 @@ from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
 from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
-from memsheaf.text_edits import checked, dated, inserted, merged, placed, redated, revised
+from memsheaf.text_edits import checked, dated, inserted, merged, placed, redated, revised, with_description
 from memsheaf.writer import Writer
 
 
@@ -158,7 +158,7 @@ def put(
             raise Exists(found.path)
         writer.refuse_other_spelling(path, found)
         _refuse_unreadable(writer, found)
-    memory = checked(found.path if found else check_path(path), text, found, free=free)
+    memory = with_description(found, checked(found.path if found else check_path(path), text, found, free=free))
     return writer.store_one(memory, expect, why or ("edit" if found else "add"), was=found, allow=allow)
 
 

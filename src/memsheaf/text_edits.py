@@ -9,6 +9,7 @@ from datetime import date
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
+from memsheaf.text.neutralize import one_line
 from memsheaf.visible import is_blank
 
 
@@ -72,10 +73,22 @@ def placed(fresh: Memory, path: str) -> Memory:
 
 def redated(was: Memory, text: str, today: str) -> Memory:
     """The memory a changed text makes, with today's date in its header. Raises TextRefused."""
-    changed = checked(was.path, text, was, free=was.state == "free")
+    changed = with_description(was, checked(was.path, text, was, free=was.state == "free"))
     if changed.state == "free" or changed.updated == today:
         return changed
-    return checked(was.path, edited(text, fields={"updated": today}), was, free=False)
+    return checked(was.path, edited(changed.text, fields={"updated": today}), was, free=False)
+
+
+def with_description(was: Memory | None, changed: Memory) -> Memory:
+    """The changed memory with a description that follows its text, where the old one was nothing but the old text."""
+    is_kept = was is not None and was.state == changed.state == "ok" and was.description == changed.description
+    if not (was and is_kept) or was.body == changed.body or _summary(was) != was.description.rstrip(" .。"):
+        return changed
+    return checked(was.path, edited(changed.text, fields={"description": _summary(changed)}), was, free=False)
+
+
+def _summary(memory: Memory) -> str:
+    return one_line(memory.body, 150).rstrip(" .。")
 
 
 def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:

@@ -159,17 +159,12 @@ def memory_write(
     try:
         memory = seen.memory.remember(name, description, type, content, path=filename, allow=seen.allow)
     except Exists as error:
+        found = seen.memory.read(error.path)
+        if (found.description, found.body.strip()) == (description.strip(), content.strip()):
+            return ToolAnswer(f"Memory unchanged: {seen.saw(found).path}", touched=seen.did("same", found.path))
         expect = seen.versions.get(error.path)
-        memory = seen.memory.remember(
-            name,
-            description,
-            type,
-            content,
-            path=error.path,
-            replace=True,
-            expect=expect or "unread",
-            allow=seen.allow,
-        )
+        known = {"replace": True, "expect": expect or "unread", "allow": seen.allow}
+        memory = seen.memory.remember(name, description, type, content, path=error.path, **known)
     return ToolAnswer(
         f"Memory saved: {seen.saw(memory).path}{_advice(memory)}", touched=seen.did("saved", memory.path)
     )

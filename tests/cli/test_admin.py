@@ -256,7 +256,7 @@ def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path) 
     assert run("import", target, "--agent", "writer")[1].startswith("1 added, 0 replaced")
     came = run("show", tabs)[1].replace("source: user", "source: import")
     assert run("show", tabs, "--agent", "writer")[1] == came
-    assert run("import", target)[:2] == (0, "0 added, 0 replaced, 1 the same already, 0 refused\n")
+    assert run("import", target)[:2] == (0, "0 added, 0 replaced, 1 unchanged, 0 refused\n")
 
 
 def test_a_dry_run_says_what_would_happen_and_changes_nothing(
@@ -270,7 +270,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     code, out, _ = run("import", str(tmp_path / "out"), "--replace", "--dry-run")
 
     assert code == 0
-    assert out == f"1 to add, 1 to replace, 0 the same already, 0 refused\n  + new.md\n  ~ {tabs}\n"
+    assert out == f"1 to add, 1 to replace, 0 unchanged, 0 refused\n  + new.md\n  ~ {tabs}\n"
     assert tree() == before
 
 
@@ -283,7 +283,7 @@ def test_what_is_refused_is_named_and_the_rest_comes_in(run: Run, tabs: str, tmp
     code, out, _ = run("import", str(tmp_path / "in"))
 
     assert code == 1
-    assert out.startswith("1 added, 0 replaced, 0 the same already, 2 refused\n")
+    assert out.startswith("1 added, 0 replaced, 0 unchanged, 2 refused\n")
     assert "refused bad.md: 'bad.md' is not UTF-8" in out
     assert f"refused {tabs}: '{tabs}' exists already" in out
     assert "Use tabs." in run("show", tabs)[1]

@@ -128,7 +128,7 @@ def test_what_the_editor_saves_is_stored_and_no_draft_is_left(
 ) -> None:
     seen = tmp_path / "mode"
     nothing = editor(f"pathlib.Path({str(seen)!r}).write_text(oct(path.parent.stat().st_mode & 0o077))")
-    assert run("edit", tabs, more=nothing)[:2] == (0, f"{tabs} is as it was\n")
+    assert run("edit", tabs, more=nothing)[:2] == (0, f"{tabs} is unchanged\n")
     assert os.name != "posix" or seen.read_text() == "0o0", "others may read the draft"
 
     change = editor("path.write_text(path.read_text().replace('Use tabs', 'Use spaces'))")
@@ -193,7 +193,7 @@ def test_files_that_are_no_memories_yet_can_be_edited(
 def test_what_stands_in_every_prompt_need_not_be_there_to_be_edited(run: Run, editor: Editor, tree: Tree) -> None:
     agent = ("--agent", "researcher")
     for name in ("CONTEXT.md", "NOTES.md"):
-        assert run("edit", name, *agent, more=editor("pass"))[:2] == (0, f"{name} is as it was\n")
+        assert run("edit", name, *agent, more=editor("pass"))[:2] == (0, f"{name} is unchanged\n")
         assert not [path for path in tree() if path.endswith(name)]
         assert run("edit", name, *agent, more=editor(f"path.write_text('Look at {name}.\\n')"))[0] == 0
         assert f"Look at {name}." in run("prompt", *agent)[1]

@@ -45,7 +45,11 @@ def test_a_correction_changes_the_memory_and_shows_both_texts(run: Run) -> None:
 def test_the_same_again_changes_nothing_and_is_named(run: Run) -> None:
     saved(run, "I prefer pnpm")
     before = run("log")
-    assert run("remember", "I prefer pnpm") == (0, "user:user_prefers-pnpm.md says that already\n", "")
+    assert run("remember", "I prefer pnpm") == (
+        0,
+        "user:user_prefers-pnpm.md says that already; nothing was changed.\n",
+        "",
+    )
     assert run("log") == before
 
 
@@ -114,7 +118,7 @@ def test_a_large_commit_is_folded_in_the_log(run: Run, tmp_path: Path) -> None:
     assert run("import", str(source), "--anyway")[0] == 0
     folded, full = run("log")[1], run("log", "--full")[1]
     assert folded.count("project_fact") == 10
-    assert "and 5 more (--full lists all)" in folded
+    assert "and 5 more (`memsheaf log --full` lists all)" in folded
     assert full.count("project_fact") == 15
 
 
@@ -215,3 +219,27 @@ def test_a_model_may_word_the_memory(run: Run, tmp_path: Path, monkeypatch: pyte
     assert {name: found[name] for name in fields if name != "content"} | {"content": found["body"].strip()} == fields
     assert "claude" in run("cost")[1]
     assert run("remember", "x is y", "--model", "nonsense:model")[0] == 1
+
+
+def test_what_a_new_memory_may_contradict_is_named_and_a_question_is_none(run: Run) -> None:
+    saved(run, "I prefer pnpm")
+    code, _, err = run("remember", "I prefer yarn")
+    assert (code, err.strip()) == (
+        0,
+        "Also remembered: The user prefers pnpm; `memsheaf forget user:user_prefers-pnpm.md` deletes that.",
+    )
+    assert run("remember", "I like tea")[2] == ""
+    code, out, err = run("remember", "When do we deploy?")
+    assert (code, out) == (1, "")
+    assert "that is a question" in err
+    assert run("remember", "When do we deploy?", "--anyway")[0] == 0
+
+
+def test_a_description_that_was_the_text_follows_it(run: Run) -> None:
+    path = saved(run, "I live in Berlin")["path"]
+    assert run("update", "berlin", "--old", "lives in Berlin.", "--new", "lives in Paris.")[0] == 0
+    assert "The user lives in Paris" in run("list")[1]
+    run("add", "Home", "In Rome.", "--description", "Where home is", "--type", "project")
+    assert run("update", "home", "--old", "Rome.", "--new", "Oslo.")[0] == 0
+    assert "Where home is" in run("list")[1]
+    assert json.loads(run("show", path, "--json")[1])["description"] == "The user lives in Paris"

@@ -99,7 +99,7 @@ def test_the_address_and_key_of_the_settings_are_for_their_model_alone(run: Run,
 
 
 def test_cost_is_a_table_for_people(run: Run, claude: Path) -> None:
-    assert "no model was asked in the last 7 days" in run("cost", "--days", "7")[1]
+    assert "no model requests in the last 7 days" in run("cost", "--days", "7")[1]
     run("models", "try", "claude")
 
     lines = run("cost")[1].splitlines()

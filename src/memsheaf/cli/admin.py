@@ -120,7 +120,7 @@ def export(call: Call) -> int:
             raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
     if done.written and not call.options.history:
-        call.console.note("the journal stays here; --history takes it along")
+        call.console.note("the history is not included; --history adds it")
     return call.answer(
         {"target": target, "files": done.written, "left_out": left_out},
         f"Exported {plural(done.written, 'file')} to {target}",
@@ -186,7 +186,7 @@ def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
     counts = [
         f"{len(done.added):,} {'to add' if dry_run else 'added'}",
         f"{len(done.replaced):,} {'to replace' if dry_run else 'replaced'}",
-        f"{len(done.same):,} the same already",
+        f"{len(done.same):,} unchanged",
         f"{len(done.refused):,} refused",
     ]
     yield ", ".join(counts)
@@ -219,7 +219,7 @@ def cost(call: Call) -> int:
     return call.answer(
         {"spent": rows, "left": dict(left, until=ledger.ends(), chat=left_to_chat), "caps": caps},
         Table(map(_cost_row, rows), ("dim", "bold"), head),
-        None if rows else f"no model was asked in the last {plural(call.options.days, 'day')}",
+        None if rows else f"no model requests in the last {plural(call.options.days, 'day')}",
         f"left today: {said}, until {ledger.ends()}",
         f"left to chats: {said_to_chat}" if chatted.requests else None,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from memsheaf.chat.offline.memories import draft_memory
@@ -12,8 +14,9 @@ from memsheaf.chat.offline.requests import likely_languages
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, MemsheafError, NotFound, SecretFound, TextRefused
+from memsheaf.errors import Changed, MemsheafError, NotFound, NotWorth, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, removed
+from memsheaf.index.database import Row
 from memsheaf.learn.corrections import find_corrected
 from memsheaf.learn.extract import propose
 from memsheaf.memory import KINDS, Allow, Memory, parse
@@ -24,6 +27,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.work.layers import Layers
 
+NAMED = 3  # so many memories that a new one may contradict are named
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
 _CITE = Argument(
     "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
@@ -57,6 +61,8 @@ def remember(call: Call) -> int:
     """
     options = call.options
     said = call.given_text(" ".join(options.text) or None).strip()
+    if re.fullmatch(r".*[?？]\W*", said) and not options.anyway:
+        raise hinted(NotWorth("that is a question"), "`memsheaf recall` answers it; --anyway stores it as it is.")
     with call.memory() as layers, insisting():
         proposal = _proposal(call, layers, said)
         given = {"name": options.name, "description": options.description, "kind": options.type}
@@ -76,8 +82,9 @@ def remember(call: Call) -> int:
                 allow=call.allow(),
             )
         scope = memory.path.rpartition(":")[0] or layers.home
+        rivals = _rivals(layers, memory)[:NAMED] if not was else []
     value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
-    return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope))
+    return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope, rivals))
 
 
 def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
@@ -93,10 +100,17 @@ def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
     return Proposal(draft.name, draft.description, draft.type, draft.content, explicit=True)
 
 
-def _remembered(memory: Memory, was: Memory | None, scope: str) -> Iterator[Part]:
+def _rivals(layers: Layers, memory: Memory) -> list[Row]:
+    """Memories of the same type whose sentence begins as this one does: what is new may contradict them."""
+    start = memory.description.casefold().split()[:3]
+    rows = layers.list(kind=memory.kind) if len(start) == 3 else ()
+    return [row for row in rows if row.path != memory.path and row.description.casefold().split()[:3] == start]
+
+
+def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence[Row]) -> Iterator[Part]:
     """What was saved and where, and what stood there before."""
     if memory is was:
-        yield f"{memory.path} says that already"
+        yield f"{memory.path} says that already; nothing was changed."
         return
     yield f"{'Updated' if was else 'Saved'} {memory.path}"
     old, new = (set(one.body.strip().split("\n")) if one else set() for one in (was, memory))
@@ -107,7 +121,10 @@ def _remembered(memory: Memory, was: Memory | None, scope: str) -> Iterator[Part
         if line not in old:
             yield Styled(f"  {'+ ' * bool(was)}{line}", "green")
     known = {"user": "you, in every project", "project": "this project"}.get(scope, scope)
-    yield f"It is remembered for {known}; `memsheaf undo` takes it back."
+    undo = "memsheaf undo" if known != scope else f"memsheaf undo --scope {scope}"
+    yield f"It is remembered for {known}; `{undo}` takes it back."
+    for row in rivals:
+        yield Note(f"Also remembered: {row.description}; `memsheaf forget {row.path}` deletes that.", "yellow")
 
 
 @takes(
@@ -245,7 +262,10 @@ def _forget_all(call: Call, layers: Layers) -> int:
         return call.answer({"paths": paths, "commits": []}, table, Note(f"{count} would be forgotten"))
     if call.console.interactive and not options.yes:
         call.answer({"paths": paths}, table)
-    if not call.confirm(f"Forget {count}?", without=f"this forgets {count}", left="Nothing was forgotten."):
+    scopes = Counter(row.path.rpartition(":")[0] or layers.home for row in rows)
+    parts = " and ".join(f"{number:,} of {scope}" for scope, number in scopes.items())
+    question = f"Forget {count} ({parts})?" if len(scopes) > 1 else f"Forget {count} of {next(iter(scopes))}?"
+    if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
     commits = lasting.forget_many(rows, why=options.why or "")
     said = f"Forgot {count}; `memsheaf undo` brings {'it' if len(rows) == 1 else 'all of them'} back."
@@ -297,7 +317,7 @@ def edit(call: Call) -> int:
         _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
         file = shown(str(sheaf.scope), memory.path, call.scope())
-    said = f"Updated {file}" if data != memory.data else f"{file} is as it was"
+    said = f"Updated {file}" if data != memory.data else f"{file} is unchanged"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 
 
@@ -359,7 +379,8 @@ def _run_editor(environment: Mapping[str, str], draft: str) -> None:
         words = shlex.split(editor, posix=sys.platform != "win32")
         code = subprocess.run([*words, draft], env=dict(environment), check=False).returncode
     except (OSError, ValueError) as error:
-        raise MemsheafError(f"the editor {editor!r} cannot be run: {error}") from None
+        failed = MemsheafError(f"the editor {editor!r} cannot be run: {error}")
+        raise hinted(failed, "Name another in $EDITOR, such as `export EDITOR=nano`.") from None
     if code != 0:
         raise MemsheafError(f"the editor {editor!r} ended with status {code}")
 

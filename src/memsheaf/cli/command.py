@@ -39,8 +39,8 @@ COMMANDS = {name: module for module, names in MODULES.items() for name in names}
 HIDDEN = {"complete": "reference"}  # what the completion scripts call; not for people
 
 EVERYDAY = {
-    "remember TEXT": "save a fact; type, name and scope are found for you",
-    "recall MESSAGE": "what an agent is given beside that message",
+    "remember TEXT": "save a fact; type, name and scope are chosen for you",
+    "recall MESSAGE": "what an agent would see with that message",
     "list": "what is remembered here: the project's and yours",
     "search WORDS": "find memories by words",
     "show MEMORY": "read one; its file, its name or a part of it",
@@ -48,7 +48,7 @@ EVERYDAY = {
     "forget MEMORY": "delete one, or many with --all",
     "undo": "take the last change back, whatever it was",
     "log": "what changed, when and by whom",
-    "review": "decide about what was learned and waits for you",
+    "review": "approve or reject what was learned",
     "chat": "talk with an agent that remembers",
     "mcp": "connect Claude Code, Codex, Cursor and others",
 }
@@ -74,6 +74,7 @@ ALIASES = {
     **dict.fromkeys(("save", "note", "store", "learn"), "remember"),
     **dict.fromkeys(("write", "new"), "add"),
     **dict.fromkeys(("settings", "set"), "config"),
+    **dict.fromkeys(("correct", "change", "fix"), "edit"),
     "ls": "list",
     "find": "search",
     "history": "log",

@@ -33,9 +33,9 @@ shop $ memsheaf remember "We now deploy on Mondays after the standup"
 # Every change can be taken back, by you or by an agent.
 shop $ memsheaf undo
 shop $ memsheaf log --limit 4
-# What must not be kept is refused.
+# Secrets are refused.
 shop $ memsheaf remember "The admin password is Tr0ub4dor-and-3"
-# This stands in the system prompt of every conversation: one line a memory.
+# The catalog goes into the system prompt: one line per memory.
 shop $ memsheaf catalog
 """
 END = """

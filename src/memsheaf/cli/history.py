@@ -181,7 +181,7 @@ def _changes(commit: Commit, most: int | None) -> Iterator[Part]:
     """What a commit changed: at most so many lines, and how many more there are."""
     yield from map(_change, commit.revisions[:most])
     if most and len(commit.revisions) > most:
-        yield Styled(f"  and {len(commit.revisions) - most:,} more (--full lists all)", "dim")
+        yield Styled(f"  and {len(commit.revisions) - most:,} more (`memsheaf log --full` lists all)", "dim")
 
 
 def _change(revision: Revision) -> str:

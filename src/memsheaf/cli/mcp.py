@@ -149,7 +149,7 @@ def _announce(call: Call, url: str, token: Token) -> None:
 def _print_config(call: Call) -> int:
     from memsheaf.mcp.clients import CLIENTS, describe_client, render_client
 
-    client = call.options.print_config
+    client = "-".join(call.options.print_config.lower().split())
     if client == "list":
         return call.answer({"clients": list(CLIENTS)}, CLIENTS, Note("`memsheaf mcp --print-config NAME` prints it"))
     for scope in call.scopes():

@@ -187,7 +187,7 @@ def _recalled_parts(found: Recall) -> Iterator[Part]:
         yield Styled("  (cut: `memsheaf show` has all of it)", "dim") if one.is_cut else None
         yield ""
     count = plural(len(found.memories), "memory", "memories")
-    yield Note(f"{count}, {plural(found.size, 'byte')} beside the message; `memsheaf why` tells why these")
+    yield Note(f"{count}, {plural(found.size, 'byte')} added to the message; `memsheaf why` explains the choice")
 
 
 @takes(_MESSAGE, TASK, SESSION)

@@ -35,7 +35,7 @@ exit codes:
        `erase` a trace, for `import` and `export` something was left out, for
        `verify` a citation drifted or is missing, for `lint` and `notes check`
        there are findings, for `compact` it does not fit
-  2    the line was written wrongly; nothing was done
+  2    usage error; nothing was changed
   130  interrupted
 """
 _COLUMN = 24
@@ -81,7 +81,7 @@ def first_screen() -> str:
     return f"""\
 usage: memsheaf COMMAND ...
 
-Memory that AI agents keep as plain Markdown files, one a fact.
+Memory that AI agents keep as plain Markdown files, one per fact.
 
 {shown}
 

@@ -42,8 +42,7 @@ def describe_client(
     args = ["mcp"]
     """
     if client not in CLIENTS:
-        error = Refused(f"there is no client {client[:40]!r} that this knows")
-        raise hinted(error, f"It knows: {', '.join(CLIENTS)}.")
+        raise hinted(Refused(f"unknown client {client[:40]!r}"), f"Known are {', '.join(CLIENTS)}.")
     known = CLIENTS[client]
     if url and not known["variable"]:
         error = Refused(f"there is no text with a URL for {known['title']}: it starts its servers itself")
