@@ -683,19 +683,19 @@ def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "compaction.md"
     text = " ".join(page.read_text(encoding="utf-8").split())
     for said in (
-        f"more than {LONG:,} bytes keeps its first {HEAD:,} and last {TAIL:,}",
-        f"more than {LINE} bytes becomes one line",
+        f"over {LONG:,} bytes keeps its first {HEAD:,} and last {TAIL:,}",
+        f"over {LINE} bytes becomes one line",
         f"until they have {TAIL_LEAST:,} tokens and {TAIL_TEXTS} of them are texts",
         f"never more than {TAIL_MOST:,} tokens, nor three quarters of the budget",
         f"one line of at most {ITEM} characters",
-        f"cut at {QUOTED} characters, each once: the first {FIRST} and the last {LAST}",
+        f"cut at {QUOTED} characters: the first {FIRST} and the last {LAST}",
         f"at least {RICH_TOKENS:,} tokens and {RICH_TEXTS} texts",
         f"has {WAIT:g} seconds, sees at most {SHOWN:,} bytes",
-        f"up to {BULLETS} bullets of {BULLET} characters. With less than {LEAST} tokens of room",
-        f"at most {NOTES_MOST:,} tokens. What is too long is cut at a line",
-        f"First at {FIRST_NOTES:,} tokens, then after {MORE_NOTES:,} more and {CALLS} calls",
+        f"up to {BULLETS} bullets of {BULLET} characters. With less than {LEAST} tokens left",
+        f"Notes take at most {NOTES_MOST:,} tokens",
+        f"first at {FIRST_NOTES:,} tokens, then after {MORE_NOTES:,} more and {CALLS} tool calls",
         f"`retention_days` ({spill.DAYS:g})",
         f"After {FAILURES} in a row",
-        f"counts as {FAILURES - 1}: one more try",
+        f"unreadable count is taken as {FAILURES - 1}",
     ):
         assert said in text
