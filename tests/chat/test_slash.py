@@ -90,7 +90,7 @@ def test_what_is_no_command_is_a_message(chat: Chat) -> None:
     ):
         assert chat.do(line) == NextStep(message)
     assert chat.do("/ignore what is 2+2?") == NextStep("what is 2+2?", ignore=True)
-    for line in ("/exit", "/quit", "/EXIT"):
+    for line in ("/exit", "/quit", "/EXIT", "exit", "Quit"):
         assert chat.do(line) == NextStep(leave=True)
     for line in ("", "/", "/ ", "//", "\x00", "/\n", "/🙂"):
         split(line)

@@ -86,7 +86,7 @@ def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(
     code, out, err = run("init")
 
     assert (code, err) == (0, "")
-    assert "with their history" in out
+    assert "with the history" in out
     assert not project.exists()
     assert standing() == before
     assert run("undo")[0] == 0, "the journal came along"

@@ -243,3 +243,19 @@ def test_a_description_that_was_the_text_follows_it(run: Run) -> None:
     assert run("update", "home", "--old", "Rome.", "--new", "Oslo.")[0] == 0
     assert "Where home is" in run("list")[1]
     assert json.loads(run("show", path, "--json")[1])["description"] == "The user lives in Paris"
+
+
+def test_a_preference_is_corrected_however_it_is_said_and_no_other_fact_is_replaced(run: Run) -> None:
+    for said in (
+        "Actually I prefer yarn, not pnpm",
+        "I prefer yarn over pnpm",
+        "I no longer use pnpm, I use yarn",
+        "I switched from pnpm to yarn",
+        "Use yarn instead of pnpm from now on",
+    ):
+        path = saved(run, "I prefer pnpm")["path"]
+        assert saved(run, said)["path"] == path, said
+        assert run("forget", "--all", "--yes")[0] == 0
+    saved(run, "We use Postgres for the auth service")
+    for said in ("Use MySQL, not Postgres, for the reports", "I prefer tabs over spaces", "We use npm in the shop"):
+        assert not saved(run, said)["replaced"], said

@@ -173,7 +173,8 @@ def recall(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.recall(call.given_text(" ".join(call.options.message)), tree=around(here()))
-    nothing = f"nothing recalled: {found.gate or 'no memory has enough in common with the message'}"
+    why = found.gate or "no memory has enough in common with the message"
+    nothing = f"nothing recalled: {why}; `memsheaf search` looks for words, `memsheaf list` shows all"
     shown = _recalled_parts(found) if call.console.stdout.isatty() else found.text.encode()
     return call.answer(_recall_json(found), shown if found.text else Note(nothing, ""))
 

@@ -110,7 +110,7 @@ def _answer_move(
     lines = list(said)
     if moved.files:
         count = plural(len(moved.files), "file")
-        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with their history")
+        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with the history")
     elif trial or call.options.undo:
         lines.append(f"There is nothing to move from {source}")
     lines += [f"  {path}" for path in moved.files if trial]

@@ -30,6 +30,7 @@ REST = 2  # words of an old subject beside the one that is rejected
 LONG = 15  # words of a subject that a shorter text does not replace without keeping it
 
 _CHOICES = "use prefer run deploy build test write format nutze verwende utilise préfère usa usamos uso prefiero"
+_TAKEN = "use prefer switched moved nutze verwende utilise préfère usa usamos uso prefiero"  # one for the other
 _DAYS = (
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
     "september october november december montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi "
@@ -132,12 +133,13 @@ def rejected_names(text: str) -> list[str]:
 
 def rejects(text: str, old: str) -> bool:
     """Whether a text says that the one thing which an old text is about is not it: *use pnpm, not npm*."""
+    verbs, taken, said, theirs = ({stem(word) for word in words(one)} for one in (_CHOICES, _TAKEN, text, old))
     rejected = {word for name in rejected_names(text) for word in subject(name)}
-    new, known = set(subject(text)) - rejected, set(subject(old))
-    if not rejected & known or not new or new & known or len(known - rejected) > REST:
+    new, known = (set(subject(one)) - verbs - {"user"} for one in (text, old))
+    chosen, rest = new - rejected, known - rejected
+    if not rejected & known or not chosen or chosen & known or len(rest) > REST or (rest and len(chosen) > 1):
         return False
-    verbs, said, theirs = ({stem(word) for word in words(one)} for one in (_CHOICES, text, old))
-    return bool(verbs & said & theirs)
+    return bool(verbs & said & theirs or (taken & said and taken & theirs))
 
 
 def _is_revalued(text: str, old: Memory) -> bool:
@@ -176,7 +178,8 @@ def _clause() -> re.Pattern[str]:
 @cache
 def _instead() -> re.Pattern[str]:
     return re.compile(
-        r"(?i)(?:[,;–—-]\s*(?:and |und |et |y )?(?:not|nicht|pas|no)|\b(?:instead of|rather than|statt|anstatt"
+        r"(?i)(?:[,;–—-]\s*(?:and |und |et |y )?(?:not|nicht|pas|no)|\b(?:instead of|rather than|over"
+        r"|no longer (?:use|prefer)|(?:switched|moved) (?:away )?from|statt|anstatt"
         r"|au lieu d[e']|plutôt que|en (?:vez|lugar) de))\s+([\w.+#/-]+)"
     )
 

@@ -97,7 +97,7 @@ class Commands:
         self.meant = ""
         name, rest = split(line)
         if name is None:
-            return NextStep(rest)
+            return NextStep(leave=True) if rest.strip().lower() in ("exit", "quit") else NextStep(rest)
         name = _ALIASES.get(name, name)
         if name not in COMMANDS:
             if close := get_close_matches(name, [*COMMANDS, *_ALIASES], 1):
