@@ -51,8 +51,9 @@ def remember(call: Call) -> int:
     """Save a fact as you would say it.
 
     Type, name and description are made by rules, without a model, and it goes where it belongs: what is about you
-    to the user, which every project sees, all else to the project. A sentence that corrects a memory changes that
-    memory. What was saved is shown, and `memsheaf undo` takes it back. `memsheaf add` takes every field as given.
+    to the user, which every project sees, all else to the project. A clear correction ("I prefer yarn over pnpm")
+    changes the memory that it corrects; otherwise what it may contradict is named. What was saved is shown, and
+    `memsheaf undo` takes it back. `memsheaf add` takes every field as given.
 
     examples:
       memsheaf remember "I prefer pnpm"
