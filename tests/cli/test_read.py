@@ -33,7 +33,8 @@ def test_a_list_has_columns_that_line_up_and_is_narrowed(run: Run) -> None:
     assert second.startswith("user:user_tabs.md  user       20")
     assert run("list", "--type", "reference", "--paths")[1] == "reference_日本.md\n"
     assert run("list", "--paths")[1] == "reference_日本.md\nuser:user_tabs.md\n"
-    assert run("list", "--type", "usr") == (0, "", "no memories in project, user of type 'usr'\n")
+    said = "no memories in project, user of type 'usr'; `memsheaf remember TEXT` saves one\n"
+    assert run("list", "--type", "usr") == (0, "", said)
 
 
 def test_a_file_with_a_problem_or_a_doubt_is_listed_with_it(run: Run, tabs: str, environment: dict[str, str]) -> None:

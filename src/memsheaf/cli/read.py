@@ -59,7 +59,7 @@ def list_(call: Call) -> int:
         notices = [] if options.paths and not call.console.json else memory.notices()
         kind = f" of type {options.type!r}" if options.type else ""
         narrowed = kind + (" that are unconfirmed" if options.unconfirmed else "")
-        nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}"
+        nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
         value = {"notices": notices} if notices else {}
         paths = (row.path for row in rows) if options.paths else None
         noted = [Note(said, "yellow") for said in notices]

@@ -204,7 +204,7 @@ def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str
     """The first screen: what this is, who answers, what is remembered, and where help is."""
     who = f"model: {agent.talker.name}"
     if agent.talker.name == "offline":
-        who = "no model: offline mode keeps and finds memories and answers from them; --model NAME has one answer"
+        who = "no model: offline mode keeps, finds and answers from memories; --model NAME starts with a model"
     remembered = ", ".join(f"{scope} ({count:,})" for scope, count in counts)
     return [
         "memsheaf chat, an agent that remembers",

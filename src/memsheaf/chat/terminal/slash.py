@@ -211,7 +211,7 @@ class Commands:
     def _model(self, rest: str) -> None:
         if not rest:
             self._screen.say(f"model: {self._agent.talker.name}")
-            self._screen.note("/model NAME has another answer from here on; `memsheaf models` shows which there are")
+            self._screen.note("/model NAME switches to another; `memsheaf models` lists them")
             return
         self._screen.say(f"model: {self._agent.use(rest)}")
 
