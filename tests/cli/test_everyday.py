@@ -259,3 +259,21 @@ def test_a_preference_is_corrected_however_it_is_said_and_no_other_fact_is_repla
     saved(run, "We use Postgres for the auth service")
     for said in ("Use MySQL, not Postgres, for the reports", "I prefer tabs over spaces", "We use npm in the shop"):
         assert not saved(run, said)["replaced"], said
+
+
+def test_what_cannot_be_undone_names_the_memory_that_was_found(run: Run) -> None:
+    path = saved(run, "I prefer pnpm")["path"]
+    code, _, err = run("erase", "pnpm", "--yes")
+    assert (code, path in err) == (2, True)
+    code, _, err = run("erase", "pnpm", stdin="n\n", screen=True)
+    assert code == 1
+    assert f"Erase {path} and all its versions for good?" in err
+    assert path in run("list", "--paths")[1]
+    assert run("erase", path, "--yes")[0] == 0
+
+
+def test_a_memory_is_edited_where_several_scopes_are_named(run: Run, environment: dict[str, str]) -> None:
+    path = saved(run, "I prefer pnpm")["path"]
+    environment["EDITOR"] = "sed -i s/pnpm/yarn/"
+    code, out, err = run("edit", "pnpm", "--scope", "project", "--scope", "user")
+    assert (code, out, err) == (0, f"Updated {path}\n", "")

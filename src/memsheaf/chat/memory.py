@@ -217,7 +217,7 @@ class Learning:
             return told
 
     def asides(self) -> list[str]:
-        """What was corrected, waits for a person, or went wrong, in words; the same trouble is told once."""
+        """Notes for the user: corrections, items for review, failures; the same failure is reported once."""
         with self._guard:
             queued, problem, corrected = self._queued, self._problem, self._corrected
             self._queued, self._problem, self._corrected = 0, "", []

@@ -317,7 +317,7 @@ def edit(call: Call) -> int:
             break
         _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
-        file = shown(str(sheaf.scope), memory.path, call.scope())
+        file = shown(str(sheaf.scope), memory.path, (call.scopes() or ["project"])[0])
     said = f"Updated {file}" if data != memory.data else f"{file} is unchanged"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 

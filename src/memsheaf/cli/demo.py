@@ -24,7 +24,7 @@ shop $ memsheaf remember "We deploy on Fridays after the standup"
 shop $ memsheaf show pnpm
 # Another conversation, another folder, and it remembers.
 blog $ memsheaf chat -p "What do you know about my preferences?"
-# Beside each message an agent gets the memories that matter, found without a key or a network.
+# With each message an agent gets the memories that matter, found without a key or a network.
 shop $ memsheaf recall "when do we ship the next deployment?"
 # It also learns from what was said: kept is what lasts, not what holds for the moment.
 shop $ echo "User: For now skip the tests. And from now on write commit messages in English." | memsheaf extract -

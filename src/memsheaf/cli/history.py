@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from memsheaf.cli.call import Call, minute, pick, plural
-from memsheaf.cli.command import FILE, Argument, takes, whole
+from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NotFound, hinted
@@ -139,7 +139,10 @@ def erase(call: Call) -> int:
       memsheaf erase user_phone-number.md
       memsheaf erase user_phone-number.md --yes --json
     """
-    file = call.options.file
+    with call.memory() as memory:
+        file = memory.find(call.options.file)
+    if call.options.yes and file != call.options.file:
+        raise Usage(f"erase cannot be undone: with --yes give the whole name, {file}")
     question = f"Erase {file} and all its versions for good?"
     if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
         return 1

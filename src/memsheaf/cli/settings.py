@@ -143,7 +143,7 @@ def _split(key: str) -> tuple[str, str]:
 
 
 def _line_of(lines: list[str], key: str) -> tuple[int | None, int]:
-    """The number of the line that sets a key, and of the one behind which a new one would stand; -1 is before all."""
+    """The index of the line that sets a key, and of the line after which to insert a new one; -1 for the top."""
     table, name = _split(key)
     at, behind = "", -1 if not table else len(lines)
     for number, line in enumerate(lines):
