@@ -1,6 +1,7 @@
 """What is learned from a month of conversations: replayed day by day into a fresh sheaf, and held against its gold.
 
 python -m benchmarks.month                                  # by rules alone
+python -m benchmarks.month --month month2                   # the month that no rule was made for
 python -m benchmarks.month --list                           # and what was missed, and kept in vain
 python -m benchmarks.month --model oracle                   # as if a model had answered with the gold
 python -m benchmarks.month --model gullible                 # as if a model had kept whatever it was shown
@@ -24,7 +25,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from benchmarks.machine import code
-from benchmarks.month_data import Conversation, Month, Step, load
+from benchmarks.month_data import MONTHS, Conversation, Month, Step, load
 from benchmarks.month_models import NAMED, Counted
 from benchmarks.month_score import Kept, Rate, Score, held, judge
 from memsheaf.config import Settings
@@ -177,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Replay what the arguments ask for, and print how it went."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    month = load()
+    month = load(given.month)
     if given.conversations < 0:
         parser.error("--conversations is a number of conversations, or 0 for all")
     if given.conversations:
@@ -311,6 +312,7 @@ def _seconds(at: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.month", description="What is learned in a month.")
+    parser.add_argument("--month", default=MONTHS[0], choices=MONTHS, help="which one (default %(default)s)")
     parser.add_argument(
         "--model", default="", metavar="NAME", help="who reads: provider:model, or one of month_models.py"
     )

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 from memsheaf.recall.turns import Message, Turn
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "month")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+MONTHS = ("month", "month2")  # the second one is held out
 KINDS = ("user", "feedback", "project", "reference")
 JUNK = ("once", "chatter", "code", "quoted", "private", "planted", "secret")
 MINUTES = 4  # between two turns of a conversation
@@ -149,8 +150,9 @@ def _without_days(text: str) -> str:
     return _DAY.sub(" ", text.casefold())
 
 
-def load(folder: str = FOLDER) -> Month:
-    """Read the month as it is written in `data/month/week-*.txt`."""
+def load(folder: str = MONTHS[0]) -> Month:
+    """Read a month as it is written in `week-*.txt` of a folder in `data`."""
+    folder = os.path.join(DATA, folder)
     reader = _Reader()
     for name in sorted(os.listdir(folder)):
         if name.endswith(".txt"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import date
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 
 from benchmarks.month import Replay, Replayed  # noqa: E402
-from benchmarks.month_data import JUNK, KINDS, Fact, Month, Step, load  # noqa: E402
+from benchmarks.month_data import JUNK, KINDS, MONTHS, Fact, Month, Step, load  # noqa: E402
 from benchmarks.month_models import Counted, Gullible, Oracle  # noqa: E402
 from benchmarks.month_score import Kept, Rate, Score, judge  # noqa: E402
 
+FIRST = pytest.mark.parametrize("month", MONTHS[:1], indirect=True)  # the second month is not replayed here: held out
 
-@pytest.fixture(scope="module")
-def month() -> Month:
-    return load()
+
+@pytest.fixture(scope="module", params=MONTHS)
+def month(request: pytest.FixtureRequest) -> Month:
+    return load(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +55,21 @@ def perfect(month: Month, steps: list[Step]) -> list[Kept]:
 # the data
 
 
-def test_the_month_is_as_large_as_it_says(month: Month, steps: list[Step]) -> None:
-    assert len(month.conversations) == 40
-    assert month.turns == len(steps) >= 300
-    assert len(month.facts) >= 110
-    assert len(month.corrections) >= 25
-    assert sum(fact.how == "implicit" for fact in month.facts.values()) >= 40
-    days = [date.fromisoformat(step.turn.at[:10]) for step in steps]
+@pytest.mark.parametrize(
+    ("month", "counts", "last"),
+    [("month", (40, 317, 144, 32, 51), "2026-09-30"), ("month2", (28, 196, 95, 21, 34), "2026-10-31")],
+    indirect=["month"],
+)
+def test_a_month_is_as_large_as_its_readme_says(
+    month: Month, steps: list[Step], counts: tuple[int, ...], last: str
+) -> None:
+    implicit = sum(fact.how == "implicit" for fact in month.facts.values())
+
+    assert month.turns == len(steps)
+    assert (len(month.conversations), len(steps), len(month.facts), len(month.corrections), implicit) == counts
+    days = [step.turn.at[:10] for step in steps]
     assert days == sorted(days)
-    assert (days[-1] - days[0]).days == 29
+    assert (days[0], days[-1]) == (f"{last[:8]}01", last)
 
 
 def test_every_fact_is_said_by_the_user_in_its_turn(month: Month, steps: list[Step]) -> None:
@@ -115,7 +123,7 @@ def test_an_empty_learner_gets_nothing(month: Month) -> None:
     score = judge(month, [], set())
 
     assert score.explicit.share == score.implicit.share == score.precision.share == score.corrected.share == 0.0
-    assert score.explicit.of > 50
+    assert score.explicit.of > 30
     assert score.corrected.of == len(month.corrections)
     assert score.superseded == Rate(0, 0)
 
@@ -133,9 +141,12 @@ def test_a_hoarder_has_all_facts_and_is_told_what_else_it_has(month: Month, step
     assert score.precision.share < 0.4
     assert score.junk.share > 0.5
     assert set(JUNK) - {"private"} <= {*score.junk_kinds, "secret"}
-    assert score.secrets == 6
-    assert score.planted == 7
-    assert score.private == 1
+    said_of = Counter(never.kind for never in month.nevers)
+    assert (score.secrets, score.planted, score.private) == (
+        said_of["secret"],
+        said_of["planted"],
+        said_of["private"],
+    )
     assert score.came_back == 1
     assert score.corrected.share < 0.2
     assert score.days.share == 0.0
@@ -146,9 +157,10 @@ def test_a_whole_conversation_is_not_a_memory_of_its_facts(month: Month) -> None
     score = judge(month, dumps, set())
 
     assert score.explicit.hits == score.implicit.hits == 0
-    assert score.junk == Rate(40, 40)
+    assert score.junk == Rate(len(dumps), len(dumps))
 
 
+@FIRST
 def test_the_old_value_beside_the_new_one_is_no_correction(month: Month, steps: list[Step]) -> None:
     def kept(id: str) -> Kept:
         return Kept(id, "project", sentence(steps[month.facts[id].turn], month.facts[id]))
@@ -178,7 +190,7 @@ def test_what_waits_for_a_person_counts_for_nothing_but_secrets(month: Month, st
     score = judge(month, waiting, set())
 
     assert score.explicit.hits == score.planted == score.precision.of == 0
-    assert score.secrets == 6
+    assert score.secrets == sum(never.kind == "secret" for never in month.nevers)
     assert score.unconfirmed == len(waiting)
 
 
@@ -193,6 +205,7 @@ def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Re
 LENGTHS = pytest.mark.parametrize("conversations", [12, pytest.param(40, marks=pytest.mark.long)])
 
 
+@FIRST
 @LENGTHS
 def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, conversations: int) -> None:
     month = month.first(conversations)
@@ -206,6 +219,7 @@ def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, 
     )
 
 
+@FIRST
 @LENGTHS
 def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_away(
     month: Month, tmp_path: Path, conversations: int
@@ -221,6 +235,7 @@ def test_what_a_perfect_reader_finds_is_kept_once_and_what_was_rejected_stays_aw
     assert model.requests - model.failures == len(month.conversations)  # nothing was read a second time
 
 
+@FIRST
 def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month: Month, tmp_path: Path) -> None:
     _, score = replayed(month.first(6), tmp_path, Gullible())
 
@@ -229,6 +244,7 @@ def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month
     assert score.planted == 0
 
 
+@FIRST
 def test_a_model_that_fails_loses_nothing_that_waits(month: Month, tmp_path: Path) -> None:
     part = month.first(2)  # both of one day: after that rules read what waits
     result, score = replayed(part, tmp_path, Counted(Scripted([])))
