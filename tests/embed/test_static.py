@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import numpy
@@ -17,9 +18,9 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from memsheaf.embed import Usual
-from memsheaf.embed.minilm import Concatenated
+from memsheaf.embed.concatenated import Concatenated, WeightedEmbedder
 from memsheaf.embed.static import FILE, Static
-from memsheaf.embed.weights import Tensors, dump, parse
+from memsheaf.embed.tensors import Tensors, Vocabulary, dump, pack, parse
 from memsheaf.errors import EmbedderFailed
 
 static = Static()
@@ -37,10 +38,10 @@ def tiny(tmp_path: Path) -> Static:
     halves[3, 0] = 0x8F  # cat: 7 in the first place
     halves[4, 0] = 0xF8  # dog: 7 in the second
     halves[5, 0] = 0x81  # stone: -7 in the first
-    words = numpy.frombuffer(b"[UNK]\n[CLS]\n[SEP]\ncat\ndog\nstone", numpy.uint8)
+    words = pack(["[UNK]", "[CLS]", "[SEP]", "cat", "dog", "stone"])
     scales = numpy.array([1, 1, 1, 0.5, 0.5, 1], float32)
     path = tmp_path / "tiny.table"
-    path.write_bytes(dump(Tensors({"words": words, "rows": halves, "scales": scales}, {})))
+    path.write_bytes(dump(Tensors(words | {"rows": halves, "scales": scales}, {})))
     return Static(str(path))
 
 
@@ -83,17 +84,20 @@ def test_names_in_code_are_taken_apart() -> None:
 def test_the_table_is_small_sound_and_the_one_that_is_described() -> None:
     with open(FILE, "rb") as file:
         data = file.read()
-    assert len(data) <= 8_000_000
+    assert len(data) <= 9_000_000
     made = Path(__file__).parents[2] / "training" / "README.md"
     assert sha256(data).hexdigest() in made.read_text()
     kept = parse(data)
-    words = kept.arrays["words"].tobytes().decode().split("\n")
-    assert len(words) == len(set(words)) == len(kept.arrays["rows"]) == len(kept.arrays["scales"])
+    count = len(kept.arrays["starts"]) - 1
+    assert count == len(kept.arrays["rows"]) == len(kept.arrays["scales"])
+    text, starts, numbers = bytes(kept.arrays["pieces"]), kept.arrays["starts"].tolist(), Vocabulary(kept.arrays)
+    for number, (start, end) in enumerate(pairwise(starts)):
+        assert numbers[text[start:end].decode()] == number
     assert (kept.arrays["rows"] & 15).min() >= 1
     assert (kept.arrays["rows"] >> 4).min() >= 1
     said = re.search(r"([\d,]+) words", sys.modules[Static.__module__].__doc__ or "")
     assert said is not None
-    assert said[1] == f"{len(words):,}"
+    assert said[1] == f"{count:,}"
 
 
 @given(st.lists(st.text(max_size=60), max_size=5))
@@ -122,7 +126,7 @@ def test_a_damaged_table_is_said_to_be(tmp_path: Path, data: bytes) -> None:
 
 
 def test_the_table_is_mapped_not_read() -> None:
-    """Of eight megabytes, a question takes the words and a few rows into the process's own memory."""
+    """Of eight megabytes, a question takes a few words and rows into the process's own memory."""
     code = """
 import numpy
 from memsheaf.embed.static import Static
@@ -136,7 +140,7 @@ print(private() - before)
     if not os.path.exists("/proc/self/smaps_rollup"):
         pytest.skip("only Linux tells which memory is a process's own")
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert int(result.stdout) < 12_000  # KiB: the vocabulary as a dictionary
+    assert int(result.stdout) < 2_000  # KiB
 
 
 class Fixed:
@@ -151,13 +155,17 @@ class Fixed:
         return numpy.array([self._row for _ in texts])  # type: ignore[attr-defined]
 
 
-def test_two_embedders_are_one_whose_cosine_is_the_mean() -> None:
-    one = Concatenated(static, Fixed("fixed", [1.0, 0.0]), Usual(0.1, 0.1))
-    assert one.dimensions == 258
-    assert one.identity == "memsheaf-static 1 and fixed"
-    assert one.usual == (0.1, 0.1)
-    rows = one.encode(["database performance", "PostgreSQL index tuning"])
+def test_several_embedders_are_one_whose_cosine_is_their_mean_by_weight() -> None:
+    parts = [
+        WeightedEmbedder(static, 1, is_english=True),
+        WeightedEmbedder(Fixed("fixed", [1.0, 0.0]), 3, is_english=False),
+    ]
+    one = Concatenated(parts, lambda text: float(text.isascii()), Usual(0.1, 0.1))
+    assert (one.dimensions, one.identity, one.usual) == (258, "1 memsheaf-static 1 and 3 fixed", (0.1, 0.1))
+    rows = one.encode(["database performance", "PostgreSQL index tuning", "東京 database", "größe"])
     assert numpy.linalg.norm(rows, axis=1) == pytest.approx(1)
-    assert float(rows[0] @ rows[1]) == pytest.approx(
-        (near("database performance", "PostgreSQL index tuning") + 1) / 2
-    )
+    expected = (near("database performance", "PostgreSQL index tuning") + 3) / 4
+    assert float(rows[0] @ rows[1]) == pytest.approx(expected)
+    assert float(rows[2] @ rows[3]) == pytest.approx(1)  # the English one says nothing about them
+    assert float(rows[0] @ rows[2]) == pytest.approx(0.75**0.5)
+    assert one.encode([]).shape == (0, 258)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy import float32
 
 from cases import each_case
-from memsheaf.embed.weights import Tensors, dump, parse
+from memsheaf.embed.tensors import Tensors, dump, parse
 
 SOME = Tensors(
     {

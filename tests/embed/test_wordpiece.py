@@ -15,10 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.embed.weights import Array, ModelArchive
+from memsheaf.embed.minilm import ModelArchive
+from memsheaf.embed.tensors import Array, Vocabulary, pack
 from memsheaf.embed.wordpiece import TOKENS, WordPiece
 
-SMALL = WordPiece(["[UNK]", "[CLS]", "[SEP]", "[", "]", "sep", "a", "b", "##b", "ab", "x", "東"])
+
+def wordpiece(pieces: list[str]) -> WordPiece:
+    return WordPiece(Vocabulary(pack(pieces)))
+
+
+SMALL = wordpiece(["[UNK]", "[CLS]", "[SEP]", "[", "]", "sep", "a", "b", "##b", "ab", "x", "東"])
 
 
 def tokens(text: str) -> list[int]:
@@ -26,7 +32,7 @@ def tokens(text: str) -> list[int]:
 
 
 def test_every_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) -> None:
-    words = WordPiece(token_rows["vocabulary"])
+    words = wordpiece(token_rows["vocabulary"])
     assert len(token_rows["rows"]) == 200
     for text, expected, _ in token_rows["rows"]:
         assert words.encode(text) == expected, ascii(text[:60])
@@ -35,13 +41,13 @@ def test_every_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) 
 def test_the_real_vocabulary_is_in_order_and_gives_the_tokens_of_the_reference(
     token_rows: dict[str, Any], real: ModelArchive, real_arrays: dict[str, Array]
 ) -> None:
-    pieces = real_arrays["vocabulary"].tobytes().decode().split("\n")
-    words = WordPiece(pieces)
+    words = WordPiece(Vocabulary(real_arrays))
     for text, _, expected in token_rows["rows"]:
         assert words.encode(text) == expected, ascii(text[:60])
     with zipfile.ZipFile(real.archive) as archive:
         vocabulary = json.loads(archive.read("tokenizer.json"))["model"]["vocab"]
-    assert {piece: number for number, piece in enumerate(pieces)} == vocabulary
+    numbers = Vocabulary(real_arrays)
+    assert {piece: numbers[piece] for piece in vocabulary} == vocabulary
 
 
 @pytest.mark.skipif(
@@ -53,7 +59,7 @@ def test_any_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) ->
     reference = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
     reference.normalizer = tokenizers.normalizers.BertNormalizer()
     reference.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    words = WordPiece(token_rows["vocabulary"])
+    words = wordpiece(token_rows["vocabulary"])
 
     # Python's tables know more of Unicode than the reference's: letters and marks that came later are left out.
     characters = st.characters(exclude_categories=["Cs", "Cn"]).filter(

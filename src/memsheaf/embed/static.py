@@ -18,7 +18,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed.embedder import Usual
-from memsheaf.embed.weights import Array, parse
+from memsheaf.embed.tensors import Array, Vocabulary, parse
 from memsheaf.embed.wordpiece import WordPiece
 from memsheaf.errors import EmbedderFailed
 from memsheaf.values import NamedTuple
@@ -64,8 +64,7 @@ class Static:
                     with open(self._path, "rb") as file:
                         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
                     arrays = parse(data).arrays
-                    words = WordPiece(arrays["words"].tobytes().decode().split("\n"))
-                    self._ready = _Ready(words, arrays["rows"], arrays["scales"])
+                    self._ready = _Ready(WordPiece(Vocabulary(arrays)), arrays["rows"], arrays["scales"])
                 except (OSError, ValueError, KeyError) as error:
                     raise EmbedderFailed(f"the table {self._path} cannot be read: {error}") from None
             return self._ready

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+
+TYPE_CHECKING = False  # known to type checkers by this name; numpy is slow to import
+if TYPE_CHECKING:
+    from memsheaf.embed.tensors import Vocabulary
 
 TOKENS = 256
 """How many tokens the model reads of a text, its first and last mark included."""
@@ -30,17 +34,17 @@ _IDEOGRAPHS = (
 
 
 class WordPiece:
-    """Texts as token numbers, by a vocabulary in the order of its numbers.
+    """Texts as token numbers.
 
-    >>> words = WordPiece(["[UNK]", "[CLS]", "[SEP]", "sheaf", "mem", "##sheaf"])
+    >>> from memsheaf.embed.tensors import Vocabulary, pack
+    >>> words = WordPiece(Vocabulary(pack(["[UNK]", "[CLS]", "[SEP]", "sheaf", "mem", "##sheaf"])))
     >>> words.encode("Memsheaf sheaf"), words.encode("corn")
     ([1, 4, 5, 3, 2], [1, 0, 2])
     """
 
-    def __init__(self, vocabulary: Iterable[str]) -> None:
-        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
-        self._longest = max(map(len, self._numbers), default=0)
-        self._unknown, self._first, self._last = (self._numbers[mark] for mark in ("[UNK]", "[CLS]", "[SEP]"))
+    def __init__(self, numbers: Vocabulary) -> None:
+        self._numbers = numbers
+        self._unknown, self._first, self._last = (numbers[mark] for mark in ("[UNK]", "[CLS]", "[SEP]"))
         self._cached = lru_cache(maxsize=16_384)(lambda word: tuple(self._pieces(word)))
 
     def encode(self, text: str, *, limit: int = TOKENS) -> list[int]:
@@ -54,8 +58,8 @@ class WordPiece:
 
     def _pieces(self, word: str) -> Iterator[int]:
         for part in _PARTS.findall(word.lower()) if _PLAIN.fullmatch(word) else _split(word):
-            number = self._numbers.get(part)
-            yield from self._greedy(part) if number is None else (number,)
+            number = self._numbers[part]
+            yield from self._greedy(part) if number < 0 else (number,)
 
     def _greedy(self, word: str) -> list[int]:
         """The longest known beginning, again and again; unknown as a whole when a rest has none."""
@@ -64,9 +68,9 @@ class WordPiece:
         found: list[int] = []
         start, mark = 0, ""
         while start < len(word):
-            for end in range(min(len(word), start + self._longest), start, -1):
-                number = self._numbers.get(mark + word[start:end])
-                if number is not None:
+            for end in range(min(len(word), start + self._numbers.longest), start, -1):
+                number = self._numbers[mark + word[start:end]]
+                if number >= 0:
                     break
             else:
                 return [self._unknown]
