@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
+from memsheaf.index import embedding
 from memsheaf.index.database import BLOCK, base_of, database_for, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
@@ -52,6 +53,7 @@ class Toy:
         self.fails: Exception | None = None
         self.gate: threading.Event | None = None
         self.waits = False
+        self.seconds = 0.0
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
         if self.gate is not None and len(texts) > 1:
@@ -59,6 +61,7 @@ class Toy:
             assert self.gate.wait(60)
         if self.fails is not None:
             raise self.fails
+        threading.Event().wait(self.seconds)
         self.texts += texts
         rows = numpy.zeros((len(texts), self.dimensions), float32)
         for row, text in zip(rows, texts, strict=True):
@@ -485,6 +488,31 @@ def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf
     wait_until(lambda: not sheaf.index.embedding().running)
     assert sheaf.index.embedding() == ("toy 1", 3 * BATCH, 3 * BATCH, False, "")
     assert sheaf.matches("word7")[0].near > 0.3
+
+
+def test_a_fallback_stands_in_for_the_vectors_that_are_not_made_yet(
+    sheaf: Sheaf, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "AT_ONCE", 0.3)
+    toy.fallback = Toy("spare", dimensions=32)  # type: ignore[attr-defined]
+    toy.fallback.usual = (0.1, 0.2)  # type: ignore[attr-defined]
+    toy.seconds = 0.5
+    first = remember(sheaf, "Automobile", "automobile automobile")
+    fill(sheaf, 2 * BATCH)
+    last = remember(sheaf, "Canine", "canine canine")
+
+    assert found(sheaf, "car")[0] == first
+    assert found(sheaf, "dog")[0] == last
+    near = sheaf.matches("dog")[0].near
+    status = sheaf.index.embedding()
+    assert 0 < status.done < status.total == 2 * BATCH + 2
+    assert len(toy.fallback.texts) == status.total + 3  # type: ignore[attr-defined]
+
+    toy.seconds = 0
+    sheaf.index.embed_all()
+    assert found(sheaf, "dog")[0] == last
+    assert sheaf.matches("dog")[0].near == pytest.approx(near, abs=0.5)
+    assert len(toy.fallback.texts) == status.total + 3  # type: ignore[attr-defined]
 
 
 def test_half_of_the_vectors_are_enough_to_look_at(sheaf: Sheaf, toy: Toy) -> None:

@@ -18,6 +18,7 @@ from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
 from memsheaf.index.database import base_of, connect, is_kept, locked
 from memsheaf.index.scoring import DIGITS, USUAL, enough_near, estimate_usual
 from memsheaf.index.vectors import (
+    NEAREST,
     StoredVector,
     VectorTable,
     count_memories,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 FEW = 8  # so many memories a search embeds before it answers
 BATCH = 32  # memories that become findable at once
 QUICK = 3  # batches that a search makes first with an embedder that says it is quick: 30 ms
+AT_ONCE = 2.0  # seconds that a search spends on missing vectors of one that has a fallback for the others
 PIECE = 16  # texts between two looks whether to stop
 PAUSE = 300.0  # seconds until an embedder that failed is asked again
 STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
@@ -105,7 +107,7 @@ class SemanticSearch:
         self._ask = embedder
         self._clock = clock
         self._embedder: Embedder | None = None
-        self._known_table: VectorTable | None = None
+        self._tables: dict[int, VectorTable] = {}
         self._off_until = 0.0
         self._problem = ""
         self._asked: dict[str, NDArray[float32]] = {}
@@ -148,15 +150,19 @@ class SemanticSearch:
             if embedder is None:
                 delete_orphans(db)
                 return None
-            table = self._table(embedder)
+            table, fallback = self._table(embedder), getattr(embedder, "fallback", None)
             behind = table.count_waiting(db, FEW + 1)
-            if behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
+            if behind > FEW and (fallback or getattr(embedder, "quick", False)) and not self._is_alive():
                 # so that even commands, which end before the thread gets far, have it done after some
-                self._catch_up(db, embedder, table, most=QUICK)
+                until = Deadline(AT_ONCE) if fallback else None
+                with suppress(Busy), locked(self._base, "embedding", wait=0):
+                    self._catch_up(db, embedder, table, stop=until, most=sys.maxsize if fallback else QUICK)
                 behind = table.count_waiting(db, FEW + 1)
             if behind > FEW:
                 delete_orphans(db)
                 self._start()
+                if fallback:
+                    return self._compare_both(db, question, embedder, fallback)
                 if not table.has_half(db):
                     return None
             if getattr(embedder, "remote", False):
@@ -202,7 +208,8 @@ class SemanticSearch:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(STOP)
-        self._thread = self._known_table = None
+        self._thread = None
+        self._tables = {}
 
     def _start(self) -> None:
         if not self._is_alive():
@@ -250,12 +257,12 @@ class SemanticSearch:
         return self._embedder
 
     def _table(self, embedder: Embedder) -> VectorTable:
-        if self._known_table is None:
+        if id(embedder) not in self._tables:
             identity, dimensions = _in_time(
                 embedder, lambda: _translated(lambda: (embedder.identity, int(embedder.dimensions)))
             )
-            self._known_table = VectorTable(identity, dimensions, self._clock)
-        return self._known_table
+            self._tables[id(embedder)] = VectorTable(identity, dimensions, self._clock)
+        return self._tables[id(embedder)]
 
     def _catch_up(
         self,
@@ -334,7 +341,7 @@ class SemanticSearch:
         return {key: vector for each in single for key, vector in self._embed(embedder, each).items()}
 
     def _give_way(self, stop: threading.Event | Deadline | None) -> None:
-        if stop and not stop.is_set():
+        if isinstance(stop, threading.Event) and not stop.is_set():
             self._is_calm.wait(GIVE_WAY)
 
     def _vector_of(self, embedder: Embedder, question: str) -> NDArray[float32]:
@@ -363,6 +370,25 @@ class SemanticSearch:
             table.nearest(db, cosines),
             lambda entries: table.best_of(db, entries, cosines, DIGITS),
         )
+
+    def _compare_both(self, db: sqlite3.Connection, question: str, embedder: Embedder, fallback: Embedder) -> Near:
+        """What a question is near to, with the cosines of the fallback for memories that have no others yet."""
+        spare = self._table(fallback)
+        self._catch_up(db, fallback, spare, stop=Deadline(AT_ONCE))
+        one = self._compare(db, embedder, self._table(embedder), self._vector_of(embedder, question))
+        other = self._compare(db, fallback, spare, _encode(fallback, [question])[0])
+
+        def cosines_of(entries: Sequence[int]) -> dict[int, float]:
+            scale = one.usual.spread / other.usual.spread
+            found = {
+                entry: round(one.usual.mean + (cosine - other.usual.mean) * scale, DIGITS)
+                for entry, cosine in other.cosines_of(entries).items()
+            }
+            return found | dict(one.cosines_of(entries))
+
+        cosines = cosines_of([*{*one.nearest, *other.nearest}])
+        nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
+        return Near(one.usual, one.enough, nearest, cosines_of)
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
