@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -12,14 +13,33 @@ from memsheaf.errors import BadSettings, Busy, EmbedderFailed, ModelFailed
 from memsheaf.learn import consolidate, rehearsal, schedule
 from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress, Target
 from memsheaf.learn.learner import Distilled, Learner, LearningScope
-from memsheaf.llm import Model
-from memsheaf.models import metered
+from memsheaf.llm import Model, load_model
+from memsheaf.llm.spend import Ledger, Metered
 from memsheaf.reader import ScopeReader
 from memsheaf.store.state import State
 from memsheaf.values import Protocol
 from memsheaf.writer import Writer
 
 Gates = tuple[schedule.Gate, ...]
+
+
+def metered(
+    purpose: str, model: Model | str | None, settings: Settings, *, clock: Callable[[], float]
+) -> Model | None:
+    """The model, or the one that the settings name, with the caps of the settings; None for "none" or without.
+
+    Raises:
+        ModelFailed, BadSettings: it cannot be used.
+    """
+    model = model or settings.model
+    if isinstance(model, str):
+        own = model == settings.model  # address and key in the settings are for it and for no other
+        url, key = (settings.model_url, settings.model_key) if own else ("", "")
+        model = load_model(model, url=url, key=key) if model and model != "none" else None
+    if model is None or isinstance(model, Metered):
+        return model
+    ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"), clock=clock)
+    return Metered(model, ledger, settings.caps, purpose)
 
 
 class LearnedMemories(LearningScope, Target, Protocol):

@@ -31,8 +31,8 @@ ALONE = ("project", "user")
 FOLDER = ".memory"
 FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
-_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")
+_LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
+_DEVICES = r"(con|prn|aux|nul|com\d|lpt\d)"
 
 
 class Scope(NamedTuple):
@@ -84,9 +84,9 @@ def check_label(label: str, what: str) -> str:
     'researcher'
     """
     folded = label.lower() if label.isascii() else label
-    if _DEVICES.fullmatch(folded):
+    if re.fullmatch(_DEVICES, folded):
         raise ScopeRefused(f"the {what} name {label!r} is not allowed: Windows keeps it for a device")
-    if not _LABEL.fullmatch(folded):
+    if not re.fullmatch(_LABEL, folded):
         raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
     return folded
 

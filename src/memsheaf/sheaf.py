@@ -366,7 +366,7 @@ class Sheaf:
         Raises:
             ModelFailed, BadSettings: it cannot be used.
         """
-        from memsheaf.models import metered
+        from memsheaf.learning import metered
 
         return metered(purpose, model, self.settings, clock=self._clock)
 

@@ -1,4 +1,4 @@
-"""Named tuples and SHA-256 that are cheap to import, and patterns that are compiled when they are first used.
+"""Named tuples, SHA-256 and SQLite that are cheap to import; patterns and modules that wait for their first use.
 
 `typing.NamedTuple` compiles the type of each field and takes the import of `typing` on top, `collections.namedtuple`
 compiles a constructor for each class, and `hashlib` takes the whole of OpenSSL. Together they were a fifth of what a
@@ -15,7 +15,10 @@ from types import FunctionType
 # Known to type checkers under this name: for them these are the ones of the standard library.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hashlib import blake2b, sha256
+    import json
+    import sqlite3
+    import unicodedata
+    from hashlib import sha256
     from typing import Annotated, AnyStr, NamedTuple, Protocol
 
     def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
@@ -29,10 +32,10 @@ else:
             from _sha256 import sha256
         except ImportError:  # an interpreter that was built without them
             from hashlib import sha256
-    try:
-        from _blake2 import blake2b
+    try:  # without its converters of dates, which take the import of `datetime`
+        import _sqlite3 as sqlite3
     except ImportError:
-        from hashlib import blake2b
+        import sqlite3
     try:  # as the standard library's `namedtuple` does it
         from _collections import _tuplegetter as _getter
     except ImportError:
@@ -47,6 +50,19 @@ else:
             return both
 
     Protocol = object
+
+    class _Lazy:
+        """A module that is imported when something of it is first used."""
+
+        def __init__(self, name):
+            self._name = name
+
+        def __getattr__(self, name):
+            found = getattr(__import__(self._name), name)
+            setattr(self, name, found)
+            return found
+
+    json, unicodedata = _Lazy("json"), _Lazy("unicodedata")
 
     class _Methods:
         """What every named tuple can do, as `collections.namedtuple` has it."""
@@ -94,4 +110,4 @@ else:
     _base = type.__new__(_Named, "NamedTuple", (), {})
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
-__all__ = ["Annotated", "NamedTuple", "Protocol", "blake2b", "compiled", "sha256"]
+__all__ = ["Annotated", "NamedTuple", "Protocol", "compiled", "json", "sha256", "sqlite3", "unicodedata"]

@@ -271,9 +271,7 @@ def load(name: str) -> Command:
     if not module_name:
         meant = f"; did you mean {ALIASES[name]}?" if name in ALIASES else _closest(name, COMMANDS)
         raise Usage(f"there is no command {name!r}{meant}")
-    from importlib import import_module
-
-    module = import_module(f"memsheaf.cli.{module_name}")
+    module = __import__(f"memsheaf.cli.{module_name}", fromlist=(name,))
     command = getattr(module, f"{name}_", None) or getattr(module, name)  # `list_`, where Python has the name
     assert isinstance(command, Command)
     return command

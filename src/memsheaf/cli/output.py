@@ -116,24 +116,31 @@ class Console:
 
     def _table(self, table: Table) -> None:
         """Print rows in columns; on a terminal the last column is cut to fit."""
-        rows = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in table.rows]
+        rows = list(table.rows)
         if not rows:
             if table.empty:
                 self.note(table.empty)
             return
-        cells = [list(table.head), *rows] if table.head else rows
+        cells: list[Sequence[str]] = [table.head, *rows] if table.head else rows
+        whole = "".join(map("".join, cells))
+        is_simple = whole.isascii() and whole.isprintable()  # then each character is one column, and harmless
+        if not is_simple:
+            cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in cells]
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
         is_plain = not self._styled(self.stdout, "", "bold")
         is_narrow = room < 20 and len(widths) > 1  # then the last column has a line of its own
         styles = [*table.styles, *[""] * (len(widths) - len(table.styles))]
-        for row in cells:
+        if is_simple and is_plain and room >= widths[-1]:
+            line = "  ".join([*(f"{{:<{width}}}" for width in widths[:-1]), "{}"])
+            self._write("".join([line.format(*row).rstrip() + "\n" for row in cells]))
+            return
+        for *shown, last in cells:
             if is_narrow:
-                shown, row[-1] = row[:-1], "\n    " + _cut(row[-1], self._columns() - 4)
+                shown.append("\n    " + _cut(last, self._columns() - 4))
             else:
-                shown = [cell + " " * (width - columns(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
-                row[-1] = _cut(row[-1], room)
-            shown.append(row[-1])
+                shown = [cell + " " * (width - columns(cell)) for cell, width in zip(shown, widths, strict=False)]
+                shown.append(_cut(last, room))
             if not is_plain:
                 shown = [self._styled(self.stdout, cell, style) for cell, style in zip(shown, styles, strict=True)]
             self._write("  ".join(shown).rstrip() + "\n")

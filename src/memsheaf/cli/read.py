@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.quick_list import list_unchanged
 from memsheaf.scope import around, shown
 
 # Known to type checkers under this name: `list` loads nothing of recall.
@@ -54,6 +55,11 @@ def list_(call: Call) -> int:
       memsheaf list --json
     """
     options = call.options
+    quick = not (options.type or options.unconfirmed or call.console.json)
+    if quick and (known := list_unchanged(call.settings(), here(), call.scopes())):
+        unused = "" if options.paths else call.unused_folder()
+        parts = Note(unused, "yellow") if unused else None, _rows_parts(call, known, "")
+        return call.answer(None, [row.path for row in known] if options.paths else parts)
     with call.memory() as memory:
         rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
         notices = [] if options.paths and not call.console.json else memory.notices()
@@ -241,9 +247,11 @@ def _scope(name: str, memory: Layers) -> str:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
-    marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed")
     said = f"problem: {row.problem}" if row.problem else row.description
-    return row.path, row.kind or "-", row.updated, (f"({', '.join(marks)}) " if marks else "") + said
+    if row.pinned or row.trust != "confirmed":
+        marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed")
+        said = f"({', '.join(marks)}) {said}"
+    return row.path, row.kind or "-", row.updated, said
 
 
 def _describe_embedding(made: Embedding) -> str:

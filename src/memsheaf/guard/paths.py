@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 
 from memsheaf.errors import PathRefused
 from memsheaf.text.neutralize import DRAWS_NOTHING
-from memsheaf.values import compiled, sha256
+from memsheaf.values import compiled, sha256, unicodedata
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
@@ -36,9 +35,8 @@ _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
 )
-_FORBIDDEN = re.compile(r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]")
-_WORD = re.compile("[a-z0-9]+")
-_GENERATED = re.compile("(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md")  # most are
+_FORBIDDEN = r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]"
+_GENERATED = "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
@@ -50,13 +48,13 @@ def check_path(path: str) -> str:
     Raises:
         PathRefused: it could leave its root, collide with another, or act as something else than a memory.
     """
-    if _GENERATED.fullmatch(path):
+    if compiled(_GENERATED).fullmatch(path):
         return path
     stored = compatible = path
     if not path.isascii():
         stored = unicodedata.normalize("NFC", path)
         compatible = unicodedata.normalize("NFKC", path)
-    if _FORBIDDEN.search(compatible) or not _is_written(stored):
+    if re.search(_FORBIDDEN, compatible) or not _is_written(stored):
         raise PathRefused(path, "only letters, digits, spaces and - _ . , ( ) ' + & @ may stand in a name")
     if compatible.count("/") != stored.count("/"):
         raise PathRefused(path, "a character in it can be read as '/'")
@@ -209,7 +207,7 @@ def _prefix(kind: str) -> str:
 def _readable(name: str) -> str:
     name = name.lower()
     if name.isascii():
-        return "-".join(_WORD.findall(name))
+        return "-".join(re.findall("[a-z0-9]+", name))
     name = re.sub(DRAWS_NOTHING, "", unicodedata.normalize("NFKC", name).lower())
     kept: list[str] = []
     for character in name:

@@ -257,7 +257,7 @@ class CatalogPublisher:
         except (StoreFailed, PathRefused, Busy):
             stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
         self._published = data or self._published
-        set_marks(db, stamps, known, theirs=int(self.is_foreign), **facts)
+        set_marks(db, stamps, known, theirs=int(self.is_foreign), unpublished=not stamps, **facts)
 
     def _set_aside(self, db: sqlite3.Connection, data: bytes) -> bool:
         """Move somebody else's MEMORY.md to a file beside it; False when it stays, or another process is at it."""

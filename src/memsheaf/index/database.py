@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 from memsheaf.errors import Busy
 from memsheaf.guard.paths import CATALOG
-from memsheaf.index import lexical
 from memsheaf.store import Stamp, Version
+from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder, kernel_lock
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import NamedTuple, sha256, sqlite3
+
+TYPE_CHECKING = False  # known to type checkers by this name; who only lists loads nothing that writes
+if TYPE_CHECKING:
+    from memsheaf.store.folder import FolderStore
 
 SCHEMA = 11
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
@@ -20,6 +24,10 @@ PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 BLOCK = 512  # vectors that a block repeats, to be read at once; they stay in the processor's cache
 _TALLY, _MARK = "tally:", "mark:"
 
+WORD_TABLES = """
+CREATE VIRTUAL TABLE words
+  USING fts5 (name, description, body, tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* Co'");
+"""
 INDEXES = """
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
@@ -45,7 +53,7 @@ CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INT
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
-{lexical.TABLES}
+{WORD_TABLES}
 CREATE TABLE vector (
   id INTEGER PRIMARY KEY AUTOINCREMENT, embedder INTEGER NOT NULL, entry INTEGER, key BLOB NOT NULL,
   scale REAL NOT NULL, data BLOB NOT NULL);
@@ -72,6 +80,7 @@ UNUSABLE = "-"
 
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
 RANK = "pinned DESC, day DESC, time DESC, path"
+_WAITING = "SELECT 1 FROM entry WHERE id > ? UNION ALL SELECT 1 FROM entry WHERE pending = 1 LIMIT 1"
 COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
@@ -284,6 +293,65 @@ def forget_folders(db: sqlite3.Connection) -> None:
 def set_facts(db: sqlite3.Connection, **facts: int) -> None:
     """Remember numbers by name."""
     set_marks(db, {}, **facts)
+
+
+def is_unchanged(
+    db: sqlite3.Connection,
+    known: IndexNotes,
+    rows: Mapping[str, Stamp],
+    store: FolderStore | StoreAccess,
+    last: str | None,
+) -> bool:
+    """Whether a sweep would find every file and folder as the rows have them, and no row has to be read again.
+
+    `rows` has the stamp of every row, and `last` is the id of the journal's last commit.
+    """
+    if (
+        not known.fact("swept")
+        or known.fact("unpublished")
+        or db.execute(_WAITING, (known.fact("verified"),)).fetchone()
+    ):
+        return False
+    if last is None or (last and known.fact("journal") != int(last, 16)):
+        return False
+    folders = known.marks
+    if known.fact("boot") != as_number(store.boot) or store.stamps([CATALOG])[CATALOG] != folders.pop(CATALOG, None):
+        return False
+    return store.all_stamps() == {**rows, **folders}
+
+
+def unchanged_rows(root: str, cache: str, *, prefix: str = "") -> list[Row] | None:
+    """The rows of a folder outside of checkouts, in the order of the paths; None when a look has something to do.
+
+    Each path gets the prefix.
+
+    Raises:
+        sqlite3.DatabaseError, MemsheafError, OSError: the index or the folder cannot be read.
+    """
+    store = StoreAccess(root, clock=time.time)
+    last = store.last_settled()
+    db = connect(database_for(root, cache))
+    try:
+        db.execute("BEGIN")
+        rows = db.execute(f"SELECT {ROW}, mtime, ctime, inode FROM entry").fetchall()
+        stamps = {row[0]: (row[11], row[12], row[8], row[13]) for row in rows}
+        rows.sort()  # by path, and quicker than in the database
+        known = notes(db)
+        if store.stamps([""])[""] is None:
+            return None if rows else []  # nothing was remembered yet, or somebody removed the whole folder
+        if known.fact("by_text") or not is_unchanged(db, known, stamps, store, last):
+            return None
+        return [
+            Row(prefix + path, kind, name, said, updated, state, trust, bool(pinned), size, version, problem)
+            for path, kind, name, said, updated, state, trust, pinned, size, version, problem, *_ in rows
+        ]
+    finally:
+        db.close()
+
+
+def as_number(boot: str) -> int:
+    """A boot as a number; where boots cannot be told, none is the one before."""
+    return int.from_bytes(sha256(boot.encode()).digest()[:6], "big") if boot else time.time_ns()
 
 
 def _schema(db: sqlite3.Connection) -> int:

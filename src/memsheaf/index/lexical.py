@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from heapq import nlargest
 from math import log
 
+from memsheaf.index.database import WORD_TABLES
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
@@ -28,12 +29,7 @@ WEAK = 0.2
 ENOUGH, ENOUGH_MORE, MANY = 0.45, 0.135, 1_000
 TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, it adds a quarter for each spread
 
-TABLES = """
-CREATE VIRTUAL TABLE words
-  USING fts5 (name, description, body, tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* Co'");
-"""
-
-
+TABLES = WORD_TABLES
 PUT = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
 
 

@@ -21,7 +21,9 @@ from memsheaf.index.database import (
     RANK,
     UNUSABLE,
     IndexNotes,
+    as_number,
     forget_folders,
+    is_unchanged,
     notes,
     set_facts,
     set_marks,
@@ -32,7 +34,6 @@ from memsheaf.index.lexical import put_words
 from memsheaf.index.rows import (
     Filling,
     due_until,
-    is_racy,
     keep_vectors,
     mark_gone,
     put,
@@ -41,12 +42,12 @@ from memsheaf.index.rows import (
     tidy,
     untouched_until,
     unworded,
-)
+    verify,
+)  # fmt: skip
 from memsheaf.memory import Memory, parse
 from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import head_of
-from memsheaf.values import sha256
 
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
 SCAN_AT_WILL = 5_000
@@ -59,6 +60,7 @@ _FAILED = "the disk did not give it when it was last looked at"
 
 Known = tuple[int, int, int, int, int, str, int]
 _KNOWN = "mtime, ctime, size, inode, id, version, pending"
+_STAMPS = "SELECT path, mtime, ctime, size, inode FROM entry"
 
 
 class Rebuild(Exception):
@@ -179,12 +181,15 @@ class Refresher:
         if (suspects == [] and not news) or (suspects == [CATALOG] and self._read_only):
             self.has_looked = True
             return False
+        if suspects is None and not news and self._is_unchanged(db, known):
+            self.has_looked = self.has_uses = True  # uses of other processes wait for the next change
+            return False
         with writing(db):
             self._set_origin(db)
             set_facts(db, by_text=self._by_text)
             due = due_until(db, known)
             changed = self._sweep(db, due) if suspects is None else self._examine(db, suspects)
-            self._verify(db, due if due < known.fact("last") else sys.maxsize)
+            verify(db, due if due < known.fact("last") else sys.maxsize, self._clock())
             if changed or notes(db).fact("last") != known.fact("last"):
                 put_traces(db, notes(db))
                 self.invalidate()
@@ -254,6 +259,17 @@ class Refresher:
                 changed = True
         return changed
 
+    def _is_unchanged(self, db: sqlite3.Connection, known: IndexNotes) -> bool:
+        """Whether a sweep that only looks finds everything as it was; that counts as a sweep."""
+        started, now = time.perf_counter_ns(), self._clock()
+        rows = {path: (a, b, c, d) for path, a, b, c, d in db.execute(_STAMPS)}
+        is_same = known.fact("by_text") == self._by_text
+        if not is_same or not is_unchanged(db, known, rows, self._store, self._store.last_id()):
+            return False
+        with writing(db):
+            set_facts(db, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
+        return True
+
     def _sweep(self, db: sqlite3.Connection, due: int) -> bool:
         """Compare every file with its row, and read again what is new, up to the row `due`."""
         started, now = time.perf_counter_ns(), self._clock()
@@ -320,17 +336,6 @@ class Refresher:
         if memory.problem == _FAILED:  # the disk, not the file: it is read again at the next look
             entry = entry._replace(stamp=(0, 0, 0, 0))
         return memory, entry, usable
-
-    def _verify(self, db: sqlite3.Connection, due: int) -> None:
-        """Call verified what was due and has been read late enough that its stamp is telling."""
-        now = self._clock()
-        verified = notes(db).fact("verified")
-        sql = "SELECT id, mtime, ctime FROM entry WHERE id > ? AND id <= ? ORDER BY id"
-        for number, *times in db.execute(sql, (verified, due)).fetchall():
-            if is_racy((*times, 0, 0), now):
-                break
-            verified = number
-        set_facts(db, verified=verified)
 
     def _read(self, entry: ScanEntry) -> tuple[Memory, bool]:
         """What is in a file, and whether it can be used."""
@@ -442,8 +447,3 @@ class Refresher:
             worded = number
         if worded:
             set_facts(db, worded=worded)
-
-
-def as_number(boot: str) -> int:
-    """A boot as a number; where boots cannot be told, none is the one before."""
-    return int.from_bytes(sha256(boot.encode()).digest()[:6], "big") if boot else time.time_ns()

@@ -300,6 +300,17 @@ def is_racy(stamp: Stamp, now: float) -> bool:
     return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])
 
 
+def verify(db: sqlite3.Connection, due: int, now: float) -> None:
+    """Call verified what was due and has been read late enough that its stamp is telling."""
+    verified = notes(db).fact("verified")
+    sql = "SELECT id, mtime, ctime FROM entry WHERE id > ? AND id <= ? ORDER BY id"
+    for number, *times in db.execute(sql, (verified, due)).fetchall():
+        if is_racy((*times, 0, 0), now):
+            break
+        verified = number
+    set_facts(db, verified=verified)
+
+
 def unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:
     """The rows whose words the full text does not know yet."""
     sql = "SELECT id, path FROM entry WHERE id > ? AND version <> '' ORDER BY id"

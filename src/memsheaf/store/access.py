@@ -12,11 +12,13 @@ from functools import lru_cache
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.store import HISTORY, Change, ScanEntry, Stamp
-from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, kernel_lock, walk
-from memsheaf.store.transaction import Transaction
+
+TYPE_CHECKING = False  # known to type checkers by this name; whoever only reads loads nothing that writes
+if TYPE_CHECKING:
+    from memsheaf.store.transaction import Transaction
 
 DEPTH = 4
 FEW = 4  # so many files in the root are looked at without opening it
@@ -26,7 +28,7 @@ _LATEST = (1 << 63) - 1
 def boot_id() -> str:
     """Tell this boot from the last, or "" where the system does not say."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read(13)
     except OSError:
         return ""
@@ -40,12 +42,12 @@ class StoreAccess:
         root: str,
         *,
         clock: Callable[[], float],
-        wait: float,
-        patience: float,
-        boot: str | None,
-        portable: bool | None,
-        checkout: str,
-        private: str,
+        wait: float = 30.0,
+        patience: float = 0.05,
+        boot: str | None = None,
+        portable: bool | None = None,
+        checkout: str = "",
+        private: str = "",
     ) -> None:
         self.root = os.path.abspath(root)
         self.wait = wait
@@ -139,9 +141,20 @@ class StoreAccess:
             except OSError as error:
                 raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
 
+    def last_settled(self) -> str | None:
+        """The id of the last commit, "" when there is none; None when a crash left something to complete."""
+        with self.reading() as journal:
+            tail = journal.tail() if journal else None
+        if tail is None:
+            return ""
+        return tail.last if tail.state == "clean" and (tail.safe or tail.boot == self.boot) else None
+
     @contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
         """Make changes with the lock held, the journal sound, and what a crash left completed."""
+        from memsheaf.store.atomic_replace import Placing
+        from memsheaf.store.transaction import Transaction
+
         try:
             with (
                 self.open_root(create=True) as root,
@@ -203,6 +216,26 @@ class StoreAccess:
             admitted.append(change._replace(path=path) if path != change.path else change)
         return admitted
 
+    def all_stamps(self) -> dict[str, Stamp]:
+        """The stamps of all files and folders that `scan` gives, by the very names that they have, and quicker.
+
+        What comes after a folder that cannot be looked into is missing.
+        """
+        found: dict[str, Stamp] = {}
+        waiting = [""]
+        with suppress(OSError, PathRefused), self.open_root() as root:
+            while waiting:
+                prefix = waiting.pop()
+                with walk(root, f"{prefix}any") as (folder, _):
+                    found[prefix] = stamp_of(folder.stat_self())
+                    for entry in folder.scan():
+                        name = entry.name
+                        if listable(name) and (prefix or name != CATALOG):
+                            found[prefix + name] = stamp_of(entry.stat(follow_symlinks=False))
+                        elif _is_folder_of_ours(entry, prefix):
+                            waiting.append(f"{prefix}{name}/")
+        return found
+
     def scan(self) -> Iterator[ScanEntry]:
         """Every Markdown file and every folder, in no order. Raises OSError for the root."""
         waiting = [""]
@@ -227,7 +260,7 @@ class StoreAccess:
 
 
 def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
-    if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False) or entry.name.endswith(".md"):
+    if entry.name.startswith(".") or entry.name.endswith(".md") or not entry.is_dir(follow_symlinks=False):
         return False
     return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
 
@@ -269,8 +302,10 @@ def stamp_at(root: Folder, path: str) -> Stamp | None:
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """The stamp in what the system says of a file."""
-    # no database keeps more than 63 bits, and no honest clock needs them
-    return min(found.st_mtime_ns, _LATEST), min(found.st_ctime_ns, _LATEST), found.st_size, found.st_ino & _LATEST
+    modified, changed = found.st_mtime_ns, found.st_ctime_ns
+    if modified > _LATEST or changed > _LATEST:  # no database keeps more than 63 bits, and no honest clock needs them
+        modified, changed = min(modified, _LATEST), min(changed, _LATEST)
+    return modified, changed, found.st_size, found.st_ino & _LATEST
 
 
 def failure(error: OSError) -> str:

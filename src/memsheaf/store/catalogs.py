@@ -17,7 +17,11 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.safe_dir import APPEND, Folder, read_file, rewrite, stage, write_all
-from memsheaf.values import blake2b
+
+try:  # the interpreter's own: `hashlib` takes the whole of OpenSSL
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 NAME = "catalogs"
 RECORDED = 4_096  # the newest that are kept when the record is trimmed

@@ -84,6 +84,7 @@ class FolderStore:
         self.journals = self._access.journals
         """The folder that the journal's is in: the root, or what stands for it among git's own files."""
         self.bring_journal = self._access.bring_journal
+        self.all_stamps = self._access.all_stamps
         self._clock = clock
         self._retention_days = retention_days
         self._unsettled = 0
@@ -405,9 +406,7 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        with self._access.reading() as journal:
-            tail = journal.tail() if journal else None
-        if tail and (tail.state != "clean" or not (tail.safe or tail.boot == self.boot)):
+        if self._access.last_settled() is None:
             with self._access.transaction():
                 pass
 

@@ -20,7 +20,7 @@ and what is generated: a file that each save changes would keep git from switchi
 ITSELF_TOO = f".gitignore\n{CATALOG}\n"
 """The same for a folder in a checkout that nobody prepared; it ignores itself, as another branch may bring one."""
 _LARGEST = 16 << 20  # of packed refs
-_WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+?)\s*$")
+_WORKTREE = r"(?m)^\s*worktree\s*=\s*(.+?)\s*$"
 
 
 def head_of(checkout: str) -> str:
@@ -102,7 +102,7 @@ def _git_folder(checkout: str) -> str:
         return git
     target = _read(checkout, ".git").partition("gitdir:")[2].strip()
     private = os.path.realpath(os.path.join(checkout, target)) if target else ""
-    named = _WORKTREE.search(_read(private, "config")) if private else None  # of a submodule
+    named = re.search(_WORKTREE, _read(private, "config")) if private else None  # of a submodule
     back = os.path.dirname(_read(private, "gitdir").strip()) or (named[1] if named else "")
     known = bool(back) and os.path.realpath(os.path.join(private, back)) == os.path.realpath(checkout)
     return private if known else ""

@@ -19,7 +19,6 @@ each path.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -41,7 +40,7 @@ from memsheaf.store.journal_lines import (
     rewritten,
 )
 from memsheaf.store.safe_dir import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import NamedTuple, compiled, json
 
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one

@@ -5,7 +5,6 @@ A line that bit rot reached, or that a hostile repository brought, is None and n
 
 from __future__ import annotations
 
-import json
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -13,11 +12,9 @@ from contextlib import suppress
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
-from memsheaf.values import compiled
+from memsheaf.values import compiled, json
 
 APPENDED_FROM = 512  # bytes; a shorter text is journalled whole
-_JSON = json.JSONEncoder(ensure_ascii=False)
-_READ = json.JSONDecoder()
 _ID = r"[0-9a-f]{1,15}"
 _VERSION = r"([0-9a-f]{64})?"
 # where a change begins, and nowhere else: inside a text the quotes would be escaped
@@ -35,7 +32,7 @@ def encode(commit: Commit, boot: str, is_known: Callable[[str, Version], bool] =
         line["undoes"] = commit.undoes
     changes = [_encode_revision(revision, is_known) for revision in commit.revisions]
     # half a surrogate pair in `why` is kept as the escape it would be in JSON
-    return _JSON.encode({**line, "changes": changes}).encode("utf-8", "backslashreplace") + b"\n"
+    return json.dumps({**line, "changes": changes}, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _encode_revision(revision: Revision, is_known: Callable[[str, Version], bool]) -> dict[str, str]:
@@ -57,7 +54,7 @@ def _encode_revision(revision: Revision, is_known: Callable[[str, Version], bool
 def encode_head(path: str, version: Version, text: bytes | None = None, segment: int = 0) -> bytes:
     """Write where a path was left as a line, with its text or with the segment that has it."""
     shape: dict[str, object] = {**_encode_revision(Revision(path, ABSENT, version, None, text), lambda *_: False)}
-    return _JSON.encode(shape | {"segment": segment} if segment else shape).encode() + b"\n"
+    return json.dumps(shape | {"segment": segment} if segment else shape, ensure_ascii=False).encode() + b"\n"
 
 
 def decode(line: bytes, text: Text = lambda path, version: None) -> Commit | None:
@@ -90,7 +87,9 @@ def change_in(line: bytes, needle: bytes) -> dict[str, str]:
     """The JSON of one change of a line, by how it begins. Raises one of `ROTTEN` when it is damaged."""
     begin = line.find(needle)
     following = compiled(CHANGED).search(line, begin + len(needle))
-    shape: dict[str, str] = _READ.raw_decode(line[begin : following.start() if following else None].decode())[0]
+    shape: dict[str, str] = json.JSONDecoder().raw_decode(
+        line[begin : following.start() if following else None].decode()
+    )[0]
     return shape
 
 

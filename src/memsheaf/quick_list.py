@@ -1,0 +1,44 @@
+"""The memories around a working directory straight from indexes that are up to date, for `memsheaf list`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from memsheaf.config import Settings
+from memsheaf.errors import MemsheafError
+from memsheaf.index.database import Row, unchanged_rows
+from memsheaf.scope import Scope, checkout_of, project_root, resolve, shown
+from memsheaf.values import sqlite3
+
+SIMPLE = ("project", "user", "agent", "team")
+"""Layers whose files are all that there is to know about them."""
+
+
+def list_unchanged(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> list[Row] | None:
+    """What `Layers.list` gives; None when it has to look: a file changed, or a task or a checkout takes part."""
+    try:
+        return _list(settings, cwd, [Scope.parse(scope) for scope in scopes])
+    except (MemsheafError, sqlite3.DatabaseError, OSError):
+        return None  # it will come up again
+
+
+def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | None:
+    places = settings.places(cwd)
+    if not given:
+        project = project_root(places)
+        folders = (os.path.join(project, name) for name in ("tasks", "sessions"))
+        if settings.task or settings.session or any(map(os.path.lexists, folders)):
+            return None
+    scopes = list(dict.fromkeys(given or (Scope("project"), Scope("user"))))
+    found: list[Row] = []
+    for scope in scopes:
+        root = resolve(scope, places)
+        is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
+        if scope.layer not in SIMPLE or is_closed or checkout_of(root, settings.home):
+            return None
+        rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))
+        if rows is None:
+            return None
+        found += rows
+    return found
