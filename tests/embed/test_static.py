@@ -169,3 +169,4 @@ def test_several_embedders_are_one_whose_cosine_is_their_mean_by_weight() -> Non
     assert float(rows[2] @ rows[3]) == pytest.approx(1)  # the English one says nothing about them
     assert float(rows[0] @ rows[2]) == pytest.approx(0.75**0.5)
     assert one.encode([]).shape == (0, 258)
+    assert one.fallback is None

@@ -6,6 +6,9 @@ is embedded.
 
 from __future__ import annotations
 
+import os
+import sys
+
 from memsheaf.embed.embedder import Embedder, Usual
 from memsheaf.errors import EmbedderFailed
 
@@ -58,6 +61,7 @@ def _missing(*parts: str) -> list[str]:
 
 
 def _installed(name: str, cache: str) -> Embedder:
+    _import_numpy()
     from memsheaf.embed.static import Static
 
     if name == "static":
@@ -67,12 +71,25 @@ def _installed(name: str, cache: str) -> Embedder:
 
     one = minilm.MiniLM(minilm.installed(), cache)
     other = use.UniversalSentenceEncoder(use.installed(), cache)
-    return Concatenated(
-        [
-            WeightedEmbedder(one, 2, is_english=True),
-            WeightedEmbedder(other, 3, is_english=False),
-            WeightedEmbedder(Static(), 1, is_english=True),
-        ],
-        lambda text: english(text, one.count, other.count),
-        Usual(mean=0.06, spread=0.06),
-    )
+    table = Static()
+
+    def share(text: str) -> float:
+        return english(text, one.count, other.count)
+
+    quick = [WeightedEmbedder(other, 1, is_english=False), WeightedEmbedder(table, 1, is_english=True)]
+    parts = [WeightedEmbedder(one, 2, is_english=True), quick[0]._replace(weight=3), quick[1]]
+    fallback = Concatenated(quick, share, Usual(mean=0.065, spread=0.06), fallback=table)
+    return Concatenated(parts, share, Usual(mean=0.06, spread=0.06), fallback=fallback)
+
+
+def _import_numpy() -> None:
+    """In a process of our own without OpenBLAS's threads: we never use them, and they cost 20 ms."""
+    if "memsheaf.cli" in sys.modules and "numpy" not in sys.modules and _THREADS not in os.environ:
+        os.environ[_THREADS] = "1"
+        try:
+            import numpy  # noqa: F401
+        finally:
+            del os.environ[_THREADS]  # programs that we start may want them
+
+
+_THREADS = "OPENBLAS_NUM_THREADS"

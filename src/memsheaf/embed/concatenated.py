@@ -45,15 +45,22 @@ class WeightedEmbedder(NamedTuple):
 class Concatenated:
     """The vectors of some embedders side by side; a cosine is then the mean of theirs, by their weights.
 
-    The last is the `fallback`: a quick one.
+    `fallback` is a quicker one: see `Embedder`.
     """
 
-    def __init__(self, parts: Sequence[WeightedEmbedder], english: Callable[[str], float], usual: Usual) -> None:
+    def __init__(
+        self,
+        parts: Sequence[WeightedEmbedder],
+        english: Callable[[str], float],
+        usual: Usual,
+        *,
+        fallback: Embedder | None = None,
+    ) -> None:
+        self.fallback = fallback
         self.identity = " and ".join(f"{part.weight:g} {part.embedder.identity}" for part in parts)
         self.dimensions = sum(part.embedder.dimensions for part in parts)
         self.usual = usual
         self.parts = parts
-        self.fallback = parts[-1].embedder
         self.english = english
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 FEW = 8  # so many memories a search embeds before it answers
 BATCH = 32  # memories that become findable at once
 QUICK = 3  # batches that a search makes first with an embedder that says it is quick: 30 ms
-AT_ONCE = 2.0  # seconds that a search spends on missing vectors of one that has a fallback for the others
+AT_ONCE = 2.0  # seconds that a search spends on missing vectors if there is a fallback for the rest
 PIECE = 16  # texts between two looks whether to stop
 PAUSE = 300.0  # seconds until an embedder that failed is asked again
 STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
@@ -150,21 +150,19 @@ class SemanticSearch:
             if embedder is None:
                 delete_orphans(db)
                 return None
-            table, fallback = self._table(embedder), getattr(embedder, "fallback", None)
+            table = self._table(embedder)
             behind = table.count_waiting(db, FEW + 1)
-            if behind > FEW and (fallback or getattr(embedder, "quick", False)) and not self._is_alive():
+            if behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
                 # so that even commands, which end before the thread gets far, have it done after some
-                until = Deadline(AT_ONCE) if fallback else None
-                with suppress(Busy), locked(self._base, "embedding", wait=0):
-                    self._catch_up(db, embedder, table, stop=until, most=sys.maxsize if fallback else QUICK)
+                self._catch_up(db, embedder, table, most=QUICK)
                 behind = table.count_waiting(db, FEW + 1)
             if behind > FEW:
+                has_other = getattr(embedder, "fallback", None) is not None
+                near = self._compare_all(db, question, embedder, Deadline(AT_ONCE)) if has_other else None
                 delete_orphans(db)
                 self._start()
-                if fallback:
-                    return self._compare_both(db, question, embedder, fallback)
-                if not table.has_half(db):
-                    return None
+                if near or not table.has_half(db):
+                    return near
             if getattr(embedder, "remote", False):
                 vector = self._asked.get(question)
                 return self._compare(db, embedder, table, vector) if vector is not None else None
@@ -371,24 +369,16 @@ class SemanticSearch:
             lambda entries: table.best_of(db, entries, cosines, DIGITS),
         )
 
-    def _compare_both(self, db: sqlite3.Connection, question: str, embedder: Embedder, fallback: Embedder) -> Near:
-        """What a question is near to, with the cosines of the fallback for memories that have no others yet."""
-        spare = self._table(fallback)
-        self._catch_up(db, fallback, spare, stop=Deadline(AT_ONCE))
-        one = self._compare(db, embedder, self._table(embedder), self._vector_of(embedder, question))
-        other = self._compare(db, fallback, spare, _encode(fallback, [question])[0])
-
-        def cosines_of(entries: Sequence[int]) -> dict[int, float]:
-            scale = one.usual.spread / other.usual.spread
-            found = {
-                entry: round(one.usual.mean + (cosine - other.usual.mean) * scale, DIGITS)
-                for entry, cosine in other.cosines_of(entries).items()
-            }
-            return found | dict(one.cosines_of(entries))
-
-        cosines = cosines_of([*{*one.nearest, *other.nearest}])
-        nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
-        return Near(one.usual, one.enough, nearest, cosines_of)
+    def _compare_all(self, db: sqlite3.Connection, question: str, embedder: Embedder, until: Deadline) -> Near:
+        """The same with the fallback's cosines for memories that have no others yet; its vectors are made first."""
+        table, fallback = self._table(embedder), getattr(embedder, "fallback", None)
+        other = None
+        if fallback is not None and table.count_waiting(db, 1):
+            other = self._compare_all(db, question, fallback, until)
+        with suppress(Busy), locked(self._base, "embedding" if embedder is self._embedder else "fallback", wait=0):
+            self._catch_up(db, embedder, table, stop=until)
+        one = self._compare(db, embedder, table, _encode(embedder, [question])[0])
+        return _merged(one, other) if other else one
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -443,3 +433,17 @@ def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
 
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, MemsheafError) else f"{type(error).__name__}: {error}"
+
+
+def _merged(one: Near, other: Near) -> Near:
+    """The cosines of the other, at the scale of the one, where the one has none."""
+    scale = one.usual.spread / other.usual.spread
+
+    def cosines_of(entries: Sequence[int]) -> dict[int, float]:
+        others = other.cosines_of(entries).items()
+        found = {entry: round(one.usual.mean + (near - other.usual.mean) * scale, DIGITS) for entry, near in others}
+        return found | dict(one.cosines_of(entries))
+
+    cosines = cosines_of([*{*one.nearest, *other.nearest}])
+    nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
+    return Near(one.usual, one.enough, nearest, cosines_of)
