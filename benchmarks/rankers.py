@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.embedders import embedder, usual_of
 from memsheaf.embed import Embedder
 from memsheaf.index import lexical
-from memsheaf.index.scoring import DIGITS, NEAR_ENOUGH, estimate_usual, fuse
+from memsheaf.index.scoring import DIGITS, estimate_usual, fuse
 from memsheaf.index.vectors import NEAREST, passages, quantize
 from memsheaf.memory import Memory
 
@@ -138,9 +138,7 @@ def hybrid(one: Embedder) -> Build:
             near = space.best(cosines)
             nearest = sorted(range(len(near)), key=lambda number: -near[number])[:NEAREST]
             hits = lexicon.ask(db, question, total=len(near), last=0, also=nearest)
-            least = usual.mean + NEAR_ENOUGH * usual.spread
-            kept = [hit for hit in hits if hit.common or near[hit.row] >= least]
-            return _ordered(corpus, {hit.row: fuse(hit.share, near[hit.row], usual) for hit in kept})
+            return _ordered(corpus, {hit.row: fuse(hit.share, near[hit.row], usual) for hit in hits})
 
         return ask
 

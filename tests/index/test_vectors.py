@@ -35,10 +35,12 @@ from memsheaf.errors import EmbedderFailed, NotFound
 from memsheaf.index import embedding
 from memsheaf.index.database import BLOCK, base_of, database_for, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
+from memsheaf.index.everyday import kinds
 from memsheaf.index.vectors import FIRST, MOST, NEXT, key_of, passages
 from memsheaf.memory import Allow, parse
 from memsheaf.sheaf import Sheaf
 
+EVERYDAY = {message for kind in kinds() for message in kind}
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor", "canine": "dog", "feline": "cat"}
 
 
@@ -56,13 +58,13 @@ class Toy:
         self.seconds = 0.0
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        if self.gate is not None and len(texts) > 1:
+        if self.gate is not None and len(texts) > 1 and texts[0] not in EVERYDAY:
             self.waits = True
             assert self.gate.wait(60)
         if self.fails is not None:
             raise self.fails
         threading.Event().wait(self.seconds)
-        self.texts += texts
+        self.texts += [text for text in texts if text not in EVERYDAY]
         rows = numpy.zeros((len(texts), self.dimensions), float32)
         for row, text in zip(rows, texts, strict=True):
             for word in text.lower().replace(".", " ").split():
@@ -141,7 +143,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("module", ["vectors", "scoring"])
 def test_the_examples_in_the_module_hold(module: str) -> None:
     outcome = doctest.testmod(import_module(f"memsheaf.index.{module}"))
-    assert (outcome.failed, outcome.attempted > 3) == (0, True)
+    assert (outcome.failed, outcome.attempted > 2) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -170,15 +172,20 @@ def test_a_memory_is_found_that_shares_only_the_meaning(sheaf: Sheaf) -> None:
     path = remember(sheaf, "Automobile", "automobile automobile")
     remember(sheaf, "Physician", "physician physician")
 
-    assert found(sheaf, "car") == [path]
-    (match,) = sheaf.matches("vehicle")
+    assert found(sheaf, "car")[0] == path
+    match, other = sheaf.matches("vehicle")
+    assert other.score < match.score
     assert (match.row.path, match.common, match.near > 0.5, match.score > 0) == (path, 0.0, True, True)
 
 
-def test_nothing_is_found_that_is_neither_near_nor_shares_a_word(sheaf: Sheaf) -> None:
+def test_a_search_fills_its_limit_whether_or_not_a_memory_fits(sheaf: Sheaf) -> None:
+    fill(sheaf, 12)
     remember(sheaf, "Automobile", "automobile automobile")
+    sheaf.index.embed_all()
 
-    assert found(sheaf, "telescope") == []
+    matches = sheaf.matches("telescope", limit=10)
+    assert (len(matches), max(match.fit for match in matches) < 1) == (10, True)
+    assert len(sheaf.matches("car", limit=40)) == 13
 
 
 def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy) -> None:
@@ -220,8 +227,8 @@ def test_a_question_is_embedded_once_even_if_a_find_is_stale(sheaf: Sheaf, toy: 
     found(sheaf, "car")
     Path(sheaf.root, path).write_text("---\nname: Feline\ndescription: d\ntype: user\n---\nfeline feline\n")
 
-    assert found(sheaf, "car") == []
-    assert found(sheaf, "cat") == [path]
+    assert sheaf.matches("car")[0].near < 0.1
+    assert sheaf.matches("cat")[0].near > 0.5
     assert toy.texts.count("car") == 1
 
 
@@ -370,7 +377,7 @@ def test_a_removed_or_replaced_memory_leaves_no_vector(sheaf: Sheaf, settings: S
 
     sheaf.forget("user_note-0.md")
     sheaf.revise(path, "automobile", "feline")
-    assert found(sheaf, "cat") == [path]
+    assert found(sheaf, "cat")[0] == path
 
     assert sorted(kept(settings)) == sorted(keys_of(sheaf))
     assert len(set(old) - set(kept(settings))) == 2
@@ -456,8 +463,7 @@ def test_a_process_that_reads_a_memory_while_it_is_erased_brings_no_vector_back(
 
             assert sorted(kept(settings)) == sorted(keys_of(sheaf))
             assert len(slow.texts) > 3, "it had read the erased text"
-            assert found(other, "car") == []
-            assert found(sheaf, "car") == []
+            assert path not in found(other, "car") + found(sheaf, "car")
         assert sorted(kept(settings)) == sorted(keys_of(sheaf))
 
 

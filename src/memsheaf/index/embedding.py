@@ -5,6 +5,7 @@ Nothing here is needed for an answer. Whatever fails, search goes on by words, a
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 import threading
@@ -16,7 +17,7 @@ from math import inf
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
 from memsheaf.index.database import base_of, connect, is_kept, locked
-from memsheaf.index.scoring import DIGITS, USUAL, enough_near, estimate_usual
+from memsheaf.index.scoring import DIGITS, USUAL, estimate_usual
 from memsheaf.index.vectors import (
     NEAREST,
     StoredVector,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from numpy import float32
     from numpy.typing import NDArray
+
+    from memsheaf.index.everyday import Everyday
 
     T = TypeVar("T")
 
@@ -71,7 +74,9 @@ class Embedding(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What a question is near to: what is usual and what is enough, the nearest rows, and the cosine of any row."""
+    """What a question is near to: the usual cosines, the cosine from which on it is about a memory, the nearest rows,
+    and the cosine of any row.
+    """
 
     usual: Usual
     enough: float
@@ -108,6 +113,7 @@ class SemanticSearch:
         self._clock = clock
         self._embedder: Embedder | None = None
         self._tables: dict[int, VectorTable] = {}
+        self._everyday: dict[int, Everyday] = {}
         self._off_until = 0.0
         self._problem = ""
         self._asked: dict[str, NDArray[float32]] = {}
@@ -138,6 +144,7 @@ class SemanticSearch:
                 if behind > FEW and not table.has_half(db):
                     return
                 self._vector_of(embedder, question)  # first: one that hangs is not asked for more
+                self._everyday_as_seen_by(embedder)
                 if behind <= FEW:
                     self._catch_up(db, embedder, table, most=1)
 
@@ -361,10 +368,9 @@ class SemanticSearch:
         given = Usual(*getattr(embedder, "usual", USUAL))
         mean, spread = (float(cosines.mean(dtype=float)), float(cosines.std(dtype=float))) if count else (0.0, 0.0)
         usual = estimate_usual(count, mean, spread, given)
-        least = enough_near(count, given if hasattr(embedder, "usual") else usual)
         return Near(
             usual,
-            least,
+            self._enough(db, embedder, table, question),
             table.nearest(db, cosines),
             lambda entries: table.best_of(db, entries, cosines, DIGITS),
         )
@@ -378,7 +384,23 @@ class SemanticSearch:
         with suppress(Busy), locked(self._base, "embedding" if embedder is self._embedder else "fallback", wait=0):
             self._catch_up(db, embedder, table, stop=until)
         one = self._compare(db, embedder, table, _encode(embedder, [question])[0])
-        return _merged(one, other) if other else one
+        return (_merged(one, other) if one.nearest else other) if other else one
+
+    def _enough(
+        self, db: sqlite3.Connection, embedder: Embedder, table: VectorTable, question: NDArray[float32]
+    ) -> float:
+        """The cosine from which on a question is about a memory: more than everyday messages reach."""
+        everyday = self._everyday_as_seen_by(embedder)
+        return table.threshold(db, everyday.threshold) + everyday.handicap(question)
+
+    def _everyday_as_seen_by(self, embedder: Embedder) -> Everyday:
+        if id(embedder) not in self._everyday:
+            from memsheaf.index.everyday import load
+
+            folder = os.path.dirname(self._database)
+            made = load(embedder.identity, embedder.dimensions, lambda texts: _encode(embedder, texts), folder)
+            self._everyday[id(embedder)] = made
+        return self._everyday[id(embedder)]
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ the other words are.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from heapq import nlargest
@@ -26,8 +27,13 @@ POSTINGS = 3_000  # or a hundredth of all memories, if that is more
 NAME, DESCRIPTION, BODY = 4, 2, 1
 K1, B, USUAL_LENGTH = 0.9, 0.4, 60
 WEAK = 0.2
-ENOUGH, ENOUGH_MORE, MANY = 0.45, 0.135, 1_000
+ENOUGH, ENOUGH_MORE, MANY = 0.5, 0.135, 1_000
 TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, it adds a quarter for each spread
+
+LITERAL = 10.0
+"""What a term of a script without spaces is worth, in telling words, that a question and a memory hold literally."""
+_LITERALS = re.compile("[\u3400-\u9fff\uf900-\ufaff]{3,}|[\u30a1-\u30ff]{3,}|[\uac00-\ud7af]{4,}")
+_TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
 TABLES = WORD_TABLES
 PUT = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
@@ -84,7 +90,7 @@ class Lexicon:
         terms = [self._term(db, word, total, most) for word in _asked(question)]
         found = _candidates(db, [term for term in terms if term.often], most)
         more = set(also).difference(found)
-        return _weighed(db, [*found, *more], terms, _weight(1, total))[: limit + len(more)]
+        return _weighed(db, [*found, *more], terms, _literals(question), _weight(1, total))[: limit + len(more)]
 
     def _term(self, db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
         if word not in self._known:
@@ -104,7 +110,7 @@ def enough(count: int) -> float:
     Of many memories, one shares a word with any question. It was set so that 1 unrelated question in 20 finds one.
 
     >>> [round(enough(count), 2) for count in (1, 10, 100, 1_000, 10_000)]
-    [0.45, 0.76, 1.07, 1.38, 1.38]
+    [0.5, 0.81, 1.12, 1.43, 1.43]
     """
     return ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY)))
 
@@ -129,6 +135,15 @@ def _asked(question: str) -> Iterable[str]:
     return list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
 
 
+def _literals(question: str) -> list[str]:
+    """Terms in a question that may stand in a memory literally, as they are stored: pairs of characters in a row."""
+    found = []
+    for run in _LITERALS.findall(question[:QUERY_LIMIT]):
+        size = 4 if run[0] >= "\uac00" else 3
+        found += [run[at : at + size] for at in range(len(run) - size + 1)]
+    return [f" {'  '.join(words(one)[:-1])} " for one in dict.fromkeys(found) if one not in _TALK]
+
+
 def _count(db: sqlite3.Connection, match: str, most: int) -> int:
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     return int(db.execute(sql, (match, most)).fetchone()[0])
@@ -149,7 +164,9 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
     return [row for _, row in nlargest(WEIGHED, zip(scores.values(), scores, strict=True))]
 
 
-def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest: float) -> list[Hit]:
+def _weighed(
+    db: sqlite3.Connection, rows: list[int], terms: list[Term], literals: list[str], rarest: float
+) -> list[Hit]:
     marks = ", ".join("?" * len(rows))
     whole = sum(term.weight for term in terms) or 1.0
     hits = []
@@ -169,5 +186,7 @@ def _weighed(db: sqlite3.Connection, rows: list[int], terms: list[Term], rarest:
                     long = K1 * (1 - B + B * length / USUAL_LENGTH)
                 score += weight * often / (often + long)
                 common += tells * often / (often + long)
+        if any(one in text for one in literals for text in (name, description, body)):
+            score, common = score + whole, common + LITERAL
         hits.append(Hit(row, score / rarest, common, score / whole))
     return sorted(hits, key=lambda hit: (-hit.score, hit.row))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import log
 
 from memsheaf.embed import Usual
 from memsheaf.index.lexical import TEXT_WEIGHT, Hit
@@ -12,16 +11,10 @@ NEAR_WEIGHT = 0.25
 USUAL = Usual(mean=0.1, spread=0.1)
 """For an embedder that does not say."""
 
-ENOUGH, ENOUGH_MORE = 1.4, 0.78
-"""How many spreads above the mean a memory is worth showing: if it is the only one, and how much more the more there
-are, by the logarithm, since of many unrelated ones the nearest is nearer. Set so that 1 unrelated in 20 passes."""
-
-MANY = 1_000  # from so many on, it does not grow
-WORDS_BESIDE = 3.0
-"""How many telling words in common make a memory worth showing whose cosine is 0; `lexical.enough` without one."""
+WORD, WORDS_FREE = 0.08, 0.5
+"""What each telling word in common beyond the first half adds to a fit."""
 
 SAMPLE = 50  # so many vectors count as much as what is usual
-NEAR_ENOUGH = 2.0  # spreads above the mean, for a memory that shares no word with the question
 DIGITS = 5  # what follows depends on the order in which vectors were stored
 
 
@@ -45,36 +38,26 @@ def fuse(text: float, near: float, usual: Usual) -> float:
     return NEAR_WEIGHT * (near - usual.mean) / usual.spread + TEXT_WEIGHT * text
 
 
-def enough_near(count: int, usual: Usual) -> float:
-    """The cosine from which on one of so many is worth showing even if it shares no word with the question.
-
-    >>> [round(enough_near(count, Usual(mean=0.07, spread=0.065)), 2) for count in (1, 10, 100, 1_000, 10_000)]
-    [0.16, 0.28, 0.39, 0.51, 0.51]
-    """
-    least = usual.mean + usual.spread * (ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY))))
-    return max(least, 1e-6)  # an embedder may say anything
-
-
 def fit(common: float, near: float, enough: float) -> float:
-    """Whether a memory has to do with a question at all: 1 and more is worth showing.
+    """How clearly a question is about a memory: from 1 on it is worth recalling something.
 
-    >>> fit(0.0, 0.4, enough=0.4), fit(1.5, 0.2, enough=0.4), fit(3.0, -0.1, enough=0.4)
-    (1.0, 1.0, 1.0)
+    >>> fit(0.0, 0.4, enough=0.4), fit(1.75, 0.3, enough=0.4), fit(0.4, 0.3, enough=0.4)
+    (1.0, 1.0, 0.9)
     """
-    return max(near, 0.0) / enough + common / WORDS_BESIDE
+    return round(1 + near - enough + WORD * max(0.0, common - WORDS_FREE), DIGITS)
 
 
 def score_both(
     hits: Iterable[Hit], cosines: Mapping[int, float], usual: Usual, *, enough: float, least: float
 ) -> dict[int, tuple[float, float, float, float]]:
-    """Score, common, near and fit of the rows that share words with the question or stand out as near to it."""
+    """Score, common, near and fit of each row that has a vector or shares words with the question."""
     found = {}
     for hit in hits:
         cosine = cosines.get(hit.row)
-        if cosine is not None and (hit.common or cosine >= usual.mean + NEAR_ENOUGH * usual.spread):
+        if cosine is not None:
             score = fuse(hit.share, cosine, usual)
             found[hit.row] = (score, hit.common, cosine, fit(hit.common, cosine, enough))
-        elif cosine is None and hit.common:  # one that has no vector yet is neither near nor far
+        elif hit.common:  # one that has no vector yet is neither near nor far
             score = fuse(hit.share, usual.mean, usual)
             found[hit.row] = (score, hit.common, 0.0, hit.common / least)
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from memsheaf.index.database import BLOCK, UNUSABLE, notes, writing
 from memsheaf.memory import Memory
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from numpy import float32, int8, int64
     from numpy.typing import NDArray
 
+    Best = Callable[[NDArray[float32]], NDArray[float32]]
+
 FIRST, NEXT, MOST = 600, 800, 16
 """Characters of the text in the first passage and in each of the next, and how many passages there are at most."""
 
@@ -28,6 +31,7 @@ KEY = 16  # bytes
 NEAREST = 50
 MANY = 100  # rows that have their vectors already, from which on the cursor passes over them
 AT_ONCE = 1_000  # keys in one statement
+SAMPLED = 1_024  # vectors by which a threshold is set
 UNUSED = 30  # days that the vectors of another embedder stay
 
 _FIT = f"state IN ('ok', 'free') AND version NOT IN ('', '{UNUSABLE}')"
@@ -224,6 +228,20 @@ class VectorTable:
                 found[entry] = max(found.get(entry, -2.0), round(float(cosines[place]), digits))
         return found
 
+    def threshold(self, db: sqlite3.Connection, measure: Callable[[Best], float]) -> float:
+        """What `measure` makes of these vectors; it is kept until they change. `cosines` were just given."""
+        matrix = self._matrix
+        assert matrix is not None
+        name = f"threshold:{self._embedder:012x}"
+        state = int(matrix.ids[-1]) if len(matrix.ids) else 0, len(matrix.ids), matrix.removed
+        found = db.execute("SELECT a, b, c, d FROM note WHERE name = ?", (name,)).fetchone()
+        if found and found[:3] == state:
+            return float(found[3]) / 10_000
+        made = measure(matrix.best) if state[1] else 0.0
+        with suppress(sqlite3.OperationalError), writing(db):  # it can be made again
+            db.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", (name, *state, round(made * 10_000)))
+        return made
+
     def _ids(self) -> NDArray[int64]:
         assert self._matrix is not None
         return self._matrix.ids
@@ -313,6 +331,18 @@ class _Matrix(NamedTuple):
                 numpy.dot(floats[: len(part)], question, out=made[start : start + BLOCK])
         made *= self.scales
         return made
+
+    def best(self, others: NDArray[float32]) -> NDArray[float32]:
+        """The highest cosine of each of some other vectors with these; of very many, with some of these."""
+        import numpy
+
+        from memsheaf.embed.threads import one_thread
+
+        part = slice(None, None, -(-len(self.ids) // SAMPLED))
+        with one_thread():
+            made = (self.rows[part].astype(numpy.float32) * self.scales[part, None]) @ others.T
+        found: NDArray[float32] = made.max(axis=0)
+        return found
 
 
 def _newest(db: sqlite3.Connection) -> int:

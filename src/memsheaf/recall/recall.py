@@ -14,7 +14,7 @@ from memsheaf.index.database import Match, Row
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.inject import CONTEXT, NOTES, Shown, days_between, fit_within, render_recall
+from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_between, fit_within, render_recall
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
 from memsheaf.values import NamedTuple, Protocol
@@ -24,6 +24,9 @@ READ = 3 * MOST  # some that were selected turn out to be expired or replaced
 CONSIDERED, SHORTLIST = 50, 20
 CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
+FOLLOW_UP = 0.85
+"""How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
+FEW = 0.5  # of the best score, for what is shown beside it
 PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
 RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
@@ -61,8 +64,8 @@ class RecallSource(Protocol):
 class Candidate(NamedTuple):
     """A memory that was considered, and what became of it.
 
-    `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` whether that
-    is enough (1 and more), `score` its place among the others.
+    `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` how clearly
+    the message is about it (from 1 on something is recalled), `score` its place among the others.
     """
 
     scope: str
@@ -85,6 +88,7 @@ class Recall(NamedTuple):
 
     `text` goes beside the user's message and is "" when nothing was recalled. `gate` says why nothing was even
     looked for. `selector` is who chose: `local`, `model`, or `local` with the reason why the model did not.
+    `decision` says in a sentence whether the message is about something remembered.
     """
 
     text: str = ""
@@ -93,6 +97,7 @@ class Recall(NamedTuple):
     selector: str = "local"
     query: str = ""
     candidates: tuple[Candidate, ...] = ()
+    decision: str = ""
 
     @property
     def size(self) -> int:
@@ -126,16 +131,18 @@ def recall(
     candidates = _candidates(sources, query, occasion)
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
-    selector = "local"
+    selector, decision = "local", ""
     if model is not None and (offered := _fill_up(sources, candidates, occasion)):
         try:
             candidates, selector = _select_by_model(model, query, offered, occasion, deadline), "model"
+            decision = "a model chose"
         except ModelFailed as error:
             selector = f"local, because the model failed: {error}"
     if selector != "model":
-        candidates = [_select_by_fit(candidate) for candidate in candidates]
+        candidates, decision = _select_by_fit(candidates)
     shown, candidates = _read_selected(sources, candidates, occasion)
-    return Recall(render_recall(shown, occasion.nonce), tuple(shown), "", selector, query, tuple(candidates))
+    text = render_recall(shown, occasion.nonce)
+    return Recall(text, tuple(shown), "", selector, query, tuple(candidates), decision)
 
 
 def find_gate(occasion: Occasion) -> str:
@@ -159,8 +166,11 @@ def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion)
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
     found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
-        for asked in dict.fromkeys((query, message)):
-            for match in source.matches(asked, limit=CONSIDERED):
+        own = source.matches(message, limit=CONSIDERED)
+        is_talk = any(match.near for match in own) and max(match.fit for match in own) < FOLLOW_UP
+        together = source.matches(query, limit=CONSIDERED) if query != message and not is_talk else ()
+        for matches in (own, together):
+            for match in matches:
                 score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
                 more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
                 known = found.get(more.version)
@@ -212,12 +222,21 @@ def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occas
     return filled if any(not candidate.why for candidate in filled) else []
 
 
-def _select_by_fit(candidate: Candidate) -> Candidate:
-    if candidate.why:
-        return candidate
-    if candidate.fit < 1:
-        return candidate._replace(why=f"has too little to do with the question ({candidate.fit:.2f} of 1)")
-    return candidate._replace(chosen=True)
+def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+    """One decision for the message: is it about something remembered? Then the best few, and the sentence for it."""
+    clearest = max(candidates, key=lambda one: one.fit, default=None)
+    if clearest is None or clearest.fit < 1:
+        reached = f" ({clearest.fit:.2f}, and 1 is needed)" if clearest else ""
+        said = f"nothing is recalled: no memory is nearer to this message than to everyday talk{reached}"
+        why = "the message is not about something remembered"
+        return [one._replace(why=one.why or why) for one in candidates], said
+    said = f"the message is about something remembered: {clearest.row.path} fits it ({clearest.fit:.2f}, 1 is needed)"
+    least = FEW * max(one.score for one in candidates)
+    few = f"scores less than half of the best ({least:.2f} is needed)"
+    return [
+        one if one.why else one._replace(chosen=one.score >= least, why="" if one.score >= least else few)
+        for one in candidates
+    ], said
 
 
 _CHOICE: Mapping[str, object] = {
@@ -272,6 +291,7 @@ def _read_selected(
             elif ready and len(shown) == MOST:
                 why = f"only {MOST} are recalled at once"
             elif ready:
+                ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
                 taken = fit_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
                 why = "" if taken else "no room is left in this conversation"
