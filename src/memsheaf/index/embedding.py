@@ -463,7 +463,7 @@ def _merged(one: Near, other: Near) -> Near:
 
     def cosines_of(entries: Sequence[int]) -> dict[int, float]:
         others = other.cosines_of(entries).items()
-        found = {entry: round(one.usual.mean + (near - other.usual.mean) * scale, DIGITS) for entry, near in others}
+        found = {entry: round(one.enough + (near - other.enough) * scale, DIGITS) for entry, near in others}
         return found | dict(one.cosines_of(entries))
 
     cosines = cosines_of([*{*one.nearest, *other.nearest}])
