@@ -22,7 +22,7 @@ from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
-from benchmarks import gate
+from benchmarks import shown
 from benchmarks.embedders import CACHE
 from benchmarks.machine import code
 from benchmarks.rankers import Build, Corpus, rankers
@@ -114,14 +114,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except FileNotFoundError as error:
             print(f"{name}: not measured, {os.path.basename(error.filename)} is not in --data; see --help\n")
             continue
+        if not any(found.values()):
+            continue  # a set of the test half
         results[name] = {ranker: _means(scores) for ranker, scores in found.items()}
         _print(name, found, by_kind=given.by_kind)
-    if given.gate and "coding" in names:
-        gates = gate.measure(given.half, given.cache, [int(size) for size in given.gate_sizes.split(",") if size])
-        results["gate"] = {
-            name: {str(size): one._asdict() for size, one in by_size.items()} for name, by_size in gates.items()
+    if given.shown:
+        found_shown = shown.measure(given.half, given.cache, [int(size) for size in given.shown_sizes.split(",")])
+        results["shown"] = {
+            name: {str(size): one._asdict() for size, one in by_size.items()} for name, by_size in found_shown.items()
         }
-        print("\n".join(gate.lines(gates)))
+        print("\n".join(shown.lines(found_shown)))
+        print("\n".join(shown.languages(given.half, given.cache)))
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
@@ -137,11 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--half", default="development", choices=("development", "test"), help="of our own set")
     parser.add_argument("--by-kind", action="store_true", help="also by kind of question")
+    parser.add_argument("--shown", action=argparse.BooleanOptionalAction, default=True, help="what `recall` shows")
     parser.add_argument(
-        "--gate", action=argparse.BooleanOptionalAction, default=True, help="what `recall` shows, on the coding set"
-    )
-    parser.add_argument(
-        "--gate-sizes", default=",".join(map(str, gate.SIZES)), help="thinned out to so many (default %(default)s)"
+        "--shown-sizes", default=",".join(map(str, shown.SIZES)), help="of so many memories (default %(default)s)"
     )
     parser.add_argument("--cache", default=CACHE, help="where vectors are kept (default %(default)s)")
     parser.add_argument("--json", default="", metavar="FILE", help="write the numbers there too")

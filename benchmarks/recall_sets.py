@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from benchmarks import coding_set
+from benchmarks import coding_set, shown
 from benchmarks.others import others
 from memsheaf.memory import Memory, parse
 
@@ -49,6 +49,18 @@ def coding_among(data: str, half: str) -> Iterator[Collection]:
     """The same questions, and the same memories among 840 others: 1,040 in all."""
     for collection in coding(data, half):
         yield Collection([*collection.memories, *others()], collection.cases)
+
+
+def workshop(_: str, half: str) -> Iterator[Collection]:
+    """40 memories with 80 questions that nothing was tuned on; only with the test half."""
+    if half == "test":
+        yield _workshop(40)
+
+
+def workshop_among(_: str, half: str) -> Iterator[Collection]:
+    """The same among 1,000 others."""
+    if half == "test":
+        yield _workshop(1_040)
 
 
 def locomo(data: str, _: str) -> Iterator[Collection]:
@@ -93,11 +105,23 @@ def longmemeval_sessions(data: str, _: str) -> Iterator[Collection]:
 SETS: Mapping[str, Callable[[str, str], Iterator[Collection]]] = {
     "coding": coding,
     "coding-among": coding_among,
+    "workshop": workshop,
+    "workshop-among": workshop_among,
     "locomo": locomo,
     "locomo-adversarial": locomo_adversarial,
     "longmemeval-turns": longmemeval_turns,
     "longmemeval-sessions": longmemeval_sessions,
 }
+
+
+def _workshop(size: int) -> Collection:
+    found = shown.test()
+    memories = [*found.memories, *found.fill][:size]
+    place = {memory.path: number for number, memory in enumerate(memories)}
+    asked = [one for one in found.messages if one.gold]
+    return Collection(
+        memories, [Case(one.text, frozenset(place[path] for path in one.gold), one.kind) for one in asked]
+    )
 
 
 def _locomo(data: str) -> Iterator[Collection]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memsheaf.recall.recall import Candidate, Recall
     from memsheaf.work.layers import Layers
 
+CANDIDATES = 12  # that `why` lists for people
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
     *(
@@ -179,7 +180,7 @@ def recall(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.recall(call.given_text(" ".join(call.options.message)), tree=around(here()))
-    why = found.gate or "no memory has enough in common with the message"
+    why = found.gate or "no memory is nearer to the message than to everyday talk"
     nothing = f"nothing recalled: {why}; `memsheaf search` looks for words, `memsheaf list` shows all"
     shown = _recalled_parts(found) if call.console.stdout.isatty() else found.text.encode()
     return call.answer(_recall_json(found), shown if found.text else Note(nothing, ""))
@@ -202,9 +203,9 @@ def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
     COMMON counts the telling words that message and memory share, NEAR is how near they are in meaning (a cosine, 0
-    without an embedder). FIT makes one number of both: from 1 on it is recalled. SCORE decides the order: rare words
-    count more, and it is a little higher when pinned, in the nearest scope, changed or of use lately. Nothing is
-    counted as used.
+    without an embedder). FIT says how clearly the message is about a memory: when one has 1 or more, the best few are
+    recalled, else none. SCORE decides which: rare words count more, and it is a little higher when pinned, in the
+    nearest scope, changed or of use lately. Nothing is counted as used.
 
     examples:
       memsheaf why "how do we deploy?"
@@ -223,11 +224,14 @@ def why(call: Call) -> int:
     head = ("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY")
     table = Table(_candidate_rows(found, memory.home), ("green", "", "", "", "", "dim", "bold"), head)
     nothing = "no memory shares a word with the message, or is near to it in meaning"
+    more = len(found.candidates) - CANDIDATES
     return call.answer(
         value,
+        Styled(found.decision or "a model failed to choose", "bold"),
         Styled(f"chosen by: {found.selector}", "dim"),
         (Styled(f"{scope}: {_describe_embedding(one)}", "dim") for scope, one in made.items()),
         table if found.candidates else nothing,
+        Note(f"and {plural(more, 'other')} that scored less; --json has all", "") if more > 0 else None,
     )
 
 
@@ -275,7 +279,7 @@ def _open_layers(call: Call) -> Layers:
 
 def _candidate_rows(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
     cut = {(one.scope, one.memory.path) for one in found.memories if one.is_cut}
-    for one in found.candidates:
+    for one in found.candidates[:CANDIDATES]:
         recalled = "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
         numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
         path = shown(one.scope, one.row.path, home)
@@ -296,7 +300,7 @@ def _recall_json(found: Recall) -> dict[str, object]:
         }
         for one in found.memories
     ]
-    value = pick(found, ("text", "gate", "selector", "query"))
+    value = pick(found, ("text", "gate", "decision", "selector", "query"))
     return {**value, "bytes": found.size, "memories": memories}
 
 
