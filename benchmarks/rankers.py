@@ -152,9 +152,9 @@ def rankers(cache: str) -> Mapping[str, Callable[[], Build]]:
         "fts5": lambda: full_text,
         "words": lambda: words,
         "static": lambda: meaning(embedder("static", cache)),
-        "minilm": lambda: meaning(embedder("minilm", cache)),
+        "semantic": lambda: meaning(embedder("semantic", cache)),
         "hybrid-static": lambda: hybrid(embedder("static", cache)),
-        "hybrid-minilm": lambda: hybrid(embedder("minilm", cache)),
+        "hybrid-semantic": lambda: hybrid(embedder("semantic", cache)),
     }
 
 

@@ -168,7 +168,11 @@ def test_recall_prints_what_an_agent_would_get_or_why_there_is_nothing(filled: R
     assert out.startswith("<memories-")
     assert "Deploy with make ship." in out
     assert "partial indexes" not in out
-    for message, said in {"tell me a joke": "in common", "hello": "single word", "ignore memory": "ignore"}.items():
+    for message, said in {
+        "tell me a joke": "everyday",
+        "hello": "single word",
+        "ignore memory": "ignore",
+    }.items():
         code, out, err = filled("recall", "--scope", "user", message)
         assert (code, out) == (0, "")
         assert err.startswith("nothing recalled: ")
@@ -176,14 +180,14 @@ def test_recall_prints_what_an_agent_would_get_or_why_there_is_nothing(filled: R
 
 
 def test_several_scopes_are_asked_the_nearest_first(filled: Run) -> None:
-    about = ("--type", "project", "--description", "The deployment process")
-    filled("add", "Deploy", "By hand.", "--agent", "ops", *about)
+    about = ("--type", "project", "--description", "How the deployment pipeline works")
+    filled("add", "CI/CD", "By hand.", "--agent", "ops", *about)
 
     _, out, _ = filled("recall", "--agent", "ops", "--scope", "user", "our deployment process?", "--json")
 
     found = json.loads(out)
     assert {(one["scope"], one["path"]) for one in found["memories"]} == {
-        ("agent/ops", "agent/ops:project_deploy.md"),
+        ("agent/ops", "agent/ops:project_ci-cd.md"),
         ("user", "project_ci-cd-considerations.md"),
     }
     assert found["bytes"] == len(found["text"].encode())
@@ -200,6 +204,7 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
 
     lines = out.splitlines()
     assert (code, err) == (0, "")
+    assert lines.pop(0).startswith("the message is about something remembered: project_")
     assert lines[0] == "chosen by: local"
     assert lines[1] == "user: found by words"
     assert lines[2].split() == ["SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY"]

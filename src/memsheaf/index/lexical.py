@@ -32,9 +32,7 @@ TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, 
 
 LITERAL = 10.0
 """What a term of a script without spaces is worth, in telling words, that a question and a memory hold literally."""
-LITERAL = 10.0
-"""What a term of a script without spaces is worth, in telling words, that a question and a memory hold literally."""
-_LITERALS = re.compile("[\u3005\u30a1-\u30ff\u3400-\u9fff\uf900-\ufaff]{3,}|[\uac00-\ud7af]{4,}")
+_LITERALS = re.compile("[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}")
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
 TABLES = WORD_TABLES

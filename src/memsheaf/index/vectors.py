@@ -334,14 +334,8 @@ class _Matrix(NamedTuple):
 
     def best(self, others: NDArray[float32]) -> NDArray[float32]:
         """The highest cosine of each of some other vectors with these; of very many, with some of these."""
-        import numpy
-
-        from memsheaf.embed.threads import one_thread
-
         part = slice(None, None, -(-len(self.ids) // SAMPLED))
-        with one_thread():
-            made = (self.rows[part].astype(numpy.float32) * self.scales[part, None]) @ others.T
-        found: NDArray[float32] = made.max(axis=0)
+        found: NDArray[float32] = ((self.rows[part] * self.scales[part, None]) @ others.T).max(axis=0)
         return found
 
 

@@ -26,7 +26,7 @@ CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
 FOLLOW_UP = 0.85
 """How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
-FEW = 0.5  # of the best score, for what is shown beside it
+FEW = 0.6  # of the best score, for what is shown beside it
 PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
 RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
@@ -223,20 +223,28 @@ def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occas
 
 
 def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
-    """One decision for the message: is it about something remembered? Then the best few, and the sentence for it."""
+    """One decision for the message: is it about something remembered? Then the best few, and the sentence for it.
+
+    Each scope decides for itself: a score says nothing about another one, which may hold a hundred times as much.
+    """
     clearest = max(candidates, key=lambda one: one.fit, default=None)
     if clearest is None or clearest.fit < 1:
         reached = f" ({clearest.fit:.2f}, and 1 is needed)" if clearest else ""
         said = f"nothing is recalled: no memory is nearer to this message than to everyday talk{reached}"
-        why = "the message is not about something remembered"
-        return [one._replace(why=one.why or why) for one in candidates], said
-    said = f"the message is about something remembered: {clearest.row.path} fits it ({clearest.fit:.2f}, 1 is needed)"
-    least = FEW * max(one.score for one in candidates)
-    few = f"scores less than half of the best ({least:.2f} is needed)"
-    return [
-        one if one.why else one._replace(chosen=one.score >= least, why="" if one.score >= least else few)
-        for one in candidates
-    ], said
+    else:
+        fits = f"{clearest.row.path} fits it ({clearest.fit:.2f}, and 1 is needed)"
+        said = f"the message is about something remembered: {fits}"
+    selected = []
+    for one in candidates:
+        others = [each for each in candidates if each.scope == one.scope]
+        least = FEW * max(each.score for each in others)
+        why = one.why
+        if not why and max(each.fit for each in others) < 1:
+            why = "the message is not about something remembered"
+        elif not why and one.score < least:
+            why = f"scores too little beside the best ({least:.2f} is needed)"
+        selected.append(one._replace(chosen=not why, why=why))
+    return selected, said
 
 
 _CHOICE: Mapping[str, object] = {
