@@ -17,9 +17,8 @@ from math import inf
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
 from memsheaf.index.database import base_of, connect, is_kept, locked
-from memsheaf.index.scoring import DIGITS, USUAL, estimate_usual
+from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual, merge
 from memsheaf.index.vectors import (
-    NEAREST,
     StoredVector,
     VectorTable,
     count_memories,
@@ -71,17 +70,6 @@ class Embedding(NamedTuple):
     total: int
     running: bool
     problem: str
-
-
-class Near(NamedTuple):
-    """What a question is near to: the usual cosines, the cosine from which on it is about a memory, the nearest rows,
-    and the cosine of any row.
-    """
-
-    usual: Usual
-    enough: float
-    nearest: Sequence[int]
-    cosines_of: Callable[[Sequence[int]], Mapping[int, float]]
 
 
 class Deadline:
@@ -384,7 +372,7 @@ class SemanticSearch:
         with suppress(Busy), locked(self._base, "embedding" if embedder is self._embedder else "fallback", wait=0):
             self._catch_up(db, embedder, table, stop=until)
         one = self._compare(db, embedder, table, _encode(embedder, [question])[0])
-        return (_merged(one, other) if one.nearest else other) if other else one
+        return (merge(one, other) if one.nearest else other) if other else one
 
     def _enough(
         self, db: sqlite3.Connection, embedder: Embedder, table: VectorTable, question: NDArray[float32]
@@ -455,17 +443,3 @@ def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
 
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, MemsheafError) else f"{type(error).__name__}: {error}"
-
-
-def _merged(one: Near, other: Near) -> Near:
-    """The cosines of the other, at the scale of the one, where the one has none."""
-    scale = one.usual.spread / other.usual.spread
-
-    def cosines_of(entries: Sequence[int]) -> dict[int, float]:
-        others = other.cosines_of(entries).items()
-        found = {entry: round(one.enough + (near - other.enough) * scale, DIGITS) for entry, near in others}
-        return found | dict(one.cosines_of(entries))
-
-    cosines = cosines_of([*{*one.nearest, *other.nearest}])
-    nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
-    return Near(one.usual, one.enough, nearest, cosines_of)

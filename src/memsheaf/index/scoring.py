@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memsheaf.embed import Usual
 from memsheaf.index.lexical import TEXT_WEIGHT, Hit
+from memsheaf.index.vectors import NEAREST
+from memsheaf.values import NamedTuple
 
 NEAR_WEIGHT = 0.25
 USUAL = Usual(mean=0.1, spread=0.1)
@@ -16,6 +18,17 @@ WORD, WORDS_FREE = 0.08, 0.5
 
 SAMPLE = 50  # so many vectors count as much as what is usual
 DIGITS = 5  # what follows depends on the order in which vectors were stored
+
+
+class Near(NamedTuple):
+    """What a question is near to: the usual cosines, the cosine from which on it is about a memory, the nearest rows,
+    and the cosine of any row.
+    """
+
+    usual: Usual
+    enough: float
+    nearest: Sequence[int]
+    cosines_of: Callable[[Sequence[int]], Mapping[int, float]]
 
 
 def estimate_usual(count: int, mean: float, spread: float, usual: Usual = USUAL) -> Usual:
@@ -61,3 +74,17 @@ def score_both(
             score = fuse(hit.share, usual.mean, usual)
             found[hit.row] = (score, hit.common, 0.0, hit.common / least)
     return found
+
+
+def merge(one: Near, other: Near) -> Near:
+    """The cosines of the other, at the scale of the one, where the one has none."""
+    scale = one.usual.spread / other.usual.spread
+
+    def cosines_of(entries: Sequence[int]) -> dict[int, float]:
+        others = other.cosines_of(entries).items()
+        found = {entry: round(one.enough + (near - other.enough) * scale, DIGITS) for entry, near in others}
+        return found | dict(one.cosines_of(entries))
+
+    cosines = cosines_of([*{*one.nearest, *other.nearest}])
+    nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
+    return Near(one.usual, one.enough, nearest, cosines_of)

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from memsheaf.embed import Embedder
-    from memsheaf.index.embedding import Embedding, Near, SemanticSearch
+    from memsheaf.index.embedding import Embedding, SemanticSearch
+    from memsheaf.index.scoring import Near
 
     T = TypeVar("T")
 
