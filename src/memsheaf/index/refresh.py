@@ -93,6 +93,7 @@ class Refresher:
         self.has_looked = False
         self.has_uses = False
         """Whether the store was told of uses that the rows do not show yet."""
+        self._swept = 0
         self._data_version = -1
         self._has_origin = False
         self._watched: dict[str, Stamp] | None = None
@@ -218,7 +219,7 @@ class Refresher:
         if not known.fact("swept") or not sweep:
             return not known.fact("swept")
         pause = max(SWEEP_SHARE * known.fact("cost"), 500_000_000)
-        return self._clock() * 1e9 - known.fact("swept") > pause
+        return self._clock() * 1e9 - max(known.fact("swept"), self._swept) > pause
 
     def _suspects(self, db: sqlite3.Connection, known: IndexNotes) -> list[str] | None:
         """The paths to read again, [] when nothing looks different; None when everything must be looked at."""
@@ -261,13 +262,12 @@ class Refresher:
 
     def _is_unchanged(self, db: sqlite3.Connection, known: IndexNotes) -> bool:
         """Whether a sweep that only looks finds everything as it was; that counts as a sweep."""
-        started, now = time.perf_counter_ns(), self._clock()
+        now = self._clock()
         rows = {path: (a, b, c, d) for path, a, b, c, d in db.execute(_STAMPS)}
         is_same = known.fact("by_text") == self._by_text
         if not is_same or not is_unchanged(db, known, rows, self._store, self._store.last_id()):
             return False
-        with writing(db):
-            set_facts(db, swept=int(now * 1e9), cost=time.perf_counter_ns() - started)
+        self._swept = int(now * 1e9)
         return True
 
     def _sweep(self, db: sqlite3.Connection, due: int) -> bool:

@@ -11,7 +11,6 @@ none of those has changed meanwhile: the lock is held for a few renames. Losing 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -33,7 +32,7 @@ from memsheaf.store.journal_lines import (
     rewritten,
 )
 from memsheaf.store.safe_dir import Folder, read_file, stage
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import NamedTuple, compiled, json
 
 PRUNED = "pruned"  # when retention was last seen to
 ARCHIVE_BYTES = 8 << 20

@@ -6,7 +6,6 @@ has not been learned yet, never a memory.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
-from memsheaf.values import sha256
+from memsheaf.values import json, sha256
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder

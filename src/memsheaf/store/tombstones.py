@@ -6,7 +6,6 @@ for a memory that was forgotten its path. It outlives the text in the journal, a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -16,7 +15,7 @@ from memsheaf.memory import parse
 from memsheaf.store import ABSENT, Revision
 from memsheaf.store.safe_dir import APPEND, Folder, flush_data, read_file, stage, write_all
 from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, json
 
 NAME = "tombstones"
 REMOVED = "removed"

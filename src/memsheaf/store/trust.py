@@ -7,7 +7,6 @@ outside of the repository. What is not listed is shared. A line that gets lost m
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -17,6 +16,7 @@ from memsheaf.store import Version
 from memsheaf.store.state import State, line
 from memsheaf.trusted_repositories import NAME as REPOSITORIES
 from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
+from memsheaf.values import json
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines
