@@ -58,12 +58,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from memsheaf.caps import Caps
-from memsheaf.errors import BadSettings
+from memsheaf.errors import BadSettings, hinted
 from memsheaf.scope import Places, Scope
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, json
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
@@ -136,15 +136,40 @@ class Settings(NamedTuple):
         return Places(self.home, cwd, self.project, self.projects)
 
 
-def load(environment: Mapping[str, str] = os.environ, *, platform: str = sys.platform) -> Settings:
+def load(
+    environment: Mapping[str, str] = os.environ,
+    *,
+    platform: str = sys.platform,
+    warn: Callable[[str], object] | None = None,
+) -> Settings:
     """Read the settings that hold for this user.
+
+    With `warn`, a line of the file that cannot be used is told and left out, except where it limits what is learned.
 
     Raises:
         BadSettings: the file cannot be read, or a value is not what it should be.
     """
     home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
     home = os.path.abspath(os.path.expanduser(home))
-    file = _read_file(os.path.join(home, "config.toml"))
+    path = os.path.join(home, "config.toml")
+    file, lines = _read_file(path)
+    while True:
+        try:
+            return _settings(home, file, environment, platform)
+        except BadSettings as error:
+            key: str = getattr(error, "key", "")
+            if not _drop(file, key):
+                raise  # it is the environment's
+            at = line_of(lines, key)[0]
+            said = f"{path}{'' if at is None else f', line {at + 1}'}: {error}"
+            if warn is None or key.startswith("learning"):
+                raise BadSettings(said) from None
+            warn(f"{said}; the default is used")
+
+
+def _settings(home: str, file: dict[str, object], environment: Mapping[str, str], platform: str) -> Settings:
+    if unknown := sorted(set(file) - set(_KNOWN)):
+        raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN)}")
     embedder, embedder_url, embedder_key = _service("embedder", environment, file.get("embedder", {}))
     model, model_url, model_key = _service("model", environment, file.get("model", {}))
     policy, policies = _learning(environment, file.get("learning", {}))
@@ -207,25 +232,63 @@ def _state(environment: Mapping[str, str], platform: str) -> str:
     return os.path.join(environment.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"), "memsheaf")
 
 
-def _read_file(path: str) -> dict[str, object]:
+def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
+    """What is in the file, and its lines."""
     if not os.path.exists(path):
-        return {}
+        return {}, []
     import tomllib  # 10 ms that most runs do not need
 
     try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except (OSError, ValueError) as error:
-        raise BadSettings(f"{path} cannot be read: {error}") from None
-    if unknown := sorted(set(found) - set(_KNOWN)):
-        raise BadSettings(f"{path} has unknown settings: {', '.join(unknown)}; known are {', '.join(_KNOWN)}")
-    return found
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        return tomllib.loads(text), text.split("\n")
+    except OSError as error:
+        raise BadSettings(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        hint = "Edit that line: a setting is `key = value`, and text stands in quotes; or delete it."
+        raise hinted(BadSettings(f"{path} is not TOML: {error}"), hint) from None
+
+
+def line_of(lines: Sequence[str], key: str) -> tuple[int | None, int]:
+    """The index of the line that sets a key, and of the line after which to insert a new one; -1 for the top."""
+    table, name = split_key(key)
+    at, behind = "", -1 if not table else len(lines)
+    for number, line in enumerate(lines):
+        if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?", line):
+            at = header[1].strip()
+            behind = number if at == table else behind
+            if at == key:
+                return number, number
+        elif at == table and re.match(rf"\s*(?:{re.escape(name)}|{re.escape(json.dumps(name))})\s*=", line):
+            return number, number
+    return None, behind
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The table of a setting, and its name there."""
+    table = "learning.scopes" if key.startswith("learning.scopes.") else key.partition(".")[0] if "." in key else ""
+    return table, key.removeprefix(table).removeprefix(".")
+
+
+def _drop(file: dict[str, object], key: str) -> bool:
+    """Take a setting out of what the file says; False when it is not there."""
+    table: object = file
+    *tables, name = [*filter(None, split_key(key)[0].split(".")), split_key(key)[1]]
+    for part in tables:
+        table = table.get(part) if isinstance(table, dict) else None
+    return isinstance(table, dict) and table.pop(name, None) is not None
+
+
+def _bad(key: str, message: str) -> BadSettings:
+    error = BadSettings(message)
+    error.key = key  # type: ignore[attr-defined]
+    return error
 
 
 def _text(name: str, value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise BadSettings(f"the setting {name} must be a text, not {value!r}")
+    raise _bad(name, f"the setting {name} must be a text, not {value!r}")
 
 
 def _days(value: object) -> float:
@@ -234,42 +297,33 @@ def _days(value: object) -> float:
     except ValueError:
         days = -1.0
     if not 0 <= days < float("inf"):
-        raise BadSettings(f"the setting retention_days must be a number of days, not {value!r}")
+        raise _bad("retention_days", f"the setting retention_days must be a number of days, not {value!r}")
     return days
 
 
 def _flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    known = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-    }
+    known = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
     if str(value).lower() in known:
         return known[str(value).lower()]
-    raise BadSettings(f"the setting {name} must be true or false, not {value!r}")
+    raise _bad(name, f"the setting {name} must be true or false, not {value!r}")
 
 
 def _projects(value: object) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(isinstance(root, str) for root in value.values()):
         if loose := [root for root in value.values() if not os.path.isabs(os.path.expanduser(root))]:
-            raise BadSettings(f"the setting projects needs whole paths, from / or ~: {loose[0]!r} is not one")
+            raise _bad("projects", f"the setting projects needs whole paths, from / or ~: {loose[0]!r} is not one")
         return tuple(value.items())
-    raise BadSettings('the setting projects must be a table of folder = "root"')
+    raise _bad("projects", 'the setting projects must be a table of folder = "root"')
 
 
 def _service(what: str, environment: Mapping[str, str], value: object) -> tuple[str, str, str]:
     """Name, address, and the variable with the key. They go together: a name from here takes no key from there."""
     if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-        raise BadSettings(f"the setting {what} must be a table with the texts name, url and key")
+        raise _bad(what, f"the setting {what} must be a table with the texts name, url and key")
     if unknown := sorted(set(value) - {"name", "url", "key"}):
-        raise BadSettings(f"the setting {what} has no {unknown[0]!r}, only name, url and key")
+        raise _bad(what, f"the setting {what} has no {unknown[0]!r}, only name, url and key")
     variable = f"MEMSHEAF_{what.upper()}"
     named = environment.get(variable, "")
     table = {} if named else value
@@ -280,22 +334,23 @@ def _service(what: str, environment: Mapping[str, str], value: object) -> tuple[
     url = environment.get(f"{variable}_URL") or table.get("url", "")
     key = environment.get(f"{variable}_KEY") or table.get("key", "")
     if key and not re.fullmatch("[A-Z_][A-Z0-9_]{0,63}", key):  # it may be the key itself, so it is not shown
-        raise BadSettings(
+        raise _bad(
+            what,
             f"the setting {what}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
-            "not the key itself, which does not belong into a file"
+            "not the key itself, which does not belong into a file",
         )
     if name == usual and (url or key):
         article = "an" if what == "embedder" else "a"
-        raise BadSettings(f"the settings {what}.url and {what}.key need {article} {what}.name, such as openai:MODEL")
+        raise _bad(what, f"the settings {what}.url and {what}.key need {article} {what}.name, such as openai:MODEL")
     return name, url, key
 
 
 def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The policy, and those of single scopes. One from the environment holds for all."""
     if not isinstance(value, dict) or not isinstance(value.get("scopes", {}), dict):
-        raise BadSettings("the setting learning must be a table with policy and a table scopes")
+        raise _bad("learning", "the setting learning must be a table with policy and a table scopes")
     if unknown := sorted(set(value) - {"policy", "scopes"}):
-        raise BadSettings(f"the setting learning has no {unknown[0]!r}, only policy and scopes")
+        raise _bad(f"learning.{unknown[0]}", f"the setting learning has no {unknown[0]!r}, only policy and scopes")
     named = environment.get("MEMSHEAF_POLICY", "")
     scopes = {} if named else value.get("scopes", {})
     policy = named or value.get("policy", "auto")
@@ -304,23 +359,23 @@ def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple
         *((f"learning.scopes.{key}", one) for key, one in scopes.items()),
     ):
         if chosen not in POLICIES:
-            raise BadSettings(f"the setting {name} must be one of {', '.join(POLICIES)}, not {chosen!r}")
+            raise _bad(name, f"the setting {name} must be one of {', '.join(POLICIES)}, not {chosen!r}")
     return policy, tuple(scopes.items())
 
 
 def _numbers(what: str, usual: T, value: object) -> T:
     """A table of numbers and switches, in the shape of the usual ones."""
     if not isinstance(value, dict):
-        raise BadSettings(f"the setting {what} must be a table")
+        raise _bad(what, f"the setting {what} must be a table")
     known = usual._asdict()
     if unknown := sorted(set(value) - set(known)):
-        raise BadSettings(f"the setting {what} has no {unknown[0]!r}, only {', '.join(known)}")
+        raise _bad(f"{what}.{unknown[0]}", f"the setting {what} has no {unknown[0]!r}, only {', '.join(known)}")
     for name, found in value.items():
         wanted = known[name]
         if isinstance(wanted, bool):
             value[name] = _flag(f"{what}.{name}", found)
         elif not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < float("inf"):
-            raise BadSettings(f"the setting {what}.{name} must be a number, 0 or more, not {found!r}")
+            raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be a number, 0 or more, not {found!r}")
         else:
             value[name] = type(wanted)(found)
     return usual._replace(**value)

@@ -277,3 +277,31 @@ def test_a_memory_is_edited_where_several_scopes_are_named(run: Run, environment
     environment["EDITOR"] = "sed -i s/pnpm/yarn/"
     code, out, err = run("edit", "pnpm", "--scope", "project", "--scope", "user")
     assert (code, out, err) == (0, f"Updated {path}\n", "")
+
+
+def test_a_bad_line_in_the_settings_is_told_with_its_line_and_stops_nothing(
+    run: Run, environment: dict[str, str]
+) -> None:
+    run("remember", "I prefer pnpm")
+    file = Path(environment["MEMSHEAF_HOME"], "config.toml")
+    file.write_text(
+        'scope = 3\ncolour = "red"\n[spend]\ntokens_per_day = "many"\n[model]\nname = "ollama:x"\nkey = "sk-123"\n'
+    )
+
+    code, out, err = run("list")
+    assert (code, "pnpm" in out) == (0, True)
+    lines = sorted(line.partition("config.toml, ")[2].partition(": ")[0] for line in err.splitlines())
+    assert lines == ["line 1", "line 2", "line 4", "line 5"]
+    assert all(line.endswith("; the default is used") for line in err.splitlines())
+    assert "sk-123" not in err
+    assert run("config", "get", "model.name")[1] == "\n"
+    code, _, err = run("config", "set", "retention_days", "7")  # what it writes must make sense
+    assert (code, f"{file}, line 2" in err) == (1, True)
+
+    file.write_text('[learning]\npolicy = "off"\n')
+    assert "config.toml, line 2: the setting learning.policy must be one of auto" in run("list")[2]
+    file.write_text("scope = user\n")
+    code, _, err = run("list")
+    assert code == 1
+    assert "line 1" in err
+    assert "text stands in quotes" in err

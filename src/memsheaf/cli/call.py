@@ -47,6 +47,7 @@ class Call:
         self.environment = environment
         self._settings: Settings | None = None
         self._opened: list[Sheaf] = []
+        self._warned: list[str] = []
 
     def answer(self, value: object, *parts: Part, code: int = 0) -> int:
         """Print the result: as JSON if that was asked for, else the parts. Gives the exit code."""
@@ -69,8 +70,13 @@ class Call:
             return self._settings
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
         given = {key: value for key, value in chosen.items() if value}
-        self._settings = config.load({**self.environment, **given})
+        self._settings = config.load({**self.environment, **given}, warn=self._warn)
         return self._settings
+
+    def _warn(self, said: str) -> None:
+        if said not in self._warned:
+            self.console.note(f"memsheaf: {said}", style="yellow")
+            self._warned.append(said)
 
     def forget_settings(self) -> None:
         """Have the settings read again when they are next asked for."""

@@ -13,10 +13,9 @@ from memsheaf.cli.call import Call
 from memsheaf.cli.command import Argument, Usage, group, text
 from memsheaf.cli.output import Note, Table
 from memsheaf.config import Settings
-from memsheaf.errors import StoreFailed
+from memsheaf.errors import BadSettings, StoreFailed
 
 _KEY = Argument("key", "which setting, such as learning.policy", "KEY", required=True)
-_HEADER = r"\s*\[([^\[\]]+)\]\s*(?:#.*)?"
 
 config = group(
     """Show and change your settings.
@@ -106,7 +105,7 @@ def _origin(call: Call, key: str) -> str:
     variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
     if variable in (settings_file.__doc__ or "") and call.environment.get(variable):
         return variable
-    return "config.toml" if _line_of(_read(_path(call)), key)[0] is not None else "default"
+    return "config.toml" if settings_file.line_of(_read(_path(call)), key)[0] is not None else "default"
 
 
 def _path(call: Call) -> str:
@@ -137,30 +136,12 @@ def _toml(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def _split(key: str) -> tuple[str, str]:
-    table = "learning.scopes" if key.startswith("learning.scopes.") else key.partition(".")[0] if "." in key else ""
-    return table, key.removeprefix(table).removeprefix(".")
-
-
-def _line_of(lines: list[str], key: str) -> tuple[int | None, int]:
-    """The index of the line that sets a key, and of the line after which to insert a new one; -1 for the top."""
-    table, name = _split(key)
-    at, behind = "", -1 if not table else len(lines)
-    for number, line in enumerate(lines):
-        if header := re.fullmatch(_HEADER, line):
-            at = header[1].strip()
-            behind = number if at == table else behind
-        elif at == table and re.match(rf"\s*(?:{re.escape(name)}|{re.escape(json.dumps(name))})\s*=", line):
-            return number, number
-    return None, behind
-
-
 def _write(call: Call, key: str, value: str | None) -> None:
     """Set a line of the file, or take it out; the file changes only if what comes out makes sense."""
     path = _path(call)
     lines = _read(path)
-    number, behind = _line_of(lines, key)
-    table, name = _split(key)
+    number, behind = settings_file.line_of(lines, key)
+    table, name = settings_file.split_key(key)
     line = f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)} = {value}"
     if number is not None:
         comment = re.search(r"\s+#[^\"']*$", lines[number])
@@ -181,7 +162,11 @@ def _write(call: Call, key: str, value: str | None) -> None:
                 file.write("\n".join(lines).rstrip("\n") + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            settings_file.load({**call.environment, "MEMSHEAF_HOME": folder})
+            try:
+                settings_file.load({**call.environment, "MEMSHEAF_HOME": folder})
+            except BadSettings as error:
+                error.args = (str(error).replace(folder, home),)
+                raise
             os.replace(draft, os.path.realpath(path))
     except OSError as error:
         raise StoreFailed(f"{path} cannot be written: {error.strerror or error}") from None
