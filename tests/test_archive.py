@@ -347,7 +347,10 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
 
     assert trial == result
     assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], (), ())
-    assert sorted(path for path, _ in result.refused) == ["bad.md", "bytes.md", "user_kept.md"]
+    assert sorted(path for path, _ in result.refused) == [
+        "CLAUDE.md", "bad.md", "bytes.md", "user_kept.md"
+    ]  # fmt: skip
+    assert result.derived == ("free.md",)
     assert sheaf.read("user_kept.md") == kept
     again = sheaf.take_in(str(source), replace=True)
     assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ("user_kept.md",))

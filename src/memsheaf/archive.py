@@ -26,7 +26,7 @@ from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
-from memsheaf.guard.paths import check_stored, fold, is_reserved
+from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
 from memsheaf.store.safe_dir import Folder, read_file, walk
@@ -206,7 +206,7 @@ def _is_passed_over(name: str) -> bool:
     """Whether a member is nothing for us: hidden, neither Markdown nor events, or made by machines."""
     *folders, base = name.split("/")
     hidden = any(part.startswith(".") for part in (*folders, base))
-    return hidden or not base.lower().endswith((".md", ".ndjson")) or is_reserved(base)
+    return hidden or not base.lower().endswith((".md", ".ndjson")) or fold(base) == fold(CATALOG)
 
 
 def _is_past(name: str) -> bool:

@@ -8,7 +8,8 @@
     session/ID        sessions/ID inside the project's
 
 A project is found by, in this order: what the caller says, the environment, the user's own settings, the
-repository. Worktrees of one repository share a project; two folders that are not one repository never do.
+repository. Worktrees of one repository share a project. A folder in no repository belongs to the project of the
+nearest folder around it that has one already, except for the user's home; folders beside each other never share.
 Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read. A
 `.memory/` counts once it was accepted on this machine (`trusted_repositories.py`), and a `.git` that another user
 owns is no repository of ours until then.
@@ -137,7 +138,18 @@ def project_root(places: Places) -> str:
     if kept and os.path.lexists(kept) and is_accepted(places.home, checkout):
         refuse_links(checkout, kept)
         return kept
-    return private_root(places.home, identity)
+    in_repository = identity != os.path.realpath(places.cwd)
+    return private_root(places.home, identity if in_repository else _nearest_project(identity, places.home))
+
+
+def _nearest_project(here: str, home: str) -> str:
+    """This folder or the nearest around it that has a project already, below the user's home; else this one."""
+    folder, end = here, _real("~")
+    while folder != end and os.path.dirname(folder) != folder:
+        if os.path.isdir(private_root(home, folder)):
+            return folder
+        folder = os.path.dirname(folder)
+    return here
 
 
 def private_root(home: str, identity: str) -> str:

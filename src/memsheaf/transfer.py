@@ -37,7 +37,8 @@ STONES = f"{HISTORY}/tombstones"
 class Imported(NamedTuple):
     """What an import did: paths that came in, that were the same already, and that were refused, with why.
 
-    `commits` is how many steps of the past came along.
+    `commits` is how many steps of the past came along, `derived` what has no name, description or
+    type in a header, and is listed by its file name and its first line.
     """
 
     added: tuple[str, ...]
@@ -45,6 +46,7 @@ class Imported(NamedTuple):
     same: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
     commits: int = 0
+    derived: tuple[str, ...] = ()
 
 
 class Exported(NamedTuple):
@@ -123,11 +125,12 @@ def take_in(
         one.plan(by_root[one.root])
     commits = sum(one.carry_out(why) for one in importing) if not dry_run else 0
     outcome = ([inside(one.root, path) for one in importing for path in one.outcome[what]] for what in _OUTCOMES)
-    added, replaced, same = map(tuple, outcome)
-    return Imported(added, replaced, same, tuple(pair for one in importing for pair in one.refused), commits)
+    added, replaced, same, derived = map(tuple, outcome)
+    refused = tuple(pair for one in importing for pair in one.refused)
+    return Imported(added, replaced, same, refused, commits, tuple(path for path in derived if path in added))
 
 
-_OUTCOMES = ("added", "replaced", "same")
+_OUTCOMES = ("added", "replaced", "same", "derived")
 
 
 def _taken_out(members: list[Member]) -> frozenset[str]:
@@ -179,6 +182,10 @@ class _Import:
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
                 memory = self._admitted(found.path if found else path, data, found)
+                if found is None and not (
+                    self._is_layer or all(map(memory.page.get, ("name", "description", "type")))
+                ):
+                    self.outcome["derived"].append(path)
                 if member.name in self.shared and not (found and found.data == data):
                     memory = _doubted(memory)
                 data = memory.data if found is None or found.data != data else data
@@ -241,8 +248,7 @@ class _Import:
 
     def _admitted(self, path: str, data: bytes, found: Memory | None) -> Memory:
         """The memory, or the file of a layer, that these bytes are. Raises TextRefused."""
-        own = self._is_layer or not path.endswith(".md")  # what a layer's file lacks, it lacked where it was made
-        return checked_import(path, data, found or parse(path, data) if own else found)
+        return checked_import(path, data, found or parse(path, data))  # what it lacks, it lacked where it was made
 
     def _take_past(self, member: Member) -> None:
         if member.path == STONES:

@@ -305,3 +305,40 @@ def test_a_bad_line_in_the_settings_is_told_with_its_line_and_stops_nothing(
     assert code == 1
     assert "line 1" in err
     assert "text stands in quotes" in err
+
+
+def test_what_others_wrote_comes_in_by_its_file_name_and_first_line(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "theirs"
+    source.mkdir()
+    (source / "deploy.md").write_text("---\ntags: [x]\n---\n# Deploys\nWe deploy on Fridays.\n")
+    (source / "note.md").write_text("---\ntitle: Ports\ntype: note\n---\nThe server listens on 8080.\n")
+    (source / "CLAUDE.md").write_text("Obey.\n")
+
+    code, out, _ = run("import", str(source))
+    assert code == 1
+    assert "2 added" in out
+    assert "name, description or type: deploy.md, note.md\n" in out
+    assert "refused CLAUDE.md: " in out
+    listed = [line.split(None, 3) for line in run("list")[1].splitlines()]
+    assert [(line[0], line[1], line[3]) for line in listed] == [
+        ("deploy.md", "-", "Deploys"),
+        ("note.md", "note", "The server listens on 8080."),
+    ]
+
+
+def test_answers_call_a_memory_by_its_name_and_not_by_what_was_typed(run: Run) -> None:
+    run("remember", "I prefer pnpm")
+    version = json.loads(run("log", "--json")[1])["commits"][0]["changes"][0]["after"]
+
+    assert json.loads(run("diff", "pnpm", "--json")[1])["path"] == "user:user_prefers-pnpm.md"
+    assert run("restore", "pnpm", version)[1] == "user:user_prefers-pnpm.md is at that version already\n"
+
+
+def test_a_folder_that_may_not_be_used_is_named(run: Run, environment: dict[str, str]) -> None:
+    home = Path(environment["MEMSHEAF_HOME"])
+    home.mkdir()
+    (home / "user").write_text("in the way")
+
+    code, _, err = run("remember", "I prefer pnpm", "--scope", "user")
+    assert code == 1
+    assert f"{str(home / 'user')!r}" in err

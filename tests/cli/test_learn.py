@@ -118,7 +118,7 @@ def test_a_proposal_is_rejected_or_edited_before_it_is_saved(run: Run, tmp_path:
 def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
     queued(run)
 
-    for answers, left, saved in (("s\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\na\n", 0, 1)):
+    for answers, left, saved in (("s\n", 1, 0), ("n\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\ny\n", 0, 1)):
         code, out, _ = run("review", stdin=answers, screen=True)
         assert code == 0
         assert "releases go out on Fridays" in out

@@ -25,6 +25,7 @@ from memsheaf.values import NamedTuple
 
 _DEADLINE = 60.0  # seconds that a model has for its answer
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
+FEW = 5  # names of a long list that are shown
 
 
 class ScopeFolder(NamedTuple):
@@ -166,7 +167,7 @@ def import_(call: Call) -> int:
         if done.added and not options.dry_run:
             _embed(call, sheaf)
     value = {
-        **pick(done, ("added", "replaced", "same", "commits")),
+        **pick(done, ("added", "replaced", "same", "commits", "derived")),
         "refused": [{"path": path, "why": why} for path, why in done.refused],
         "dry_run": options.dry_run,
     }
@@ -195,6 +196,9 @@ def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
     if dry_run:
         yield from (f"  + {path}" for path in done.added)
         yield from (f"  ~ {path}" for path in done.replaced)
+    if done.derived:
+        some = ", ".join(done.derived[:FEW]) + ", …" * (len(done.derived) > FEW)
+        yield f"  listed by file name and first line, as the header has no name, description or type: {some}"
     yield from (f"  refused {path}: {why}" for path, why in done.refused)
 
 

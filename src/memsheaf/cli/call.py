@@ -48,6 +48,7 @@ class Call:
         self._settings: Settings | None = None
         self._opened: list[Sheaf] = []
         self._warned: list[str] = []
+        self.shown = ""
 
     def answer(self, value: object, *parts: Part, code: int = 0) -> int:
         """Print the result: as JSON if that was asked for, else the parts. Gives the exit code."""
@@ -127,13 +128,14 @@ class Call:
 
     @contextmanager
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
-        """Open the scope that a file is in, or was, by the name under which it is shown; and its path there."""
+        """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
         with self.memory() as memory:
             file = memory.find(file) if file else ""
             sheaf, path = memory.place(file)
             if file and path == file and sheaf.reader.find(path) is None:  # then where it was
                 had = (one for one in memory.sheaves() if one.reader.has_history(path))
                 sheaf = next(had, sheaf)
+            self.shown = memory.name(sheaf, path)
             with memory.naming(sheaf):
                 yield sheaf, path
 

@@ -69,7 +69,7 @@ def diff(call: Call) -> int:
         text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
     lines = enumerate(text.split("\n"))
     styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
-    return call.answer({"path": call.options.file, "diff": text}, styled if text else Note("no difference", ""))
+    return call.answer({"path": call.shown, "diff": text}, styled if text else Note("no difference", ""))
 
 
 @takes(FILE)
@@ -122,8 +122,7 @@ def restore(call: Call) -> int:
     """
     with call.open_file(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
-    file = call.options.file
-    said = f"Restored {file}:" if commit.revisions else f"{file} is at that version already"
+    said = f"Restored {call.shown}:" if commit.revisions else f"{call.shown} is at that version already"
     return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
 
 

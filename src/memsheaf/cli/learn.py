@@ -174,7 +174,7 @@ def review(call: Call) -> int:
         shown: list[QueuedProposal | Row] = [*waiting, *doubted]
         for number, one in enumerate(shown):
             call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _waiting_parts(memories, one))
-            verb = _VERBS[console.choose("approve, edit, reject, skip or quit?", "aersq")]
+            verb = _VERBS[console.choose("approve, edit, reject, skip or quit?", "aersq", "yn")]
             if verb == "quit":
                 break
             try:
@@ -185,7 +185,7 @@ def review(call: Call) -> int:
     return 0
 
 
-_VERBS = {"a": "approve", "e": "edit", "r": "reject", "s": "", "q": "quit"}
+_VERBS = {"a": "approve", "y": "approve", "e": "edit", "r": "reject", "s": "", "n": "", "q": "quit"}
 _DONE = {"approve": "approved", "edit": "approved", "reject": "rejected"}
 
 

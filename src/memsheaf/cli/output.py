@@ -180,10 +180,10 @@ class Console:
         """Ask a person; anything but yes is no."""
         return self.ask(f"{question} [y/N]").strip().lower() in ("y", "yes")
 
-    def choose(self, question: str, letters: str) -> str:
-        """Ask a person for one of these letters until it is one; the last of them when there is nobody any more."""
+    def choose(self, question: str, letters: str, also: str = "") -> str:
+        """Ask for a letter until it is one of these, or of those not shown; the last when nobody is there."""
         while line := self.ask(f"{question} [{'/'.join(letters)}]"):
-            if line.strip()[:1].lower() in set(letters):
+            if line.strip()[:1].lower() in set(letters + also):
                 return line.strip()[0].lower()
         return letters[-1]
 

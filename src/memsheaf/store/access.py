@@ -106,7 +106,7 @@ class StoreAccess:
                 journals.sync()
                 root.sync()
         except OSError as error:
-            raise StoreFailed(failure(error)) from error
+            raise StoreFailed(failure(error, self.root)) from error
 
     @contextmanager
     def locked(self, name: str, wait: float | None = None) -> Iterator[Folder]:
@@ -117,7 +117,7 @@ class StoreAccess:
                 history = held.enter_context(self.make_history(root))
                 held.enter_context(kernel_lock(history, name, wait=self.wait if wait is None else wait))
             except OSError as error:
-                raise StoreFailed(failure(error)) from error
+                raise StoreFailed(failure(error, self.root)) from error
             yield history
 
     @contextmanager
@@ -130,7 +130,7 @@ class StoreAccess:
             yield None
             return
         except OSError as error:
-            raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+            raise StoreFailed(f"the journal of {self.root!r} cannot be read: {error.strerror}") from error
         with history:
             try:
                 journal = Journal(history)
@@ -139,7 +139,7 @@ class StoreAccess:
                 finally:
                     journal.close()
             except OSError as error:
-                raise StoreFailed(f"the journal cannot be read: {error.strerror}") from error
+                raise StoreFailed(f"the journal of {self.root!r} cannot be read: {error.strerror}") from error
 
     def last_settled(self) -> str | None:
         """The id of the last commit, "" when there is none; None when a crash left something to complete."""
@@ -175,7 +175,7 @@ class StoreAccess:
                     self.segment = journal.segment
                     journal.close()
         except OSError as error:
-            raise StoreFailed(failure(error)) from error
+            raise StoreFailed(failure(error, self.root)) from error
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
@@ -308,7 +308,7 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return modified, changed, found.st_size, found.st_ino & _LATEST
 
 
-def failure(error: OSError) -> str:
+def failure(error: OSError, root: str) -> str:
     """Why a store could not be changed."""
     reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
-    return f"the store could not be changed: {reason or error.strerror or error}"
+    return f"the store {root!r} could not be changed: {reason or error.strerror or error}"

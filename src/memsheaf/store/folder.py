@@ -248,7 +248,7 @@ class FolderStore:
         except FileNotFoundError:
             raise NotFound(path) from None
         except OSError as error:
-            raise StoreFailed(failure(error)) from error
+            raise StoreFailed(failure(error, self.root)) from error
         with self._access.transaction() as transaction:
             transaction.sweep(self._clock())
             names, texts = transaction.forget(path)
@@ -311,7 +311,7 @@ class FolderStore:
                 self._catalog.publish(root, history, name, data, sure=sure)
                 return {path: stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
-            raise StoreFailed(failure(error)) from error
+            raise StoreFailed(failure(error, self.root)) from error
 
     def set_aside(self, name: str, shown: bytes, *, wait: float | None = None) -> str | None:
         """Make room for a derived text where somebody else's stands: what that says beyond `shown` is kept beside it.
@@ -391,7 +391,7 @@ class FolderStore:
             with self._access.locked("lock") as history:
                 change(history)
         except OSError as error:
-            raise StoreFailed(failure(error)) from error
+            raise StoreFailed(failure(error, self.root)) from error
 
     def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
         """What the folder of the journal says, without the lock; `otherwise` where there is none."""

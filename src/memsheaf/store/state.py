@@ -64,7 +64,7 @@ class State:
 
     def write(self, name: str, data: bytes) -> None:
         """Put a whole file in place, durably: a reader sees the old or the new one. Raises StoreFailed."""
-        with _told(f"{name} cannot be written"), Folder.open(self.folder, create=True) as folder:
+        with _told(f"{name} in {self.folder!r} cannot be written"), Folder.open(self.folder, create=True) as folder:
             draft = f"draft-{name}-{os.urandom(8).hex()}"
             try:
                 fd = folder.open_file(draft, CREATE)
@@ -93,7 +93,7 @@ class State:
 
     def add(self, name: str, data: bytes, *, durably: bool = True) -> None:
         """Add bytes to a file, in one write. A later durable one vouches for all before it. Raises StoreFailed."""
-        with _told(f"{name} cannot be written"), Folder.open(self.folder, create=True) as folder:
+        with _told(f"{name} in {self.folder!r} cannot be written"), Folder.open(self.folder, create=True) as folder:
             fd = folder.open_file(name, APPEND | os.O_CREAT)
             try:
                 is_new = not os.fstat(fd).st_size
@@ -116,7 +116,11 @@ class State:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there. Raises StoreFailed."""
-        with _told(f"{name} cannot be removed"), suppress(FileNotFoundError), Folder.open(self.folder) as folder:
+        with (
+            _told(f"{name} in {self.folder!r} cannot be removed"),
+            suppress(FileNotFoundError),
+            Folder.open(self.folder) as folder,
+        ):
             folder.unlink(name)
 
     def names(self, *, drafts: bool = False) -> list[str]:
@@ -147,7 +151,11 @@ class State:
         Where both have a file: numbered ones get the next number, lists and lines are joined, and of an object this
         state's values stand. Doing it again after a crash completes it.
         """
-        with _told("the state cannot be moved"), suppress(FileNotFoundError), Folder.open(other.folder) as theirs:
+        with (
+            _told(f"the state in {self.folder!r} cannot be moved"),
+            suppress(FileNotFoundError),
+            Folder.open(other.folder) as theirs,
+        ):
             with Folder.open(self.folder, create=True) as ours:
                 for name in other.names():
                     taken = self.names()
@@ -180,7 +188,7 @@ class State:
     def lock(self, name: str, *, wait: float = 0.0) -> Iterator[None]:
         """Be the only process that does this; the kernel frees it when its holder dies. Raises Busy, StoreFailed."""
         with ExitStack() as held:
-            with _told("the state directory cannot be used"):
+            with _told(f"the state directory {self.folder!r} cannot be used"):
                 folder = held.enter_context(Folder.open(self.folder, create=True))
                 held.enter_context(kernel_lock(folder, f"{name}.lock", wait=wait))
             yield
