@@ -37,17 +37,9 @@ _BLOCK = re.compile(rf"(?:\A|\r?\n\r?\n){_FENCE}[ \t]*\r?\n(.*?)\r?\n```\s*\Z", 
 _PLAIN = re.compile(r"[^\W_][\w-]{0,59}")
 _OF_A_MEMORY = ("name", "description", "type", "content")
 _OWN = (
-    "name",
-    "description",
-    "type",
-    "namespace",
-    "key",
-    "created",
-    "updated",
-    "ttl_minutes",
-    "expires_at",
+    "name", "description", "type", "namespace", "key", "created", "updated", "ttl_minutes", "expires_at",
     "searched",
-)
+)  # fmt: skip
 _OF_THE_OLD = ("citations", "conversation", "expires", "reason", "supersedes")  # evidence for what is replaced
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _ORDERED: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}

@@ -28,18 +28,8 @@ from memsheaf.work.compaction.levels import LEVELS
 
 NOTES = 1 << 20  # bytes
 _COMPACTED = (
-    "trigger",
-    "level",
-    "fits",
-    "budget",
-    "before",
-    "after",
-    "counts",
-    "summary",
-    "problem",
-    "text",
-    "bullets",
-)
+    "trigger", "level", "fits", "budget", "before", "after", "counts", "summary", "problem", "text", "bullets",
+)  # fmt: skip
 
 
 @takes(

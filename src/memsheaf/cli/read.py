@@ -21,20 +21,10 @@ if TYPE_CHECKING:
 CANDIDATES = 12  # that `why` lists for people
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
-    *(
-        "path",
-        "name",
-        "description",
-        "created",
-        "updated",
-        "expires",
-        "source",
-        "changed_by",
-        "trust",
-        "conversation",
-    ),
-    *("reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version", "body", "text"),
-)
+    "path", "name", "description", "created", "updated", "expires", "source", "changed_by", "trust",
+    "conversation", "reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version",
+    "body", "text",
+)  # fmt: skip
 _MESSAGE = Argument("message", "what the user says; - reads standard input", "TEXT", required=True, repeated=True)
 TYPE = Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE")
 
