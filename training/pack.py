@@ -23,6 +23,7 @@ def main(source: str, target: str) -> None:
         "scales": scales.astype(numpy.float32),
     }
     data = dump(Tensors(arrays, {"made by": "training/train.py", "teachers": "all-MiniLM-L6-v2, all-mpnet-base-v2"}))
+    # then training/translate.py adds the words of other languages
     with open(target, "wb") as file:
         file.write(data)
     print(f"{len(words):,} words, {len(data):,} bytes")

@@ -141,9 +141,11 @@ class Vocabulary(dict[str, int]):
     (0, 2, -1, -1)
     """
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._pieces, self._starts, self._slots = (arrays[name].data for name in ("pieces", "starts", "slots"))
-        self.longest = int(arrays["longest"][0])
+    def __init__(self, arrays: Mapping[str, Array], prefix: str = "") -> None:
+        self._pieces, self._starts, self._slots = (
+            arrays[prefix + name].data for name in ("pieces", "starts", "slots")
+        )
+        self.longest = int(arrays[f"{prefix}longest"][0])
 
     def __missing__(self, piece: str) -> int:
         if len(self) >= _LOOKUPS:

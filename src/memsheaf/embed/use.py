@@ -1,4 +1,4 @@
-"""Google's universal-sentence-encoder-multilingual 3 in numpy: 512 dimensions, 16 languages.
+"""Google's universal-sentence-encoder-multilingual 3 in numpy: 512 dimensions, 15 languages.
 
 Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai
 and Turkish. A text is cut into pieces by SentencePiece's unigram model; convolutions over 2, 3 and 5 of them, their
