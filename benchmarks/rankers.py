@@ -19,7 +19,7 @@ from benchmarks.embedders import embedder, usual_of
 from memsheaf.embed import Embedder
 from memsheaf.index import lexical
 from memsheaf.index.scoring import DIGITS, estimate_usual, fuse
-from memsheaf.index.vectors import NEAREST, passages, quantize
+from memsheaf.index.vectors import NEAREST, common_lengths, passages, quantize, shares
 from memsheaf.memory import Memory
 
 DEEPEST = 50
@@ -62,13 +62,15 @@ class Space:
         kept = quantize(one.encode([text for _, text in texts]))
         self._rows = numpy.frombuffer(b"".join(row for _, row in kept), numpy.int8).reshape(len(kept), -1)
         self._scales = numpy.array([scale for scale, _ in kept], float32)
+        self._parts: Sequence[int] = getattr(one, "sections", ())
+        self._shares = shares(self._rows, self._parts)
         self._count = len(memories)
 
     def cosines(self, question: str) -> NDArray[float32]:
         """The cosine of each passage with a question."""
         asked = self._one.encode([question])[0]
         found: NDArray[float32] = (self._rows.astype(float32) @ asked) * self._scales
-        return found
+        return found / common_lengths(self._shares, shares(asked[None], self._parts))[:, 0]
 
     def best(self, cosines: NDArray[float32]) -> list[float]:
         """The cosine of the best passage of each memory."""

@@ -197,6 +197,32 @@ def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy
     assert sheaf.index.embedding()[:4] == ("toy 1", 4, 4, False)
 
 
+class Halves(Toy):
+    """Two embedders side by side, of which the second says nothing about a text with an accent."""
+
+    sections = (64, 64)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
+        half = Toy("half", 64).encode([text.replace("\N{COMBINING ACUTE ACCENT}", "") for text in texts])
+        both = numpy.hstack([half, half * [[text.isascii()] for text in texts]])
+        made: NDArray[float32] = (both / numpy.linalg.norm(both, axis=1, keepdims=True)).astype(float32)
+        return made
+
+
+def test_a_text_that_only_one_of_two_embedders_knows_is_compared_by_that_one(settings: Settings) -> None:
+    one = Halves("halves 1", 128)
+    with Sheaf.open("user", settings=settings, embedder=one) as sheaf:
+        path = remember(sheaf, "Automobile", "automobile automobile")
+        abroad = remember(sheaf, "Feline", "feline feline \N{COMBINING ACUTE ACCENT}")
+        plain = {match.row.path: match.near for match in sheaf.matches("automobile feline")}
+        accented = {
+            match.row.path: match.near for match in sheaf.matches("automobile feline \N{COMBINING ACUTE ACCENT}")
+        }
+
+    assert accented[path] == pytest.approx(plain[path], abs=0.05)
+    assert accented[abroad] == pytest.approx(plain[abroad], abs=0.05)
+
+
 def test_the_best_passage_counts(sheaf: Sheaf) -> None:
     path = remember(sheaf, "Diary", "filler words here. " * 100 + "\n\n" + "feline " * 100)
 

@@ -58,7 +58,8 @@ class Concatenated:
     ) -> None:
         self.fallback = fallback
         self.identity = " and ".join(f"{part.weight:g} {part.embedder.identity}" for part in parts)
-        self.dimensions = sum(part.embedder.dimensions for part in parts)
+        self.sections = [part.embedder.dimensions for part in parts]
+        self.dimensions = sum(self.sections)
         self.usual = usual
         self.parts = parts
         self.english = english

@@ -26,6 +26,7 @@ from memsheaf.index.vectors import (
     key_of,
     passages,
     quantize,
+    shares,
 )  # fmt: skip
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
@@ -36,7 +37,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from numpy import float32
+    from numpy import bool_, float32
     from numpy.typing import NDArray
 
     from memsheaf.index.everyday import Everyday
@@ -101,7 +102,7 @@ class SemanticSearch:
         self._clock = clock
         self._embedder: Embedder | None = None
         self._tables: dict[int, VectorTable] = {}
-        self._everyday: dict[int, Everyday] = {}
+        self._everyday: dict[tuple[int, bool], Everyday] = {}
         self._off_until = 0.0
         self._problem = ""
         self._asked: dict[str, NDArray[float32]] = {}
@@ -254,7 +255,8 @@ class SemanticSearch:
             identity, dimensions = _in_time(
                 embedder, lambda: _translated(lambda: (embedder.identity, int(embedder.dimensions)))
             )
-            self._tables[id(embedder)] = VectorTable(identity, dimensions, self._clock)
+            parts = getattr(embedder, "sections", ())
+            self._tables[id(embedder)] = VectorTable(identity, dimensions, self._clock, parts)
         return self._tables[id(embedder)]
 
     def _catch_up(
@@ -378,17 +380,19 @@ class SemanticSearch:
         self, db: sqlite3.Connection, embedder: Embedder, table: VectorTable, question: NDArray[float32]
     ) -> float:
         """The cosine from which on a question is about a memory: more than everyday messages reach."""
-        everyday = self._everyday_as_seen_by(embedder)
-        return table.threshold(db, everyday.threshold) + everyday.handicap(question)
+        is_partial = not shares(question[None], table.parts).all()
+        everyday = self._everyday_as_seen_by(embedder, (question != 0) if is_partial else None)
+        return table.threshold(db, "part" if is_partial else "", everyday.threshold) + everyday.handicap(question)
 
-    def _everyday_as_seen_by(self, embedder: Embedder) -> Everyday:
-        if id(embedder) not in self._everyday:
+    def _everyday_as_seen_by(self, embedder: Embedder, known: NDArray[bool_] | None = None) -> Everyday:
+        key = id(embedder), known is not None
+        if key not in self._everyday:
             from memsheaf.index.everyday import load
 
             folder = os.path.dirname(self._database)
             made = load(embedder.identity, embedder.dimensions, lambda texts: _encode(embedder, texts), folder)
-            self._everyday[id(embedder)] = made
-        return self._everyday[id(embedder)]
+            self._everyday[key] = made if known is None else made.within(known)
+        return self._everyday[key]
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy
-from numpy import float32
+from numpy import bool_, float32
 from numpy.typing import NDArray
 
 from memsheaf.values import sha256
@@ -44,6 +44,12 @@ class Everyday:
     def __init__(self, vectors: Floats, near: Floats) -> None:
         self._vectors = vectors
         self._near = near
+
+    def within(self, known: NDArray[bool_]) -> Everyday:
+        """The same in some of the dimensions: a text in another language may have no others."""
+        vectors = self._vectors * known
+        vectors /= numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+        return Everyday(vectors, _near_others(vectors, kinds()))
 
     def handicap(self, question: Floats) -> float:
         """What a message must be nearer to a memory because of its nearness to them."""
@@ -80,10 +86,15 @@ def load(identity: str, dimensions: int, encode: Callable[[Sequence[str]], Float
 def _embed(every: Sequence[Sequence[str]], encode: Callable[[Sequence[str]], Floats]) -> bytes:
     """A checksum, then for each message its nearness to those of other kinds and its vector, as float16."""
     vectors = numpy.concatenate([encode(messages) for messages in every])
-    of_kind = numpy.repeat(numpy.arange(len(every)), [len(messages) for messages in every])
-    near = [_nearest(vectors[of_kind != kind] @ vector) for kind, vector in zip(of_kind, vectors, strict=True)]
-    made = numpy.column_stack([near, vectors]).astype(numpy.float16).tobytes()
+    made = numpy.column_stack([_near_others(vectors, every), vectors]).astype(numpy.float16).tobytes()
     return zlib.crc32(made).to_bytes(4, "little") + made
+
+
+def _near_others(vectors: Floats, every: Sequence[Sequence[str]]) -> Floats:
+    """How near each is to those of other kinds."""
+    of_kind = numpy.repeat(numpy.arange(len(every)), [len(messages) for messages in every])
+    cosines = vectors @ vectors.T
+    return numpy.array([_nearest(row[of_kind != kind]) for kind, row in zip(of_kind, cosines, strict=True)], float32)
 
 
 def _nearest(cosines: Floats) -> Floats:

@@ -19,6 +19,8 @@ from memsheaf.values import NamedTuple, sha256
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy import float32, int8, int64
     from numpy.typing import NDArray
 
@@ -117,13 +119,15 @@ def delete_texts(db: sqlite3.Connection, keys: Collection[bytes]) -> None:
 class VectorTable:
     """The vectors of one embedder. A note has the last row that was seen to, and the day of its last use."""
 
-    def __init__(self, identity: str, dimensions: int, clock: Callable[[], float]) -> None:
+    def __init__(self, identity: str, dimensions: int, clock: Callable[[], float], parts: Sequence[int] = ()) -> None:
+        self.parts = parts  # the dimensions of each of several embedders
         digest = sha256(f"{dimensions} {identity}".encode()).digest()
         self._embedder = int.from_bytes(digest[:6], "big")
         self._dimensions = dimensions
         self._clock = clock
         self._name = f"vectors:{self._embedder:012x}"
         self._matrix: _Matrix | None = None
+        self._shares: NDArray[float32]
 
     def waiting(self, db: sqlite3.Connection, limit: int) -> list[tuple[int, str]]:
         """Memories that have no vectors yet, oldest first: row and path."""
@@ -189,8 +193,10 @@ class VectorTable:
 
     def cosines(self, db: sqlite3.Connection, question: NDArray[float32]) -> NDArray[float32]:
         """The cosine of each stored vector with a question of length 1, in the order of `ids`."""
-        self._matrix = self._refreshed(db, self._matrix)
-        return self._matrix.cosines(question)
+        found = self._refreshed(db, self._matrix)
+        if found is not self._matrix:
+            self._matrix, self._shares = found, shares(found.rows, self.parts)
+        return found.cosines(question) / common_lengths(self._shares, shares(question[None], self.parts))[:, 0]
 
     def nearest(self, db: sqlite3.Connection, cosines: NDArray[float32]) -> list[int]:
         """The rows with the nearest passages, nearest first. `cosines` were just given."""
@@ -215,32 +221,39 @@ class VectorTable:
         self, db: sqlite3.Connection, entries: Collection[int], cosines: NDArray[float32], digits: int
     ) -> dict[int, float]:
         """The cosine of the best passage of each of these rows that has any."""
-        import numpy
-
         ids = self._ids()
         marks = ", ".join("?" * len(entries))
         sql = f"SELECT entry, id FROM vector WHERE embedder = ? AND entry IN ({marks})"
         found: dict[int, float] = {}
         rows = db.execute(sql, (self._embedder, *entries)).fetchall()
-        places = numpy.searchsorted(ids, [number for _, number in rows])
+        places = ids.searchsorted([number for _, number in rows])
         for (entry, number), place in zip(rows, places.tolist(), strict=True):
             if place < len(ids) and ids[place] == number:  # otherwise it came after the cosines were taken
                 found[entry] = max(found.get(entry, -2.0), round(float(cosines[place]), digits))
         return found
 
-    def threshold(self, db: sqlite3.Connection, measure: Callable[[Best], float]) -> float:
+    def threshold(self, db: sqlite3.Connection, kind: str, measure: Callable[[Best], float]) -> float:
         """What `measure` makes of these vectors; it is kept until they change. `cosines` were just given."""
         matrix = self._matrix
         assert matrix is not None
-        name = f"threshold:{self._embedder:012x}"
+        name = f"threshold:{self._embedder:012x}:{kind}"
         state = int(matrix.ids[-1]) if len(matrix.ids) else 0, len(matrix.ids), matrix.removed
         found = db.execute("SELECT a, b, c, d FROM note WHERE name = ?", (name,)).fetchone()
         if found and found[:3] == state:
             return float(found[3]) / 10_000
-        made = measure(matrix.best) if state[1] else 0.0
+        made = measure(self._best) if state[1] else 0.0
         with suppress(sqlite3.OperationalError), writing(db):  # it can be made again
             db.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", (name, *state, round(made * 10_000)))
         return made
+
+    def _best(self, others: NDArray[float32]) -> NDArray[float32]:
+        """The highest cosine of each of some other vectors with these; of very many, with some of these."""
+        matrix = self._matrix
+        assert matrix is not None
+        part = slice(None, None, -(-len(matrix.ids) // SAMPLED))
+        made = (matrix.rows[part] * matrix.scales[part, None]) @ others.T
+        found: NDArray[float32] = (made / common_lengths(self._shares[part], shares(others, self.parts))).max(axis=0)
+        return found
 
     def _ids(self) -> NDArray[int64]:
         assert self._matrix is not None
@@ -332,11 +345,24 @@ class _Matrix(NamedTuple):
         made *= self.scales
         return made
 
-    def best(self, others: NDArray[float32]) -> NDArray[float32]:
-        """The highest cosine of each of some other vectors with these; of very many, with some of these."""
-        part = slice(None, None, -(-len(self.ids) // SAMPLED))
-        found: NDArray[float32] = ((self.rows[part] * self.scales[part, None]) @ others.T).max(axis=0)
-        return found
+
+def shares(vectors: NDArray[Any], parts: Sequence[int]) -> NDArray[float32]:
+    """How much of each vector lies in each of its parts, in squares: 0 where one of the embedders says nothing."""
+    import numpy
+
+    starts = [sum(parts[:place]) for place in range(len(parts))]
+    if not starts:
+        return numpy.ones((len(vectors), 1), numpy.float32)
+    squares = numpy.add.reduceat(numpy.square(vectors, dtype=numpy.float32), starts, axis=1)
+    found: NDArray[float32] = squares / numpy.maximum(squares.sum(axis=1, keepdims=True), 1e-9)
+    return found
+
+
+def common_lengths(some: NDArray[float32], others: NDArray[float32]) -> NDArray[float32]:
+    """The length that each of some vectors and each of others have in the parts that both have."""
+    both = (some @ (others > 0).T.astype("float32")) * ((some > 0).astype("float32") @ others.T)
+    found: NDArray[float32] = both.clip(1e-6) ** 0.5
+    return found
 
 
 def _newest(db: sqlite3.Connection) -> int:
