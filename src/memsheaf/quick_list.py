@@ -11,9 +11,6 @@ from memsheaf.index.database import Row, unchanged_rows
 from memsheaf.scope import Scope, checkout_of, project_root, resolve, shown
 from memsheaf.values import sqlite3
 
-SIMPLE = ("project", "user", "agent", "team")
-"""Layers whose files are all that there is to know about them."""
-
 
 def list_unchanged(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> list[Row] | None:
     """What `Layers.list` gives; None when it has to look: a file changed, or a task or a checkout takes part."""
@@ -35,7 +32,7 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
     for scope in scopes:
         root = resolve(scope, places)
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
-        if scope.layer not in SIMPLE or is_closed or checkout_of(root, settings.home):
+        if scope.layer in ("task", "session") or is_closed or checkout_of(root, settings.home):
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))
         if rows is None:

@@ -342,3 +342,10 @@ def test_a_folder_that_may_not_be_used_is_named(run: Run, environment: dict[str,
     code, _, err = run("remember", "I prefer pnpm", "--scope", "user")
     assert code == 1
     assert f"{str(home / 'user')!r}" in err
+
+
+def test_the_diary_alone_shows_today_on_a_terminal(run: Run) -> None:
+    run("diary", "The migration is through.")
+
+    assert "The migration is through." in run("diary", screen=True)[1]
+    assert run("diary")[0] == 2

@@ -77,7 +77,8 @@ def lint(call: Call) -> int:
         "failed": failed,
         "findings": [pick(one, _FIELDS) for one in found],
     }
-    return call.answer(value, (f"{one.path}: {one.kind}: {one.said}" for one in found), code=1 if failed else 0)
+    lines = [f"{one.path}: {one.kind}: {one.said}" for one in found]
+    return call.answer(value, lines or Note("nothing to report"), code=1 if failed else 0)
 
 
 def _run_audit(call: Call) -> tuple[auditing.Audit, str, str]:

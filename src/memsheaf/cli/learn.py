@@ -291,7 +291,9 @@ def day(value: str) -> str:
 
 @diary.action(Argument("text", "what to note; - reads it from standard input", "TEXT"), ALLOW_SECRET)
 def note_diary(call: Call) -> int:
-    """Add a note to today's log."""
+    """Add a note to today's log; without one, on a terminal, show today's."""
+    if call.options.text is None and call.console.interactive:
+        return _show_days(call, "", "")
     text = call.given_text(call.options.text)
     with _daily_log(call) as log, insisting():
         path = log.note(text, by=BY, allow=Allow(secrets=call.options.allow_secret))
@@ -304,12 +306,15 @@ def note_diary(call: Call) -> int:
 )
 def show_diary(call: Call) -> int:
     """Print what was logged on a day, or since then."""
-    options = call.options
-    if options.day and options.since:
+    if call.options.day and call.options.since:
         raise Usage("give a day or --since, not both")
-    first = options.since or options.day or time.strftime("%Y-%m-%d")
-    days = _daily_log(call).days(first, "" if options.since else first)
-    nothing = f"nothing was logged on {first}{' or later' if options.since else ''}"
+    return _show_days(call, call.options.day, call.options.since)
+
+
+def _show_days(call: Call, day: str, since: str) -> int:
+    first = since or day or time.strftime("%Y-%m-%d")
+    days = _daily_log(call).days(first, "" if since else first)
+    nothing = f"nothing was logged on {first}{' or later' if since else ''}"
     texts = (one.text.rstrip() + ("\n" if one is not days[-1] else "") for one in days)
     return call.answer({"days": [pick(one, ("day", "entries")) for one in days]}, texts if days else nothing)
 

@@ -69,15 +69,9 @@ class FolderStore:
     ) -> None:
         """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
         self._access = StoreAccess(
-            root,
-            clock=clock,
-            wait=wait,
-            patience=patience,
-            boot=boot,
-            portable=portable,
-            checkout=checkout,
+            root, clock=clock, wait=wait, patience=patience, boot=boot, portable=portable, checkout=checkout,
             private=private,
-        )
+        )  # fmt: skip
         self.root = self._access.root
         self.boot = self._access.boot
         self.checkout = checkout
