@@ -31,8 +31,9 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.config import Settings
+from memsheaf.embed import find
 from memsheaf.errors import EmbedderFailed, NotFound
-from memsheaf.index import embedding
+from memsheaf.index import embedding, everyday
 from memsheaf.index.database import BLOCK, base_of, database_for, locked
 from memsheaf.index.embedding import BATCH, FEW, PAUSE, QUICK
 from memsheaf.index.everyday import kinds
@@ -195,6 +196,28 @@ def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy
 
     assert found(sheaf, "dog")[0] == path
     assert sheaf.index.embedding()[:4] == ("toy 1", 4, 4, False)
+
+
+def test_nobody_waits_for_the_everyday_messages_to_be_embedded(tmp_path: Path) -> None:
+    one: Any = find(str(tmp_path), name="semantic")
+    folder = os.path.dirname(everyday.FILE)
+    while one is not None:
+        assert os.path.exists(os.path.join(folder, everyday.file_name(one.identity, one.dimensions))), (
+            f"run training/everyday.py: there is no file for {one.identity}"
+        )
+        one = getattr(one, "fallback", None)
+
+
+def test_a_damaged_file_of_everyday_messages_is_made_anew(tmp_path: Path) -> None:
+    toy = Toy()
+    before = everyday.load("toy 1", 64, toy.encode, str(tmp_path))
+    place = tmp_path / everyday.file_name("toy 1", 64)
+    data = place.read_bytes()
+    for damage in (b"", data[:100], data[:-1] + b"x"):
+        place.write_bytes(damage)
+        again = everyday.load("toy 1", 64, toy.encode, str(tmp_path))
+        assert again.handicap(toy.encode(["car"])[0]) == before.handicap(toy.encode(["car"])[0])
+        assert place.read_bytes() == data
 
 
 class Halves(Toy):

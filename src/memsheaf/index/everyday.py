@@ -1,8 +1,8 @@
-"""Everyday messages (greetings, small talk, general knowledge, short commands), which need no memory.
+"""Everyday messages, which need no memory: greetings, small talk, general knowledge, short commands, pasted code.
 
 A message is about something remembered when it is nearer to a memory than such messages are. How near they are
 differs from store to store and from embedder to embedder, so it is measured: their vectors are compared with those of
-the store. `everyday.txt` has them, one a line, with a blank line between two kinds.
+the store. `everyday.txt` has them, one a line, with \\n for a line break and a blank line between two kinds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy
 from numpy import bool_, float32
 from numpy.typing import NDArray
 
+from memsheaf.index.vectors import quantize
 from memsheaf.values import sha256
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "everyday.txt")
@@ -23,7 +24,8 @@ NEIGHBOURS = 3
 WEIGHT = 0.6
 """What being near to an everyday message takes from being near to a memory."""
 
-SILENT = 0.95  # of everyday messages that recall nothing, kinds that are not among them included
+SILENT = 0.93  # of small talk of kinds that are not here recalls nothing; of kinds that are here, more
+TALK = 7  # kinds that must be silent; the others, pasted code and work on other things, may speak of a stored topic
 EVERY = 3  # one in so many is compared with the store: enough for a share
 
 Floats = NDArray[float32]
@@ -32,7 +34,8 @@ Floats = NDArray[float32]
 def kinds() -> list[list[str]]:
     """The messages of each kind."""
     with open(FILE, encoding="utf-8") as file:
-        return [part.splitlines() for part in file.read().strip().split("\n\n")]
+        parts = file.read().strip().split("\n\n")
+    return [[line.replace("\\n", "\n").replace("\\t", "\t") for line in part.split("\n")] for part in parts]
 
 
 class Everyday:
@@ -44,12 +47,13 @@ class Everyday:
     def __init__(self, vectors: Floats, near: Floats) -> None:
         self._vectors = vectors
         self._near = near
+        self._talk = sum(map(len, kinds()[:TALK]))
 
     def within(self, known: NDArray[bool_]) -> Everyday:
         """The same in some of the dimensions: a text in another language may have no others."""
         vectors = self._vectors * known
         vectors /= numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
-        return Everyday(vectors, _near_others(vectors, kinds()))
+        return Everyday(vectors, _near_others(vectors, [len(each) for each in kinds()]))
 
     def handicap(self, question: Floats) -> float:
         """What a message must be nearer to a memory because of its nearness to them."""
@@ -60,39 +64,54 @@ class Everyday:
 
         `best` gives for each of some vectors the highest cosine with a memory.
         """
-        reached = best(self._vectors[::EVERY]) - float32(WEIGHT) * self._near[::EVERY]
+        some = slice(0, self._talk, EVERY)
+        reached = best(self._vectors[some]) - float32(WEIGHT) * self._near[some]
         return round(float(numpy.quantile(reached, SILENT)), 4)
 
 
 def load(identity: str, dimensions: int, encode: Callable[[Sequence[str]], Floats], folder: str) -> Everyday:
-    """The messages as an embedder sees them, from a file in the cache folder, or embedded and kept there."""
-    every = kinds()
-    digest = sha256(f"{dimensions} {identity} {every}".encode()).hexdigest()[:16]
-    path = os.path.join(folder, f"everyday-{digest}")
-    data = b""
-    with suppress(OSError), open(path, "rb") as file:
-        data = file.read()
-    if zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little") or not data:
-        data = _embed(every, encode)
-        with suppress(OSError):  # no room, or not ours to write: then the next process makes them anew
-            draft = f"{path}.{os.getpid()}"
-            with open(draft, "wb") as file:
-                file.write(data)
-            os.replace(draft, path)
-    rows = numpy.frombuffer(data, numpy.float16, offset=4).reshape(-1, dimensions + 1).astype(float32)
-    return Everyday(rows[:, 1:], rows[:, 0])
+    """The messages as an embedder sees them: from the package, from the cache folder, or embedded and kept there."""
+    name = file_name(identity, dimensions)
+    for place in (os.path.dirname(FILE), folder):
+        with suppress(OSError, ValueError), open(os.path.join(place, name), "rb") as file:
+            return _parse(file.read(), dimensions)
+    data = _made([encode(messages) for messages in kinds()])
+    with suppress(OSError):  # no room, or not ours to write: then the next process makes them anew
+        draft = os.path.join(folder, f"{name}.{os.getpid()}")
+        with open(draft, "wb") as file:
+            file.write(data)
+        os.replace(draft, os.path.join(folder, name))
+    return _parse(data, dimensions)
 
 
-def _embed(every: Sequence[Sequence[str]], encode: Callable[[Sequence[str]], Floats]) -> bytes:
-    """A checksum, then for each message its nearness to those of other kinds and its vector, as float16."""
-    vectors = numpy.concatenate([encode(messages) for messages in every])
-    made = numpy.column_stack([_near_others(vectors, every), vectors]).astype(numpy.float16).tobytes()
-    return zlib.crc32(made).to_bytes(4, "little") + made
+def _made(every: Sequence[Floats]) -> bytes:
+    """A checksum, then how near each is to those of other kinds, and the vectors as they are stored."""
+    vectors = numpy.concatenate(every)
+    stored = quantize(vectors)
+    scales = numpy.array([row.scale for row in stored], float32)
+    near = _near_others(vectors, [len(each) for each in every])
+    data = b"".join([near.tobytes(), scales.tobytes(), *[row.data for row in stored]])
+    return zlib.crc32(data).to_bytes(4, "little") + data
 
 
-def _near_others(vectors: Floats, every: Sequence[Sequence[str]]) -> Floats:
-    """How near each is to those of other kinds."""
-    of_kind = numpy.repeat(numpy.arange(len(every)), [len(messages) for messages in every])
+def _parse(data: bytes, dimensions: int) -> Everyday:
+    """Raises ValueError for what is damaged."""
+    count = sum(map(len, kinds()))
+    if zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
+        raise ValueError("the checksum is wrong")
+    near, scales = numpy.frombuffer(data, float32, 2 * count, 4).reshape(2, count)
+    rows = numpy.frombuffer(data, numpy.int8, offset=4 + 8 * count).reshape(count, dimensions)
+    return Everyday(rows * scales[:, None], near)
+
+
+def file_name(identity: str, dimensions: int) -> str:
+    """Where the vectors of these messages by an embedder are kept."""
+    return f"everyday-{sha256(f'{dimensions} {identity} {kinds()}'.encode()).hexdigest()[:16]}"
+
+
+def _near_others(vectors: Floats, sizes: Sequence[int]) -> Floats:
+    """How near each is to those of other kinds, of which there are so many each."""
+    of_kind = numpy.repeat(numpy.arange(len(sizes)), sizes)
     cosines = vectors @ vectors.T
     return numpy.array([_nearest(row[of_kind != kind]) for kind, row in zip(of_kind, cosines, strict=True)], float32)
 

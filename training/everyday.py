@@ -1,0 +1,32 @@
+"""Embed the everyday messages with the embedders that the package knows, so that nobody has to wait for it.
+
+python training/everyday.py
+
+It replaces the files `everyday-*` in `src/memsheaf/index/`: run it when the messages or an embedder changed.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+
+from memsheaf.embed import find
+from memsheaf.index import everyday
+
+
+def main() -> None:
+    """Make one file for each."""
+    folder = os.path.dirname(everyday.FILE)
+    for old in glob.glob(os.path.join(folder, "everyday-*")):
+        os.unlink(old)
+    with tempfile.TemporaryDirectory() as cache:
+        one = find(cache, name="semantic")
+        while one is not None:
+            everyday.load(one.identity, one.dimensions, one.encode, folder)
+            print(everyday.file_name(one.identity, one.dimensions), one.identity)
+            one = getattr(one, "fallback", None)
+
+
+if __name__ == "__main__":
+    main()
