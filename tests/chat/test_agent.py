@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from chat.scene import Scene, calling, run
+from memsheaf.chat.agent import Agent
+from memsheaf.chat.offline import Offline
+from memsheaf.chat.offline.memories import MemoryChanges
 from memsheaf.chat.turn import BROKEN_OFF, NOT_RUN, STOPPED, Called, Event, Failed, Notice, Recalled, Text
 from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
@@ -583,3 +586,28 @@ def test_a_secret_that_a_model_would_save_is_refused_and_not_shown(scene: Scene)
 
     assert [event.failed for event in events if isinstance(event, Called)] == [True]
     assert key not in repr(events)
+
+
+def test_deleting_everything_is_previewed_and_asked_about_whichever_model_talks(scene: Scene) -> None:
+    with scene.memory() as sheaf:
+        sheaf.remember("Ships on Tuesdays", "When releases go out", "project", "We ship on Tuesdays.")
+        sheaf.remember("Prefers tabs", "Indentation", "user", "The user prefers tabs.")
+    agents: list[Agent] = []
+
+    def load(name: str) -> Offline:
+        mind = agents[0].memory
+        return Offline(MemoryChanges(undo=mind.undo, offer=mind.offer, forget=mind.forget_offered))
+
+    with scene.chat(["Hello.", "You are welcome."], load=load) as agent:
+        agents.append(agent)
+        run(agent, "hi there")
+        run(agent, "Please delete everything you know.")
+        assert "Nothing is deleted yet" in agent.conversation[-1].text
+        with scene.memory() as sheaf:
+            assert len(sheaf.list()) == 2
+        run(agent, "yes")
+        assert "Deleted" in agent.conversation[-1].text
+        with scene.memory() as sheaf:
+            assert not sheaf.list()
+        run(agent, "thanks")
+        assert agent.conversation[-1].text == "You are welcome."

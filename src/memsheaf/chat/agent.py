@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from memsheaf.chat.conversations import Conversation, Conversations
 from memsheaf.chat.memory import ChatMemory, conversation_size, is_summary
+from memsheaf.chat.offline.requests import deletes_all
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.turn import DELEGATE, Cost, Event, Failed, Notice, Recalled, RequestLoop, TurnEnded, delegate
@@ -142,7 +143,7 @@ class Agent:
         failed: Failed | None = None
         try:
             yield from turn.prepare(message, ignore)
-            if not (yield from turn.loop.go(self.talker, self._request, turn.before, self._most)):
+            if not (yield from turn.loop.go(self._talker(), self._request, turn.before, self._most)):
                 yield Notice(f"stopped after {self._most} requests in one turn", "Say `go on` to let it continue.")
         except KeyboardInterrupt as error:
             if isinstance(error.__context__, GeneratorExit):  # it came while the turn was being stopped already
@@ -156,6 +157,13 @@ class Agent:
         if failed:
             yield failed
         yield turn.ended()
+
+    def _talker(self) -> Talker:
+        """Who answers: to delete everything is previewed and asked about, and never left to a model."""
+        said = ["", *(one.text for one in self.conversation if one.role == "user")]
+        if self._load and not speaks_for_user(self.talker) and deletes_all(*reversed(said[-2:])):
+            return self._load("offline")
+        return self.talker
 
     def compact(self, *, by_user: bool = True) -> str:
         """Make the conversation shorter; says what became of it. Raises Refused, StoreFailed.

@@ -39,7 +39,7 @@ from memsheaf.chat.offline.requests import (
     is_agreement,
     is_question,
     lexicon,
-    list_pattern,
+    wants_all,
 )
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.guard.paths import file_name
@@ -129,14 +129,10 @@ class _Replying:
         asked, meant_before = find_meant_requests(before)
         if is_agreement(text, asked[0].language):
             self._language = asked[0].language
-            if self._is_all(asked[0]):
+            if wants_all(asked[0]):
                 return self._tried(self._forget_all)
             requests = asked if meant_before else requests
-        elif (
-            meant
-            and {"update", "forget", "undo"} & {each.kind for each in requests}
-            and not self._is_all(requests[0])
-        ):
+        elif meant and {"update", "forget", "undo"} & {each.kind for each in requests} and not wants_all(requests[0]):
             return self._say("meant", what=one_line(meant, 200))
         replies = []
         for wanted in requests:
@@ -303,7 +299,7 @@ class _Replying:
         """Delete the one memory that is meant; where that is not sure, ask."""
         file, body = wanted.file, "…"
         if not file:
-            if self._is_all(wanted):
+            if wants_all(wanted):
                 return self._preview(wanted)
             if not wanted.subject:
                 saved = self._turns[-2].saved if len(self._turns) > 1 else []
@@ -319,13 +315,6 @@ class _Replying:
                 file, body = found[0].file, found[0].body
         (answer,) = yield from self._ask(("memory_delete", {"filename": file}))
         return self._say("deleted", file=touched_file(answer, "deleted"), what=one_line(body, 300))
-
-    def _is_all(self, wanted: MemoryRequest) -> bool:
-        """Whether all memories, or all of a type, are to be deleted."""
-        is_named = wanted.file or wanted.kind != "forget"
-        return not is_named and bool(
-            wanted.about or list_pattern("everything", self._language).fullmatch(wanted.subject)
-        )
 
     def _preview(self, wanted: MemoryRequest) -> str:
         """What would be deleted, by scope, and what to say to that."""

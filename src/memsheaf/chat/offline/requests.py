@@ -135,6 +135,19 @@ def is_agreement(text: str, language: str) -> bool:
     return bool(list_pattern("yes", language).fullmatch(text.strip(END)))
 
 
+def wants_all(wanted: MemoryRequest) -> bool:
+    """Whether all memories, or all of a type, are to be deleted."""
+    is_named = wanted.file or wanted.kind != "forget"
+    is_all = wanted.about or list_pattern("everything", wanted.language).fullmatch(wanted.subject)
+    return not is_named and bool(is_all)
+
+
+def deletes_all(text: str, before: str) -> bool:
+    """Whether a message asks to delete all memories, or agrees to that after the one before asked for it."""
+    asked = find_meant_requests(before)[0][0]
+    return wants_all(find_meant_requests(text)[0][0]) or (wants_all(asked) and is_agreement(text, asked.language))
+
+
 def find_meant_requests(text: str) -> tuple[list[MemoryRequest], str]:
     """What a message asks for; if that is nothing, what it would without a misspelt word, and how it then reads."""
     found = find_requests(text)
