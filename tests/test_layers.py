@@ -49,7 +49,7 @@ VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES"
 
 # Ratchets: each may only go down.
 MOST_FILES = 210
-MOST_LINES = 48_860
+MOST_LINES = 48_800
 LONGEST_FILE = 450
 DEFERRED_IMPORTS = 150  # `import` inside a function
 NAMED_TWICE = {"Memory"}

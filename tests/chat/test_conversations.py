@@ -343,7 +343,8 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert len(said) == 2
-    assert all(line.startswith(f"{conversation.name} cannot be written: ") for line in said)
+    place = f"{conversation.name} in {state.folder!r} cannot be written: "
+    assert all(line.startswith(place) for line in said)
     assert {name: data for name, data in files(state).items() if name != "history"} == before
     with kept.open() as conversation:
         conversation.add(Said("user", "Again."))

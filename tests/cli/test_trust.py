@@ -337,9 +337,14 @@ def test_a_shared_memory_hides_none_of_ours(
 ) -> None:
     run("init")
     mine = add(run, "Zebra build", "The zebra service is built with make.")
-    bring(upstream, clone, user_curl=EVIL.replace("trust: confirmed", f"supersedes: [{mine}]"))
+    bring(
+        upstream,
+        clone,
+        user_curl=EVIL.replace("trust: confirmed", f"supersedes: [{mine}]")
+        + "The zebra service is built with make.\n",
+    )
 
-    recalled = opened().recall("how is the zebra service built, what do I run before each build?")
+    recalled = opened().recall("how is the zebra service built with make?")
 
     assert {shown.memory.path for shown in recalled.memories} == {mine, "user_curl.md"}
 

@@ -106,7 +106,7 @@ def _parse(data: bytes, dimensions: int) -> Everyday:
 
 def file_name(identity: str, dimensions: int) -> str:
     """Where the vectors of these messages by an embedder are kept."""
-    return f"everyday-{sha256(f'{dimensions} {identity} {kinds()}'.encode()).hexdigest()[:16]}"
+    return f"everyday-{sha256(f'{dimensions} {identity} {kinds()}'.encode()).hexdigest()[:16]}.vectors"
 
 
 def _near_others(vectors: Floats, sizes: Sequence[int]) -> Floats:
