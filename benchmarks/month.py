@@ -297,9 +297,15 @@ def _rate(rate: Rate) -> str:
 
 def _rewrites(sheaf: Sheaf) -> Iterator[tuple[str, str]]:
     for commit in sheaf.log():
-        for one in commit.revisions:
-            if one.old and one.new and one.path != CATALOG:
+        files = [one for one in commit.revisions if one.path != CATALOG]
+        gone, come = ([one for one in files if not one.new], [one for one in files if not one.old])
+        for one in files:
+            if one.old and one.new:
                 yield _words(parse(one.path, one.old)), _words(parse(one.path, one.new))
+        for old in gone:  # a memory that got another name with its new text stands right behind
+            place = files.index(old) + 1
+            if old.old and place < len(files) and files[place] in come:
+                yield _words(parse(old.path, old.old)), _words(parse(files[place].path, files[place].new or b""))
 
 
 def _words(memory: Memory) -> str:

@@ -8,7 +8,7 @@ from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
 from memsheaf.guard.paths import CATALOG, check_path, is_fact
 from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
-from memsheaf.text_edits import checked, dated, inserted, merged, placed, redated, revised, with_description
+from memsheaf.text_edits import checked, dated, fitted, inserted, merged, placed, redated, revised, with_description
 from memsheaf.writer import Writer
 
 
@@ -30,8 +30,11 @@ def remember(
     supersedes: Sequence[str] = (),
     reason: str = "",
     allow: Allow = STRICT,
+    rename: bool = False,
 ) -> Memory:
     """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
+
+    With `rename` its file gets another name where it has its old one from its old title.
 
     Days such as "tomorrow" get their date beside them.
 
@@ -76,6 +79,7 @@ def remember(
         if expect is not None and expect != found.version:
             raise Changed(found.path)
         new = check(found.path, merged(found, fresh) if found.state == "ok" else fresh.text)
+        new = fitted(new, found, lambda one: bool(writer.index.same_file(one))) if rename else new
         return writer.store_one(new, found.version, f"replace {name}", was=found, allow=allow)
 
     return writer.again(store, expect)

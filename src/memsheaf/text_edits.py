@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
+from memsheaf.guard.paths import file_name, is_fact
 from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
+from memsheaf.store import Change
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.phrases import occasion
 from memsheaf.visible import is_blank
 
 
@@ -71,6 +74,22 @@ def placed(fresh: Memory, path: str) -> Memory:
     return check(path, fresh.text) if is_conflict_copy(path) else Memory(path, *fresh[1:])
 
 
+def fitted(memory: Memory, was: Memory, taken: Callable[[str], bool]) -> Memory:
+    """A changed memory under the file name that its new name gives, if its old name gave the old one."""
+    if memory.name == was.name or is_fact(was.path) or file_name(was.kind, was.name, lambda _: False) != was.path:
+        return memory
+    return placed(memory, file_name(memory.kind, memory.name, taken))
+
+
+def relinked(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
+    """The memories that name a file which moves, with its new name."""
+    old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
+    for one in others:
+        text = one.text.replace(f"{old}.md", f"{new}.md").replace(f"[[{old}]]", f"[[{new}]]")
+        if text != one.text and one.path not in (change.moves, "CONTEXT.md"):  # that a person edits
+            yield Change(one.path, text.encode(), one.version)
+
+
 def redated(was: Memory, text: str, today: str) -> Memory:
     """The memory a changed text makes, with today's date in its header. Raises TextRefused."""
     changed = with_description(was, checked(was.path, text, was, free=was.state == "free"))
@@ -82,13 +101,15 @@ def redated(was: Memory, text: str, today: str) -> Memory:
 def with_description(was: Memory | None, changed: Memory) -> Memory:
     """The changed memory with a description that follows its text, where the old one was nothing but the old text."""
     is_kept = was is not None and was.state == changed.state == "ok" and was.description == changed.description
-    if not (was and is_kept) or was.body == changed.body or _summary(was) != was.description.rstrip(" .。"):
-        return changed
-    return checked(was.path, edited(changed.text, fields={"description": _summary(changed)}), was, free=False)
+    for made in (_summary, occasion) if was and is_kept and was.body != changed.body else ():
+        if was and made(was.body) == was.description.rstrip(" .。"):
+            text = edited(changed.text, fields={"description": made(changed.body)})
+            return checked(was.path, text, was, free=False)
+    return changed
 
 
-def _summary(memory: Memory) -> str:
-    return one_line(memory.body, 150).rstrip(" .。")
+def _summary(body: str) -> str:
+    return one_line(body, 150).rstrip(" .。")
 
 
 def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:

@@ -28,9 +28,11 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
+from memsheaf.learn.corrections import correct_written
 from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES
+from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
@@ -156,8 +158,10 @@ def memory_write(
     file is replaced, once you have read it."""
     if filename and not (name or description or type):
         return _write_free(seen, filename, content)
+    fields = Proposal(name, description, type, content)
+    old, more = (None, {"path": filename}) if filename else correct_written(seen.memory, fields)
     try:
-        memory = seen.memory.remember(name, description, type, content, path=filename, allow=seen.allow)
+        memory = seen.memory.remember(name, description, type, content, **more, allow=seen.allow)
     except Exists as error:
         found = seen.memory.read(error.path)
         if (found.description, found.body.strip()) == (description.strip(), content.strip()):
@@ -165,9 +169,10 @@ def memory_write(
         expect = seen.versions.get(error.path)
         known = {"replace": True, "expect": expect or "unread", "allow": seen.allow}
         memory = seen.memory.remember(name, description, type, content, path=error.path, **known)
-    return ToolAnswer(
-        f"Memory saved: {seen.saw(memory).path}{_advice(memory)}", touched=seen.did("saved", memory.path)
-    )
+    said = f"Memory saved: {seen.saw(memory).path}{_advice(memory)}"
+    if old:
+        said += f"\nIt corrects {old.path}: {one_line(for_prompt(old.body), 300)}\n`memsheaf undo` takes it back."
+    return ToolAnswer(said, touched=seen.did("saved", memory.path))
 
 
 def memory_update(

@@ -34,7 +34,7 @@ from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import LIKE, alike, fact
-from memsheaf.text_edits import merged, placed, refuse_secrets, refuse_unworthy, vouched
+from memsheaf.text_edits import fitted, merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
 from memsheaf.timeouts import retry
 
 # Known to type checkers under this name, so that opening a scope imports no more than it needs.
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 Near = Sequence[tuple[str, Version]]
 """The paths and versions of memories that may say the same, as `Index.alike` gives them."""
+LINKS = 50  # memories that may name a file which gets another name
 FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
 
 
@@ -201,7 +202,8 @@ class Writer:
         if was is None and memory.state == "ok":
             near = self.index.alike(fact(memory))
             memory = self._doubted(memory, near)
-        change, before = Change(memory.path, memory.data, expect), {memory.path: was} if was else {}
+        moves = was.path if was and was.path != memory.path else ""
+        change, before = Change(memory.path, memory.data, expect, moves), {memory.path: was} if was else {}
         self.commit([change], why, parsed={memory.path: memory}, was=before, alone=alone, allow=allow, near=near)
         return memory
 
@@ -261,7 +263,7 @@ class Writer:
         if any(is_fact(change.path) for change in changes) and not rewriting:
             changes = self.fact_rules.with_retired(changes, made, by or self.by)
         self.index.ready()
-        if present := [change.path for change in changes if change.expect != ABSENT]:
+        if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
         if not alone:
             self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
@@ -270,6 +272,7 @@ class Writer:
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
                     self.refuse_duplicate(memory, near)
+        changes = [one for change in changes for one in (self._moved(change) if change.moves else (change,))]
         paths = [change.path for change in changes]
         commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)
         # what is learned in spite of a tombstone was asked for
@@ -354,7 +357,7 @@ class Writer:
         """
         from memsheaf.recall.recall import LAYER_FILES
 
-        was = {change.path: found for change in changes if (found := self.find(change.path))}
+        was = {change.path: found for change in changes if (found := self.find(change.moves or change.path))}
         removed = {was[change.path].data for change in changes if change.data is None and change.path in was}
         changes = [
             change._replace(data=vouched(parse(change.path, change.data), was.get(change.path), by).data)
@@ -400,34 +403,34 @@ class Writer:
     ) -> tuple[Change, Memory, Memory | None]:
         """The change that a proposal makes, the memory after it, and the one before; nothing is written.
 
-        A new memory gets a file of its own, whatever it is called: only what a proposal names is replaced.
-
-        Raises:
-            TextRefused, BadHeader: it cannot be stored.
-            NotFound: the memory that it would replace is gone.
+        A new memory gets a file of its own: only what a proposal names is replaced.
+        Raises TextRefused, BadHeader, NotFound.
         """
         self.index.ready()
         was = self.read(proposal.replaces) if proposal.replaces else None
         supersedes = bool(was and is_fact(was.path))
         citations = self.fact_rules.without_hashes(was) if was and supersedes else ()
         fresh = proposal.to_memory(self.today(), superseded=was if supersedes else None, citations=citations)
+        others, folder = {fold(path) for path in taken}, FACTS if supersedes else ""
+        is_taken = lambda one: fold(folder + one) in others or bool(self.index.same_file(folder + one))  # noqa: E731
         if was is None or supersedes:
-            others = {fold(path) for path in taken}
-            folder = FACTS if supersedes else ""
-            path = folder + file_name(
-                proposal.kind,
-                proposal.name,
-                lambda one: fold(folder + one) in others or bool(self.index.same_file(folder + one)),
-            )
+            path = folder + file_name(proposal.kind, proposal.name, is_taken)
             return Change(path, fresh.data, ABSENT), placed(fresh, path), was
         if was.state != "ok":
             raise BadHeader(was.path, was.problem)
         memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
-        return Change(was.path, memory.data, was.version), memory, was
+        memory = fitted(memory, was, is_taken)
+        return Change(memory.path, memory.data, was.version, was.path * (memory.path != was.path)), memory, was
+
+    def _moved(self, change: Change) -> Iterable[Change]:
+        """The changes that put a text under another name: the old file goes, and what names it names the new one."""
+        found = self.index.search(change.moves.replace("_", " "), LINKS)
+        others = (self.read(one.row.path) for one in found if not is_fact(one.row.path))
+        return (Change(change.moves, None, change.expect), change._replace(expect=ABSENT), *relinked(change, others))
 
     def accept(self, change: Change, was: Memory | None, why: str) -> None:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
-        self.commit([change], why, by="user", was={was.path: was} if was else {}, allow=Allow(anyway=True))
+        self.commit([change], why, by="user", was={change.path: was} if was else {}, allow=Allow(anyway=True))
 
     def bury(self, memory: Memory) -> None:
         """Note that a person rejected this: it is not learned again."""

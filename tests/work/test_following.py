@@ -275,7 +275,8 @@ def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) ->
     with world.layers("b") as layers:
         layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
         (corrected,) = layers.distil().of("saved")
-        assert saved.path == corrected.path == corrected.proposal.replaces
+        assert saved.path == corrected.proposal.replaces
+        assert corrected.path == "user:user_i-now-use-port-9090-for-the-proxy.md"
         assert saved.path.startswith("user:user_")
         assert [layers.read(row.path).body for row in layers.list()] == [
             "I now use port 9090 for the proxy on my laptop.\n"

@@ -16,7 +16,6 @@ from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, 
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import Changed, MemsheafError, NotFound, NotWorth, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, removed
-from memsheaf.index.database import Row
 from memsheaf.learn.corrections import find_corrected
 from memsheaf.learn.extract import propose
 from memsheaf.memory import KINDS, Allow, Memory, parse
@@ -77,13 +76,15 @@ def remember(call: Call) -> int:
                 path=proposal.replaces,
                 replace=was is not None,
                 expect=was.version if was else None,
+                rename=was is not None,
+                supersedes=proposal.supersedes,
                 citations=options.cite or (),
                 pinned=options.pin,
                 expires=options.expires or "",
                 allow=call.allow(),
             )
         scope = memory.path.rpartition(":")[0] or layers.home
-        rivals = _rivals(layers, memory)[:NAMED] if not was else []
+        rivals = _rivals(layers, memory) if not was else []
     value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
     return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope, rivals))
 
@@ -101,14 +102,15 @@ def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
     return Proposal(draft.name, draft.description, draft.type, draft.content, explicit=True)
 
 
-def _rivals(layers: Layers, memory: Memory) -> list[Row]:
+def _rivals(layers: Layers, memory: Memory) -> list[Memory]:
     """Memories of the same type whose sentence begins as this one does: what is new may contradict them."""
-    start = memory.description.casefold().split()[:3]
+    start, first = memory.body.casefold().split()[:3], memory.name.split()[0]
     rows = layers.list(kind=memory.kind) if len(start) == 3 else ()
-    return [row for row in rows if row.path != memory.path and row.description.casefold().split()[:3] == start]
+    alike = [layers.read(row.path) for row in rows if row.path != memory.path and row.name.split()[:1] == [first]]
+    return [one for one in alike[:NAMED] if one.body.casefold().split()[:3] == start]
 
 
-def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence[Row]) -> Iterator[Part]:
+def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence[Memory]) -> Iterator[Part]:
     """What was saved and where, and what stood there before."""
     if memory is was:
         yield f"{memory.path} says that already; nothing was changed."
@@ -124,8 +126,9 @@ def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence
     known = {"user": "you, in every project", "project": "this project"}.get(scope, scope)
     undo = "memsheaf undo" if known != scope else f"memsheaf undo --scope {scope}"
     yield f"It is remembered for {known}; `{undo}` takes it back."
-    for row in rivals:
-        yield Note(f"Also remembered: {row.description}; `memsheaf forget {row.path}` deletes that.", "yellow")
+    for one in rivals:
+        said = one.body.strip().rstrip(".")
+        yield Note(f"Also remembered: {said}; `memsheaf forget {one.path}` deletes that.", "yellow")
 
 
 @takes(

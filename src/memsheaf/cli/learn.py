@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -120,12 +121,12 @@ def extract(call: Call) -> int:
     verdicts = [{**pick(one, ("outcome", "path", "why")), **pick(one.proposal, fields)} for one in done.verdicts]
     return call.answer(
         {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run, "verdicts": verdicts},
-        _distilled_lines(done, dry_run=options.dry_run),
+        _distilled_lines(done, dry_run=options.dry_run, hint=model is None and not options.model),
         code=1 if done.problem else 0,
     )
 
 
-def _distilled_lines(done: Distilled, *, dry_run: bool) -> Iterator[str]:
+def _distilled_lines(done: Distilled, *, dry_run: bool, hint: bool) -> Iterator[str]:
     counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
     summary = counts + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
     yield f"Read {plural(done.turns, 'turn')}: {summary}"
@@ -135,6 +136,9 @@ def _distilled_lines(done: Distilled, *, dry_run: bool) -> Iterator[str]:
         yield f"  {outcome}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
+    command = next(filter(shutil.which, ("claude", "codex")), "") if hint and done.turns else ""
+    if command:
+        yield f"Rules read this; your own `{command}` finds more: `memsheaf extract --model {command}`."
 
 
 @takes(

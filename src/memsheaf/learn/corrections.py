@@ -1,42 +1,54 @@
-"""Corrections: finding the memory that a new fact replaces, and what stays of the old text.
+"""Corrections: finding the memory that a new fact replaces, and the text that it gets.
 
-To take the wrong memory for the old one would lose it, so both have to speak of the same thing: the same sentence
-with other numbers, or a sentence that says itself that something changed and shares its subject with the memory. What
-else the old text says stays below the new one, with its day.
+A sentence is read as clauses, each with a subject, a verb and a value. A new fact replaces a memory when both speak
+of the same subject and give it a value of the same sort, and the new one says that something changed, or differs in
+that value alone. A digit, a letter or a name is part of the subject: *server 1* and *server 2* are two facts. Where
+it is not sure, the memory stays, and the new one names it as superseded. The words are in `prompts/corrections.md`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
 
-from memsheaf.errors import MemsheafError
+from memsheaf.errors import MemsheafError, Refused
 from memsheaf.index.database import Match
-from memsheaf.learn.rules import corrects
+from memsheaf.learn.statements import (
+    FOR,
+    MOVED,
+    Clause,
+    Statement,
+    generic_words,
+    has_digit,
+    is_value_word,
+    light_words,
+    names_in,
+    read_statement,
+    rivals,
+    sentences,
+    sorts_of,
+    stems,
+)
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
-from memsheaf.text.similarity import alike, fact, likeness, words
+from memsheaf.text.phrases import compiled, make_title, occasion
+from memsheaf.text.similarity import words
 from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
 
-RIVALS = 8  # memories that may be the one that is corrected
-SAME = 0.6  # from here on two sentences are one, but for their numbers
-COMMON, SHARE, HALF = 2, 4, 2  # words of the subject in common: two, and a quarter or half of the shorter one
-COMMON_WORDS = 0.5  # that two sentences which differ in a number have at least
-COVERED = 0.7  # of the old subject; less, and the old text stays below
-REST = 2  # words of an old subject beside the one that is rejected
-LONG = 15  # words of a subject that a shorter text does not replace without keeping it
+RIVALS = 12  # memories that may be the one that is corrected
+LONG, COVERED = 15, 0.7  # words of a subject that a shorter text does not replace, unless it has such a share of them
+SAYS = 3  # words of a sentence that speaks of something as *he*, *it* or *we*
+REST = 2  # words that an old sentence may have beside the one that is rejected, where the new one has none of them
+NAME = 5  # letters of what cannot be meant by chance
 
-_CHOICES = "use prefer run deploy build test write format nutze verwende utilise préfère usa usamos uso prefiero"
-_TAKEN = "use prefer switched moved nutze verwende utilise préfère usa usamos uso prefiero"  # one for the other
-_DAYS = (
-    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
-    "september october november december montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi "
-    "mercredi jeudi vendredi samedi dimanche lunes martes miercoles jueves viernes sabado domingo week month year "
-    "today tomorrow"
+_BEING = (
+    "i is ar are wa was were be can must will stai stay go goe get run live happen begin start call name locat kept "
+    "ist sind est sont es son está 是 在 は が"
 )
+_PAST = r"$|(?:was|were|went|ran|got|had|took|used|\w+ed)$"
+_ALWAYS = r"(?i)(?:never|always|only|must|don't|do not|nie|immer|jamais|toujours|nunca|siempre)\b"
 
 
 class Memories(Protocol):
@@ -52,11 +64,15 @@ class Memories(Protocol):
 
 
 def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
-    """The proposal with the memory that it corrects as `replaces`, if there is one, and what stays of that text."""
+    """The proposal with the memory that it corrects as `replaces`, if there is one, and the text that this gets.
+
+    Raises:
+        Refused: it says nothing but what for what, and no memory has that.
+    """
     if proposal.replaces:
-        return _keep_rest(proposal, target.read(proposal.replaces), LONG)
-    is_correction = corrects(proposal.content)
-    is_new = is_correction or bool(_new().search(proposal.content))
+        return _keep_rest(proposal, target.read(proposal.replaces))
+    new = read_statement(proposal.content)
+    found: list[tuple[int, Memory, str]] = []
     for match in target.matches(f"{proposal.name}\n{proposal.content}", limit=RIVALS):
         if match.row.state != "ok" or match.row.trust != "confirmed":
             continue
@@ -64,20 +80,42 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             old = target.read(match.row.path)
         except MemsheafError:
             continue
-        if old.is_item:  # it is for its program to change
-            continue
-        if old.kind == proposal.kind and _differ_in_numbers(proposal.content, old.body, fact(old)):
+        if old.kind == proposal.kind and words(old.body) == words(proposal.content):
             return proposal._replace(replaces=old.path, version=old.version)
-        if (old.kind, old.name) == (proposal.kind, proposal.name):
-            return _keep_rest(proposal._replace(replaces=old.path, version=old.version), old, 0)
-        share = SHARE if is_correction else HALF
-        if rejects(proposal.content, old.body):
-            one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
-            return _keep_rest(one, old, 0)
-        if is_new and (_is_about(proposal.content, old, share) or _is_revalued(proposal.content, old)):
-            one = proposal._replace(replaces=old.path, version=old.version, kind=old.kind)
-            return _keep_rest(one, old, 0)
-    return proposal
+        if not old.is_item:  # those are for their program to change
+            sure, sentence = max(((_corrects(new, one, old), one) for one in sentences(old.body)), default=(0, ""))
+            is_named = (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal)
+            found += [(max(sure, 2 * is_named), old, sentence)] if sure or is_named else []
+    best = max((one[0] for one in found), default=0)
+    chosen = [one for one in found if one[0] == best > 1]
+    if len(chosen) == 1:
+        _, old, sentence = chosen[0]
+        content, kind = _replace_sentence(old.body, sentence, new), old.kind if new.change else proposal.kind
+        name = old.name if _still_says(old.name, old, content) else make_title(content)
+        line = old.description if _still_says(old.description, old, content) else occasion(content)
+        seen = proposal._replace(replaces=old.path, version=old.version)
+        return seen._replace(name=name, description=line, content=content, kind=kind)
+    if is_bare(new):
+        raise Refused("it corrects nothing that is remembered, or more than one thing")
+    older = (old.path for _, old, _ in found if new.change and ":" not in old.path)  # of this scope
+    return proposal._replace(supersedes=tuple(older)[:REST])
+
+
+def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, object]]:
+    """The memory that one which an agent writes corrects, if there is one, and how the new one is stored then.
+
+    What a person wrote or pinned stays, and the new one names it as superseded.
+    """
+    first = (sentences(proposal.content) or [proposal.content])[0]
+    if not read_statement(first).change:
+        return None, {}
+    found = find_corrected(target, proposal._replace(content=first, name=""))
+    old = target.read(found.replaces) if found.replaces else None
+    if old is None or old.body.strip() in (first, proposal.content.strip()):
+        return None, {"supersedes": found.supersedes}
+    if old.pinned or old.source == "user":
+        return None, {"supersedes": () if ":" in old.path else (old.path,)}
+    return old, {"path": old.path, "replace": True, "expect": old.version, "rename": True}
 
 
 def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
@@ -85,121 +123,208 @@ def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
 
     Within one turn two sentences that differ in a number are two facts. What may be pasted takes nothing back.
     """
-    kept: list[tuple[Proposal, frozenset[str]]] = []
+    kept: list[Proposal] = []
     for several in by_turn:
-        new = [(one, frozenset(word for word in words(one.content) if word.isalpha())) for one in several]
-        kept = [old for old in kept if not any(_takes_back(one, old) for one in new)] + new
-    return [one for one, _ in kept]
+        taken = {id(old): one for old in kept for one in several if _takes_back(one, old)}
+        several = [one._replace(why="the user's own words") if one in taken.values() else one for one in several]
+        kept = [old for old in kept if id(old) not in taken] + list(several)
+    return kept
 
 
-def _takes_back(new: tuple[Proposal, frozenset[str]], old: tuple[Proposal, frozenset[str]]) -> bool:
-    (one, said), (other, known) = new, old
-    if one.kind != other.kind or likeness(said, known) < COMMON_WORDS or (one.doubt and not other.doubt):
+def _takes_back(one: Proposal, other: Proposal) -> bool:
+    if one.doubt and not other.doubt:
         return False
-    return one.content == other.content or _differ_in_numbers(one.content, other.content)
+    return one.content == other.content or _corrects(read_statement(one.content), other.content) > 1
 
 
 def subject(text: str) -> list[str]:
     """What a text is about: its words, as far as they tell, without numbers and days."""
     found = indexed.words(text)
-    return [word for word in dict.fromkeys(found) if not indexed.is_weak(word) and not _is_value(word)]
+    return [word for word in dict.fromkeys(found) if not indexed.is_weak(word) and not is_value_word(word)]
 
 
-def _differ_in_numbers(text: str, old: str, known: Sequence[str] = ()) -> bool:
-    """Whether it is the same sentence with other numbers or days, and not one about something else."""
-    first, second = set(subject(text)), set(subject(old))
-    if first - second and second - first:
+def corrects_something(text: str) -> bool:
+    """Whether a text says that something changed, and what: only then is it worth looking for a memory."""
+    said = read_statement(text)
+    return bool(said.change and said.stems and (said.out or any(one.value or one.sorts for one in said.clauses)))
+
+
+def states_value(text: str) -> int:
+    """How many signs of a fact a sentence has: 2 for a thing with a day, a time or a count, 1 for a name."""
+    said = read_statement(text)
+    is_now = [one for one in said.clauses[:2] if one.subject and one.value and not re.match(_PAST, one.verb)]
+    names = names_in(said.text)
+    return max((2 if one.sorts - {"number"} else bool(one.sorts or names & one.value) for one in is_now), default=0)
+
+
+def is_corrected(body: str, said: Statement) -> bool:
+    """Whether a statement surely corrects a sentence of a text."""
+    return any(_corrects(said, one) > 1 for one in sentences(body))
+
+
+def is_bare(said: Statement) -> bool:
+    """Whether a sentence names two values and nothing that has them: *not 8443, 9443*."""
+    return bool(said.out and said.into) and said.stems <= set(stems(f"{said.out} {said.into}"))
+
+
+def _corrects(new: Statement, old_text: str, old: Memory | None = None) -> int:
+    """How surely a sentence corrects another: 3 if it names the old value, 2 surely, 1 perhaps, 0 not."""
+    was = read_statement(old_text)
+    known = was.stems | set(stems(old.name) if old else ())
+    if not new.stems or words(new.text) == words(was.text):
+        return 0
+    ours, theirs = (set(stems(" ".join(compiled(FOR).findall(one)))) for one in (new.text, old_text))
+    if ours - known and theirs - new.stems:  # for this, and for that
+        return 0
+    rejected, chosen = set(stems(new.out)), set(stems(new.into))
+    about = {word for one in new.clauses for word in one.subject} - rejected - chosen
+    if any(_tells_apart(word) for word in about - {word for one in was.clauses for word in one.subject}):
+        return 0
+    if new.change == 3 and about and about <= known and len(new.stems & known) >= REST:
+        return 2
+    common = {word for word in new.stems & known - generic_words() if not is_value_word(word)}
+    if (
+        new.change >= 2
+        and about <= known
+        and len(common) >= REST
+        and sorts_of(new.text) & sorts_of(old_text) - {"day"}
+    ):
+        return 2 if any(map(has_digit, new.stems - known)) else 0
+    is_exact = bool(re.search(r"[\s\d/_.]", new.out)) and new.out.strip("`") in old_text
+    is_long = len(new.out) > NAME and not any(map(_tells_apart, about - known))
+    is_same_unit = any(":" in sort for sort in sorts_of(new.text) & sorts_of(old_text))
+    if is_exact and (about <= known or new.into or is_long or (new.change == 3 and is_same_unit)):
+        return 3
+    if rejected and rejected <= was.stems and not (chosen and chosen <= known):
+        shared, rest = (new.stems & known) - rejected, was.stems - rejected - generic_words()
+        if set(indexed.words(new.text)) <= set(indexed.words(old_text)) | {*known, "instead"}:
+            return 0
+        is_value = any(rejected <= one.value for one in was.clauses)
+        if chosen and not shared and names_in(new.text) - rejected - chosen - known:
+            return 0
+        if about <= known and (shared - generic_words() or is_bare(new) or (len(rest) <= REST and is_value)):
+            return 3
+        if len(shared) >= REST and not any(_tells_apart(word) for word in about - known):
+            return 3
+    return max((_agree(new, one, was, other, known) for one in new.clauses for other in was.clauses), default=0)
+
+
+def _agree(new: Statement, one: Clause, was: Statement, other: Clause, known: Iterable[str]) -> int:
+    """How surely a clause gives the subject of another a new value."""
+    added, lacking = one.subject - set(known), other.subject - new.stems
+    added |= {word for word in one.subject - other.subject if _tells_apart(word)}
+    told = frozenset[str]().union(*(each.subject | each.value for each in was.clauses))
+    fresh, stale = one.value - told - generic_words(), other.value - one.value - one.subject - generic_words()
+    if added or not (fresh or one.sorts) or (not stale and not other.sorts and other.value):
+        return 0
+    units, theirs = ({sort for sort in each.sorts if ":" in sort} for each in (one, other))
+    is_same_sort = bool(one.sorts & other.sorts) and (bool(units & theirs) or not (units and theirs))
+    is_same_sort = is_same_sort or (not (one.sorts or other.sorts) and _is_same_relation(one, other, new, was))
+    if not one.sorts and one.verb in ("", other.verb):  # a name for a name
+        is_same_sort = is_same_sort or bool(fresh & names_in(new.text) and stale & names_in(was.text))
+    if not one.subject:
+        is_all = new.change and len(new.stems) <= SAYS and not any(each.subject for each in new.clauses)
+        if other.subject and other.subject <= new.stems and is_all:  # "he wants it on again", with its name
+            return 2 if is_same_sort or not (one.sorts or other.sorts) else 0
+        is_rival = any(fresh & group and stale & group for group in rivals())
+        if not other.subject and new.change and {word for word in one.value & other.value if not is_value_word(word)}:
+            is_rival = is_rival or bool(one.sorts & other.sorts - {"day"} and fresh and stale)
+            return 2 if is_rival else 0
+        return 2 if not other.subject and new.change >= 2 and is_rival else 0
+    if not is_same_sort:
+        return 0
+    if not new.change:
+        is_plain = one.subject == other.subject and one.verb == other.verb and not lacking
+        is_value = all(map(is_value_word, fresh | stale)) or (
+            one.verb in ("is", "are", "ist", "est", "es")
+            and max(len(fresh), len(stale)) <= REST
+            and _is_named(new, fresh)
+        )
+        return 2 if is_plain and is_value and bool(fresh) else 0
+    if any(map(_tells_apart, lacking)) or not _fits(one, other):
+        return 1
+    return 2 if one.subject & other.subject else 0
+
+
+def _kind_of_verb(verb: str) -> str:
+    """Verbs that can stand for one another: `be` for those of being and taking place, `*` for those of change."""
+    first = stem(verb.split(" ")[-1].partition("'")[0] if " " in verb else verb.partition("'")[0])
+    return "*" if first in MOVED else "be" if verb == "" or "'" in verb or first in _BEING.split() else first
+
+
+def _fits(one: Clause, other: Clause) -> bool:
+    """Whether two verbs say the same of their subjects, as far as their values have a sort."""
+    kinds = {_kind_of_verb(one.verb), _kind_of_verb(other.verb)}
+    return len(kinds) == 1 or bool(kinds & {"*", "be"})
+
+
+def _is_same_relation(one: Clause, other: Clause, new: Statement, was: Statement) -> bool:
+    """Whether values without a sort are of one relation: the same verb and the word behind it, or two names."""
+    first, second = _kind_of_verb(one.verb), _kind_of_verb(other.verb)
+    is_moved = first == "*" and second in ("be", "us", "work")
+    if not is_moved and (first != second or (one.how and other.how and one.how != other.how)):
         return False
-    said, theirs = words(text), known or words(old)
-    plain, others = ([one for one in found if not _is_value(stem(one))] for found in (said, theirs))
-    return len(plain) > 2 and likeness(plain, others) >= SAME and not alike(said, theirs)
+    if first != "be" or (one.how and one.how == other.how):
+        return True
+    is_named = bool(other.value & names_in(was.text)) or len(other.value) <= REST
+    return bool(one.value & names_in(new.text)) and is_named and one.how == other.how
 
 
-def _is_about(text: str, old: Memory, share: int) -> bool:
-    """Whether two texts share their subject: two telling words, and such a share of the shorter one."""
-    new, known = subject(text), subject(f"{old.name}\n{old.body}")
-    common = {word for word in set(new) & set(known) if not _new().fullmatch(word)}
-    return len(common) >= COMMON and len(common) * share >= min(len(new), len(known))
+def _is_named(said: Statement, value: Iterable[str]) -> bool:
+    """Whether a value is written as a name: with a capital letter, a digit or a sign in it."""
+    return bool(value) and set(value) <= names_in(said.text)
 
 
-def rejected_names(text: str) -> list[str]:
-    """What a text names as not chosen, a word each.
+def _tells_apart(word: str) -> bool:
+    return word.startswith("#") or has_digit(word)
 
-    >>> rejected_names("Use pnpm, not npm."), rejected_names("We use pnpm.")
-    (['npm'], [])
+
+def _replace_sentence(body: str, sentence: str, new: Statement) -> str:
+    """A memory's text with a fact in the place of the sentence that it corrects.
+
+    Where the fact says no more than what for what, only that is exchanged. Of the old sentence, a rule in a clause of
+    its own stays.
     """
-    return [name.rstrip(".") for name in _instead().findall(text)]
+    was = set(stems(sentence))
+    about = frozenset[str]().union(*(one.subject for one in read_statement(sentence).clauses))
+    is_value = new.out and new.into and not set(stems(new.out)) <= about
+    wrong = new.out if is_value else _last_name(sentence) if new.into else ""
+    swapped = re.sub(rf"(?<![\w.-]){re.escape(wrong)}(?![\w-])", lambda _: new.into, sentence) if wrong else sentence
+    fresh = f"{new.text[:1].upper()}{new.text[1:]}".rstrip()
+    if swapped != sentence and new.stems - set(stems(f"{new.out} {new.into}")) <= was | light_words():
+        fresh = swapped
+    else:
+        for clause in re.split(r"[,;]\s+", sentence)[1:]:
+            if re.match(_ALWAYS, clause) and not set(stems(clause)) <= new.stems:
+                fresh = f"{fresh.rstrip('.')}. {clause[:1].upper()}{clause[1:]}"
+    fresh += "" if re.search(r"[.!?。！？`]$", fresh) else "。" if fresh[-1:] > "\u3000" else "."
+    return body.strip().replace(sentence, fresh, 1) if sentence else fresh
 
 
-def rejects(text: str, old: str) -> bool:
-    """Whether a text says that the one thing which an old text is about is not it: *use pnpm, not npm*."""
-    verbs, taken, said, theirs = ({stem(word) for word in words(one)} for one in (_CHOICES, _TAKEN, text, old))
-    rejected = {word for name in rejected_names(text) for word in subject(name)}
-    new, known = (set(subject(one)) - verbs - {"user"} for one in (text, old))
-    chosen, rest = new - rejected, known - rejected
-    if not rejected & known or not chosen or chosen & known or len(rest) > REST or (rest and len(chosen) > 1):
-        return False
-    return bool(verbs & said & theirs or (taken & said and taken & theirs))
+def _still_says(text: str, old: Memory, after: str) -> bool:
+    """Whether a title or a description is no part of the old text, and says nothing that the new one does not."""
+    made = (make_title(old.body), occasion(old.body), occasion(old.body.strip()))
+    is_own = text not in made and text.rstrip("…").casefold() not in old.body.casefold()
+    return is_own and not set(stems(text)) & set(stems(old.body)) - set(stems(after))
 
 
-def _is_revalued(text: str, old: Memory) -> bool:
-    """Whether both begin with the same subject and give it a value of the same sort: a day, or a number."""
-    new, known = (_clause().split(one.strip(), maxsplit=1)[0] for one in (text, old.body))
-    first, second = set(subject(new)), set(subject(known))
-    return len(first & second) * 2 >= max(1, min(len(first), len(second))) and bool(_sorts(new) & _sorts(known))
+def _last_name(sentence: str) -> str:
+    """The value of *X is called Y*."""
+    found = re.search(r"\b(?:called|named|is|heißt|is now|are)\s+(\S+?)[.!]?$", sentence)
+    return found[1] if found else ""
 
 
-def _keep_rest(proposal: Proposal, old: Memory, least: int) -> Proposal:
-    """The proposal with the text that it replaces below its own, when that says much that it does not."""
+def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
+    """The proposal of a model with the text that it replaces below its own, when that says much that it does not."""
     known = set(subject(old.body))
-    if len(known) < least or len(known & set(subject(proposal.content))) >= COVERED * len(known):
+    if len(known) < LONG or len(known & set(subject(proposal.content))) >= COVERED * len(known):
         return proposal
     day = (old.updated or old.created)[:10]
     said = f"Before that, as of {day}:" if day else "Before that:"
     return proposal._replace(content=f"{proposal.content.strip()}\n\n{said}\n\n{old.body.strip()}")
 
 
-def _is_value(word: str) -> bool:
-    return any(letter.isdigit() for letter in word) or word in _days()
-
-
-def _sorts(text: str) -> set[str]:
-    """Which sorts of values a text holds."""
-    found = [stem(word) for word in words(text)]
-    days = {"day"} if any(word in _days() for word in found) or _weekday().search(text) else set()
-    return days | ({"number"} if any(letter.isdigit() for word in found for letter in word) else set())
-
-
-@cache
-def _clause() -> re.Pattern[str]:
-    return re.compile(r"[,;:(\n]|[.!?](?:\s|$)|[，；。]|\s(?:since|because|so|but|and|und|weil|car|porque)\s")
-
-
-@cache
-def _instead() -> re.Pattern[str]:
-    return re.compile(
-        r"(?i)(?:[,;–—-]\s*(?:and |und |et |y )?(?:not|nicht|pas|no)|\b(?:instead of|rather than|over"
-        r"|no longer (?:use|prefer)|(?:switched|moved) (?:away )?from|statt|anstatt"
-        r"|au lieu d[e']|plutôt que|en (?:vez|lugar) de))\s+([\w.+#/-]+)"
-    )
-
-
-@cache
-def _new() -> re.Pattern[str]:
-    """A word of change: too weak to say that something known is wrong, unless the subject is much the same."""
-    return re.compile(
-        r"(?i)\b(?:now|instead|as of|from (?:now|here)|no more|moved|migrat\w*|switch\w*|chang(?:ed)?|replac\w*"
-        r"|renam(?:ed)?|drop(?:ped)?|left|new|jetzt|nun|ab sofort|statt|neue\w*|désormais|maintenant|nouve\w+|ahora"
-        r"|nuev\w+)\b"
-        r"|现在|今は|改|新しい|新的"
-    )
-
-
-@cache
-def _weekday() -> re.Pattern[str]:
-    return re.compile("(?:周|週|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜")
-
-
-@cache
-def _days() -> frozenset[str]:
-    return frozenset(stem(word) for word in _DAYS.split())
+def _is_cut(proposal: Proposal) -> bool:
+    """Whether a name is only the beginning of the text: two facts may begin alike."""
+    name = proposal.name.rstrip("…").casefold()
+    return name in proposal.content.casefold()

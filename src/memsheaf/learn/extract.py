@@ -15,7 +15,7 @@ from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
 from memsheaf.learn.pasted import PASTED, read_own_words
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.rules import CORRECTION, find_corrections, find_stated_facts
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -98,7 +98,7 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = drop_retracted(find_stated_facts(turn, day_of(turn, today)) for turn in turns)
+    ruled = drop_retracted(_read_by_rules(turn, day_of(turn, today), model is None) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
@@ -107,6 +107,14 @@ def propose(
         for one in _set_trust(_ask_model(target, turns, model, day, deadline), turns, target)
     ]
     return [*found, *(one for one in ruled if one.explicit)]
+
+
+def _read_by_rules(turn: Turn, day: date, corrections: bool) -> list[Proposal]:
+    """What a turn states, and what it says has changed: that is worth something only where it corrects a memory."""
+    stated = find_stated_facts(turn, day)
+    known = " ".join(one.content for one in stated)
+    changed = find_corrections(turn, day) if corrections else ()
+    return [*stated, *(one for one in changed if one.content not in known)]
 
 
 def day_of(turn: Turn, today: date) -> date:
@@ -146,6 +154,8 @@ def decide(
             continue  # a model has said it, and it was taken
         try:
             proposal = find_corrected(target, proposal)
+            if proposal.why == CORRECTION and not proposal.replaces:
+                continue
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces="", version="")
             _refuse_unsupported(proposal, turns, target)
@@ -163,7 +173,7 @@ def decide(
         except (Refused, BadHeader, NotFound, ValueError) as error:
             decided.append((JudgedProposal(proposal, "dropped", "", without_secrets(str(error))), None))
             continue
-        taken[memory.path] = memory
+        taken |= {memory.path: memory, **({was.path: memory} if was else {})}
         replaces, version = (was.path, was.version) if was else ("", "")
         proposal = proposal._replace(replaces=replaces, version=version, scope=scope_of(memory.path))
         if why := _review_reason(proposal, was, policy(memory.path)):
@@ -419,7 +429,8 @@ def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
         return "it would supersede a fact"
     if was.pinned:
         return "it would change a pinned memory"
-    return "it would change what you wrote yourself" if was.source == "user" and not proposal.explicit else ""
+    is_said = proposal.explicit or proposal.why.startswith("the user")
+    return "it would change what you wrote yourself" if was.source == "user" and not is_said else ""
 
 
 def _covers(found: Proposal, ruled: Proposal) -> bool:

@@ -114,10 +114,15 @@ class ReviewQueue:
         if not isinstance(found, dict):
             return None
         values = {key: found.get(key, "") for key in Proposal._fields}
-        explicit = values.pop("explicit") is True
+        explicit, older = values.pop("explicit") is True, values.pop("supersedes") or ()
         if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
             return None
-        return QueuedProposal(name, found["at"], found["asked"], Proposal(**values, explicit=explicit))
+        return QueuedProposal(
+            name,
+            found["at"],
+            found["asked"],
+            Proposal(**values, explicit=explicit, supersedes=tuple(map(str, older))),
+        )
 
 
 class Learner:

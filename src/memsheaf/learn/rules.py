@@ -12,12 +12,22 @@ import re
 from datetime import date
 
 from memsheaf.guard.worth import ephemeral
+from memsheaf.learn.corrections import corrects_something, states_value
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
+from memsheaf.learn.statements import read_statement
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import Proposal, Turn
+from memsheaf.text import tokenizer
 from memsheaf.text.dates import absolute, has_relative
-from memsheaf.text.phrases import PhraseBook, compiled, guess_languages, lexicon, sentence_border
-from memsheaf.text.spoken import SHOWN
+from memsheaf.text.phrases import (
+    PhraseBook,
+    compiled,
+    guess_languages,
+    lexicon,
+    make_title,
+    occasion,
+    sentence_border,
+)
 from memsheaf.values import NamedTuple
 
 KINDS = {
@@ -35,8 +45,14 @@ KINDS = {
 REMEMBERED = {"work": "feedback", **KINDS, "self": "user"}
 """The same for what the user asks to remember: there a word is enough."""
 
+CORRECTION = "the user corrects it"
+"""The `why` of a proposal that is worth nothing without the memory that it corrects."""
+
 SIGNS = 2
 """How many signs make a statement one that is kept, where no phrase fits it."""
+
+TELLING = 2
+"""How many words a sentence has that stands without the one before it, where it points at something."""
 
 ASIDE = 6
 """How many words may stand before a request to remember; with more, it is their sentence that is meant."""
@@ -46,9 +62,6 @@ SHORT = 300
 
 CLAUSES = 6
 """How many clauses of a sentence are looked at, besides the first."""
-
-WORDS = 8
-"""How many words the name of a memory has at most."""
 
 LONGEST = 400
 """How long a sentence may be, in characters; what is longer was pasted."""
@@ -61,9 +74,13 @@ MOST = 100
 _BEFORE = r"{before}[\s,:，、.!-]*+"
 _TURNED = "{turned round}.*"
 _JOINTS = (r"[，、,；：;:]\s*|\s+(?={joined})", r"[,;:–—]\s+|\s-+\s+|\s+(?={joined})")
+_CONTINUES = r"(?i)\b(?:that|this) way\b|\bthat's why\b|^so\b|^(?:deshalb|donc|por eso|所以|だから)"
+_POINTS = r"(?i)(?<![/\w])(?:it|that|those|them|this|anything)\b(?! (?:you|i|we|the|when)\b)"
+_OPEN = (
+    r"(?i)(?:if|imagine|suppose|what|why|how|when|who|do|does|did|should|is|are|can|could|would|maybe|perhaps|pretend"
+    r"|explain|translate|summari[sz]e|i (?:think|guess|heard|wonder)|wenn|falls|si|如果|もし)\b"
+)
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
-_OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
-_FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
 _BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
@@ -72,7 +89,7 @@ _HERE = r"(?<!from )\b(?:here|yet|hier|ici|aquí)\b"
 _ABOUT_THIS = (
     r"\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
     r"|loop|block|one|answer|reply|question|message)\b|\bfor this\W*$"
-    r"|\b(?:first|second|third|last) (?:one|function|option)\b|\besta (?:ocasión|respuesta)\b|\bdieser antwort\b"
+    r"|\bthe (?:first|second|third|last) (?:one|function|option)\b|\besta (?:ocasión|respuesta)\b|\bdieser antwort\b"
     r"|この質問"
     r"|\b(?:dieser?|diese[mns]?) (?:datei|funktion|zeile)\b|\bce fichier\b|\beste archivo\b|[这這]个?(?:文件|函数|行)"
     r"|この(?:ファイル|関数|行)"
@@ -113,13 +130,21 @@ def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
     for message in turn.messages:
         if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
             continue
-        earlier = Sentence("", "")
+        earlier, before = Sentence("", ""), ""
         own = read_own_words(message.text)
         for said in _sentences(own):
             proposal = _find_request(said, earlier, today)
             if proposal is None and len(message.text) <= SHORT:
                 proposal = _find_statement(said, today)
+            if before and _continues(said, found[before], proposal):
+                found[before] = _joined(found[before], said, today)
+                proposal = None
+            elif proposal and not proposal.explicit and _dangles(said.spoken):
+                proposal, before = None, ""
+            elif not proposal:
+                before = ""
             if proposal and (proposal.explicit or said.at < own.sign):
+                before = proposal.content
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
                 known = found.get(proposal.content)
@@ -128,18 +153,50 @@ def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
     return list(found.values())
 
 
-def corrects(text: str) -> bool:
-    """Whether a text says that something known is no longer so.
+def _dangles(sentence: str) -> bool:
+    """Whether a sentence says too little without the one before it: *don't propose it again*."""
+    telling = [word for word in tokenizer.words(sentence) if not tokenizer.is_weak(word)]
+    return len(telling) < TELLING and bool(re.search(_POINTS, re.split("[,，]", sentence)[0]))
 
-    >>> corrects("We no longer use npm, we use pnpm."), corrects("We use pnpm.")
-    (True, False)
-    """
-    return any(
-        language.compiled("{corrects}").fullmatch(said.spoken) or _find(language, said.spoken, ("correction",))
-        for said in _sentences(read_own_words(text))
-        if not re.search(_ASKED, said.spoken)
-        for language in _lexicons(said.spoken)
+
+def _continues(said: Sentence, kept: Proposal, proposal: Proposal | None) -> bool:
+    """Whether a sentence explains the one that was kept before it, and is none to keep for itself."""
+    if re.search(_ASKED, said.spoken) or ephemeral(said.text) or (proposal and proposal.explicit):
+        return False
+    if _dangles(said.spoken) or re.search(_CONTINUES, said.spoken):
+        return bool(proposal)
+    shared = set(tokenizer.words(said.spoken)) & set(tokenizer.words(kept.content))
+    is_statement = proposal is not None or not lexicon("phrases", "English").compiled("{request}").match(said.spoken)
+    return (
+        is_statement and any(not tokenizer.is_weak(word) for word in shared) and read_statement(said.text).change < 2
     )
+
+
+def _joined(kept: Proposal, said: Sentence, today: date) -> Proposal:
+    text = absolute(" ".join(said.text.split()).strip(" ,:-"), today)
+    more = text[:1].upper() + text[1:]
+    return kept._replace(content=f"{kept.content} {more}{'' if re.search(_ENDED, more) else '.'}")
+
+
+def find_corrections(turn: Turn, today: date) -> list[Proposal]:
+    """What the user says has changed: each is worth keeping only if a memory says how it was before."""
+    found = []
+    for message in turn.messages:
+        if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
+            continue
+        own = read_own_words(message.text)
+        for said in _sentences(own) if len(message.text) <= SHORT else ():
+            if re.search(_ASKED, said.spoken) or ephemeral(said.text) or not corrects_something(said.text):
+                continue
+            language = _lexicons(said.spoken)[0]
+            if not any(re.match(_OPEN, said.spoken[at:]) for at in _starts(language, said.spoken, len(said.spoken))):
+                proposal = _proposal(language, said.text, _kind_of(said.spoken), False, today)
+                doubt = own.doubt(said.at + len(said.spoken), asked=False)
+                is_whole = read_statement(said.text).change > 1 and states_value(said.text)
+                is_fleeting = language.compiled("{fleeting}|{spoils}").search(said.spoken)
+                why = "the user's own words" if is_whole and not is_fleeting else CORRECTION
+                found += [proposal._replace(conversation=turn.conversation, doubt=doubt, why=why)] if proposal else []
+    return found
 
 
 def _lexicons(sentence: str) -> list[PhraseBook]:
@@ -176,9 +233,9 @@ def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | 
         if _is(language, said.spoken, "remember that"):
             return _proposal(language, earlier.text, _kind_of(earlier.spoken), True, today)
         if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
-            start = starts[-1]
-            kind = _kind_of(said.spoken[start : last.start()])
-            return _proposal(language, said.text[start : last.start()], kind, True, today)
+            meant = Sentence(said.text[starts[-1] : last.start()], said.spoken[starts[-1] : last.start()])
+            meant = earlier if earlier.text and _dangles(meant.spoken) else meant
+            return _proposal(language, meant.text, _kind_of(meant.spoken), True, today)
         if _is(language, said.spoken, "underlined") and _is(language, earlier.spoken, "work"):
             return _proposal(language, earlier.text, "feedback", False, today)
         if found := _find(language, said.spoken, ("remember",)):
@@ -210,10 +267,15 @@ def _find_statement(said: Sentence, today: date) -> Proposal | None:
             said.spoken, start
         ):
             continue
-        if language.compiled("{passing}").search(said.spoken, start):
+        head = re.split(r"[,，;]\s*", said.spoken[start:])[0]
+        shape = states_value(said.text[start : start + len(head)])
+        if language.compiled("{fleeting}|{spoils}" if shape else "{passing}").search(
+            head if shape else said.spoken[start:]
+        ):
             continue
         signs = (compiled(language.pattern(f"({each})")) for each in language.lists.get("signs", ()))
-        if sum(bool(sign.search(said.spoken, start)) for sign in signs) >= SIGNS:
+        count = sum(bool(sign.search(said.spoken, start)) for sign in signs)
+        if count + shape >= SIGNS:
             return _proposal(language, said.text[start:], "project", False, today)
     return None
 
@@ -281,8 +343,8 @@ def _proposal(
         return None
     content = _render_fact(language, text, today, kind)
     return Proposal(
-        name=_title(_render_fact(language, clause, today, kind) if clause else content),
-        description=_cut(content, 150),
+        name=make_title(_render_fact(language, clause, today, kind) if clause else content),
+        description=occasion(content),
         kind=kind,
         content=content
         if re.search(_ENDED, content)
@@ -303,31 +365,3 @@ def _render_fact(language: PhraseBook, text: str, today: date, kind: str) -> str
                 break
             return told + rest
     return text[:1].upper() + text[1:]
-
-
-def _title(text: str) -> str:
-    """A few words to know a memory by: its first clause, or the beginning of that.
-
-    >>> _title("The user prefers tabs, not spaces"), _title("The user is vegetarian")
-    ('Prefers tabs, not spaces', 'The user is vegetarian')
-    """
-    text = re.sub(_OF_USER, lambda found: found[1].upper(), text)
-    clause = re.match(_FIRST_CLAUSE, text)
-    words = (clause[0] if clause else text).split(" ")
-    title = _cut(" ".join(words[:WORDS]), 60).rstrip(" ,;:")
-    return title + "…" * (len(words) > WORDS and not title.endswith("…"))
-
-
-def _cut(text: str, limit: int) -> str:
-    """The beginning of a text, by whole words where it has spaces; characters that are wide count twice."""
-    text = text.rstrip(".。!！")
-    width = 0
-    for place, letter in enumerate(text):
-        width += 1 + _is_wide(letter)
-        if width > limit:
-            return (text[:place].rpartition(" ")[0] or text[:place]).rstrip(" ,;:(") + "…"
-    return text
-
-
-def _is_wide(letter: str) -> bool:
-    return ord(letter) > 0x2E80 and letter != SHOWN

@@ -51,7 +51,7 @@ class Proposal(NamedTuple):
     `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
     memory that was seen. `explicit` says that the user asked for it. `trust` is "unconfirmed" for
     what came from a tool or a page. `why` says where it comes from. `scope` is where it belongs; "" is the scope that
-    learns.
+    learns. `supersedes` are memories that it may correct.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Proposal(NamedTuple):
     why: str = ""
     doubt: str = ""
     scope: str = ""
+    supersedes: tuple[str, ...] = ()
 
     def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
         """The memory that it makes, without a path yet; `superseded` is the fact that it retires."""
@@ -84,7 +85,7 @@ class Proposal(NamedTuple):
             conversation=self.conversation if self.conversation.isprintable() else "",
             expires=self.expires,
             citations=citations,
-            supersedes=(superseded.path,) if superseded else (),
+            supersedes=(superseded.path,) if superseded else self.supersedes,
             reason=self.why if superseded else "",
         )
 

@@ -66,11 +66,12 @@ class ScanEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What shall be at `path` (None: nothing), provided that `expect` is there now."""
+    """What shall be at `path` (None: nothing), provided that `expect` is there now; with `moves`, at that path."""
 
     path: str
     data: bytes | None
     expect: Version
+    moves: str = ""
 
 
 class Revision(NamedTuple):

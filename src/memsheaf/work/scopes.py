@@ -393,7 +393,8 @@ class Router:
         with layers.naming(sheaf):
             change, memory, was = sheaf.writer.draft(proposal._replace(replaces=path), here, by=by)
         name = layers.name(sheaf, memory.path)
-        return change._replace(path=name), memory._replace(path=name), was and was._replace(path=name)
+        old = was and was._replace(path=layers.name(sheaf, was.path))
+        return change._replace(path=name), memory._replace(path=name), old
 
     def judge(self, memory: Memory, was: Memory | None) -> None:
         """Raise what a change would be refused with, a duplicate in a wider scope included."""
