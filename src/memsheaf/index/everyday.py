@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 
 import numpy
 from numpy import bool_, float32
@@ -31,6 +32,7 @@ EVERY = 3  # one in so many is compared with the store: enough for a share
 Floats = NDArray[float32]
 
 
+@cache
 def kinds() -> list[list[str]]:
     """The messages of each kind."""
     with open(FILE, encoding="utf-8") as file:

@@ -232,14 +232,14 @@ def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], st
         reached = f" ({clearest.fit:.2f}, and 1 is needed)" if clearest else ""
         said = f"nothing is recalled: no memory is nearer to this message than to everyday talk{reached}"
     else:
-        fits = f"{clearest.row.path} fits it ({clearest.fit:.2f}, and 1 is needed)"
-        said = f"the message is about something remembered: {fits}"
+        about = f"{clearest.row.path} fits it ({clearest.fit:.2f}, and 1 is needed)"
+        said = f"the message is about something remembered: {about}"
+    fits = {one.scope: one.fit for one in sorted(candidates, key=lambda one: one.fit)}  # the highest of each scope
+    scores = {one.scope: one.score for one in sorted(candidates, key=lambda one: one.score)}
     selected = []
     for one in candidates:
-        others = [each for each in candidates if each.scope == one.scope]
-        least = FEW * max(each.score for each in others)
-        why = one.why
-        if not why and max(each.fit for each in others) < 1:
+        why, least = one.why, FEW * scores[one.scope]
+        if not why and fits[one.scope] < 1:
             why = "the message is not about something remembered"
         elif not why and one.score < least:
             why = f"scores too little beside the best ({least:.2f} is needed)"
