@@ -85,6 +85,20 @@ class ScopeReader:
         self._index.look()
         return self._writer.marked(self._index.ranked("", limit, offset))
 
+    def newer(self, path: str) -> Row | None:
+        """The confirmed memory that supersedes this one, in the end; None where none does, or in a circle."""
+        seen, found = {path}, None
+        while rows := self._index.rows("supersedes <> '' AND instr(supersedes, ?)", f"\n{path}\n"):
+            usable = [row for row in self._writer.marked(rows) if (row.trust, row.state) == ("confirmed", "ok")]
+            if not usable:  # what others committed hides nothing
+                break
+            found = max(usable, key=lambda row: (row.updated, row.path))
+            path = found.path
+            if path in seen:
+                return None
+            seen.add(path)
+        return found
+
     def count(self) -> int:
         """How many memories the catalog may show."""
         self._index.look()

@@ -238,6 +238,7 @@ class Sheaf:
     part = _asks(ScopeReader.part)
     matches = _asks(ScopeReader.matches)
     best = _asks(ScopeReader.best)
+    newer = _asks(ScopeReader.newer)
     changed_by_others = _asks(ScopeReader.changed_by_others)
     catalog = _asks(ScopeReader.catalog)
     page = _asks(ScopeReader.page)

@@ -570,6 +570,25 @@ def test_what_another_one_replaces_does_not_come_beside_it(sheaf: Sheaf) -> None
     assert {one.why for one in found.candidates} == {"", "replaced by project_zebra-new.md"}
 
 
+def test_what_another_one_replaces_gives_way_also_where_that_one_does_not_match(sheaf: Sheaf) -> None:
+    old = sheaf.remember("Zebra port", "Where the zebra service listens", "project", "The zebra service is on 8443.")
+    second = sheaf.remember("Second", "Of striped animals", "project", "Nine thousand.", supersedes=[old.path])
+    last = sheaf.remember("Third", "Of animals with stripes", "project", "Ten thousand.", supersedes=[second.path])
+    question = "which port does the zebra service listen on?"
+    session = sheaf.session()
+    found = session.recall(question)
+
+    assert paths(found) == [last.path]
+    assert f"replaced by {last.path}" in {one.why for one in found.candidates}
+    assert paths(session.recall(question)) == []  # not the old one alone
+
+    sheaf.forget(last.path)
+    assert paths(sheaf.recall(question)) == [second.path]
+    sheaf.remember("Zebra port", "Where the zebra listens", "project", "x", path=old.path, replace=True,
+                   supersedes=[second.path])  # fmt: skip
+    assert old.path in paths(sheaf.recall(question))  # a circle replaces nothing
+
+
 def test_a_file_without_a_header_tells_its_day_and_no_secret(sheaf: Sheaf) -> None:
     secret = "Corr3ct-H0rse-Fake"
     Path(sheaf.root).mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; who only lists loa
 if TYPE_CHECKING:
     from memsheaf.store.folder import FolderStore
 
-SCHEMA = 11
+SCHEMA = 12
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 BLOCK = 512  # vectors that a block repeats, to be read at once; they stay in the processor's cache
@@ -33,6 +33,7 @@ CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
+CREATE INDEX is_superseding ON entry (id) WHERE supersedes <> '';
 """
 ADDED = f"""
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
@@ -46,7 +47,7 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  traces BLOB NOT NULL);
+  traces BLOB NOT NULL, supersedes TEXT NOT NULL);
 {INDEXES}
 CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;

@@ -37,6 +37,7 @@ BEGINNING = 4_096  # characters of a text in which its first line is looked for
 _COLUMNS = (
     "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
     "description", "updated", "trust", "pinned", "problem", "listed", "day", "time", "line", "traces",
+    "supersedes",
 )  # fmt: skip
 _PUT = (
     f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
@@ -98,9 +99,10 @@ def _values(
     day, updated = _day(memory, stamp)
     day, time = (_claimed(memory) or 0, 0) if by_text else (max(day, used), stamp[0])
     version = memory.version if usable else UNUSABLE
+    older = "\n".join(memory.supersedes)
     values = (
         path, fold(path), *stamp, version, pending, memory.state, kind, name, description, updated, trust, pinned,
-        problem, listed, day, time, text, traces,
+        problem, listed, day, time, text, traces, f"\n{older}\n" if older else "",
     )  # fmt: skip
     return values, line(kind, pinned, day, time, path, text) if listed == LISTED else None
 
@@ -117,7 +119,7 @@ class Filling:
         self._traces: list[int] = []  # each with its row below it: numbers are sorted faster than pairs
         self._used: dict[str, int] = dict(db.execute("SELECT path, day FROM used"))
         db.execute("DROP TRIGGER entry_added")
-        for name in ("by_fold", "by_name", "by_rank", "is_pending"):
+        for name in ("by_fold", "by_name", "by_rank", "is_pending", "is_superseding"):
             db.execute(f"DROP INDEX {name}")
         db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_LARGE,))
 

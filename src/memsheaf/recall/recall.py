@@ -52,6 +52,10 @@ class RecallSource(Protocol):
         """What the catalog would show first."""
         ...
 
+    def newer(self, path: str) -> Row | None:
+        """The memory that supersedes this one, if there is one."""
+        ...
+
     def read(self, path: str) -> Memory:
         """One memory as it is now."""
         ...
@@ -279,14 +283,9 @@ def _read_selected(
 ) -> tuple[list[Shown], list[Candidate]]:
     """The selected memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
+    candidates = _give_way(by_scope, candidates, occasion)
     best = [one for one in candidates if one.chosen][:READ]
     found = {one.version: _read_one(by_scope[one.scope], one, occasion) for one in best}
-    replaced = {
-        (shown.scope, path): shown.memory.path
-        for shown, _ in found.values()
-        if shown and shown.memory.trust != "shared"  # what others committed hides nothing
-        for path in shown.memory.supersedes
-    }
     room = CONVERSATION_BYTES - occasion.spent
     shown: list[Shown] = []
     explained = []
@@ -294,9 +293,7 @@ def _read_selected(
         why = one.why
         if one.chosen:
             ready, why = found.get(one.version, (None, f"only {MOST} are recalled at once"))
-            if ready and (one.scope, one.row.path) in replaced:
-                why = f"replaced by {replaced[one.scope, one.row.path]}"
-            elif ready and len(shown) == MOST:
+            if ready and len(shown) == MOST:
                 why = f"only {MOST} are recalled at once"
             elif ready:
                 ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
@@ -305,6 +302,21 @@ def _read_selected(
                 why = "" if taken else "no room is left in this conversation"
         explained.append(one._replace(chosen=one.chosen and not why, why=why))
     return shown, explained
+
+
+def _give_way(
+    by_scope: Mapping[str, RecallSource], candidates: Sequence[Candidate], occasion: Occasion
+) -> list[Candidate]:
+    """The candidates; for each chosen one that another supersedes, the newer one, whether or not it matched."""
+    given: dict[tuple[str, str, str], Candidate] = {}
+    for one in candidates:
+        if one.chosen and (newer := by_scope[one.scope].newer(one.row.path)):
+            later = _exclude(one._replace(row=newer), occasion)
+            if later.version not in given or not given[later.version].chosen:
+                given[later.version] = later._replace(chosen=not later.why)
+            one = one._replace(chosen=False, why=f"replaced by {newer.path}")
+        given.setdefault(one.version, one)
+    return list(given.values())
 
 
 def _read_one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
