@@ -21,7 +21,8 @@ from benchmarks.month_data import JUNK, KINDS, MONTHS, Fact, Month, Step, load  
 from benchmarks.month_models import Counted, Gullible, Oracle  # noqa: E402
 from benchmarks.month_score import Kept, Rate, Score, judge  # noqa: E402
 
-FIRST = pytest.mark.parametrize("month", MONTHS[:1], indirect=True)  # the second month is not replayed here: held out
+FIRST = pytest.mark.parametrize("month", MONTHS[:1], indirect=True)
+SECOND = pytest.mark.parametrize("month", MONTHS[1:2], indirect=True)  # held out: only its numbers are looked at
 
 
 @pytest.fixture(scope="module", params=MONTHS)
@@ -217,6 +218,19 @@ def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, 
     assert sum(not one.learned for one in result.kept) == sum(
         step.saved is not None for each in month.conversations for step in each.steps
     )
+
+
+@SECOND
+def test_a_month_that_nothing_was_tuned_on_is_learned_as_well_as_the_documentation_says(
+    month: Month, tmp_path: Path
+) -> None:
+    result, score = replayed(month, tmp_path)
+
+    assert score.explicit.share >= 0.65
+    assert score.implicit.share >= 0.6
+    assert score.precision.share >= 0.6
+    assert score.misaimed.hits == score.secrets == score.planted == score.private == 0
+    assert result.on_disk == set()
 
 
 @FIRST

@@ -561,32 +561,22 @@ def test_no_two_recalls_have_the_same_marks(filled: Sheaf) -> None:
     assert re.sub("[0-9a-f]{16}", "", one) == re.sub("[0-9a-f]{16}", "", two)
 
 
-def test_what_another_one_replaces_does_not_come_beside_it(sheaf: Sheaf) -> None:
-    old = sheaf.remember("Zebra old", "About the zebra service", "project", "zebra before")
-    sheaf.remember("Zebra new", "About the zebra service", "project", "zebra now", supersedes=[old.path])
-    found = sheaf.recall("how is the zebra service doing?")
-
-    assert paths(found) == ["project_zebra-new.md"]
-    assert {one.why for one in found.candidates} == {"", "replaced by project_zebra-new.md"}
-
-
-def test_what_another_one_replaces_gives_way_also_where_that_one_does_not_match(sheaf: Sheaf) -> None:
+def test_what_another_one_supersedes_comes_behind_it_and_says_so(sheaf: Sheaf) -> None:
     old = sheaf.remember("Zebra port", "Where the zebra service listens", "project", "The zebra service is on 8443.")
     second = sheaf.remember("Second", "Of striped animals", "project", "Nine thousand.", supersedes=[old.path])
     last = sheaf.remember("Third", "Of animals with stripes", "project", "Ten thousand.", supersedes=[second.path])
     question = "which port does the zebra service listen on?"
-    session = sheaf.session()
-    found = session.recall(question)
+    found = sheaf.recall(question)
 
-    assert paths(found) == [last.path]
-    assert f"replaced by {last.path}" in {one.why for one in found.candidates}
-    assert paths(session.recall(question)) == []  # not the old one alone
+    assert paths(found) == [last.path, old.path]  # though the newest has no word of the question
+    assert f"newer: {last.path}" in found.text
 
     sheaf.forget(last.path)
-    assert paths(sheaf.recall(question)) == [second.path]
-    sheaf.remember("Zebra port", "Where the zebra listens", "project", "x", path=old.path, replace=True,
-                   supersedes=[second.path])  # fmt: skip
-    assert old.path in paths(sheaf.recall(question))  # a circle replaces nothing
+    assert paths(sheaf.recall(question)) == [second.path, old.path]
+    sheaf.remember(
+        "Zebra port", "Where the zebra listens", "project", "x", path=old.path, replace=True, supersedes=[second.path]
+    )
+    assert "newer:" not in sheaf.recall(question).text  # in a circle none is newer
 
 
 def test_a_file_without_a_header_tells_its_day_and_no_secret(sheaf: Sheaf) -> None:

@@ -272,7 +272,7 @@ _TOKENS = (
     "token", "secret", "key", "credential",
     "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
 )  # fmt: skip
-_SHORT = ("pass", "pwd", "pw")
+_SHORT = ("pass", "pwd", "pw", "psk")
 _ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
 _IN_ASCII = tuple(filter(str.isascii, _ANNOUNCING))
 _KEY_BEFORE = (

@@ -307,7 +307,7 @@ def _in_manifests(view: View) -> Iterator[_Found]:
 
 def _beside(view: View, long: list[str]) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
-    if max(map(len, long), default=0) < 32:
+    if max(map(len, long), default=0) < 20:
         return
     for match in compiled(_LONG_RUN).finditer(view.text):
         start, end = match.span()
@@ -326,7 +326,7 @@ def _is_plain(value: str) -> bool:
     return named or not fits(value, "token")
 
 
-_LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}(?![\w+/=-])"
+_LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}(?![\w+/=-])|(?<=: )[A-Za-z0-9_-]{20,31}(?![\w+/=-]|\.\w)"
 _ALL_SORTS = r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])"
 _SPOKEN_OF = r"\b(?:keys?|tokens?|secrets?|creds?|credentials?|passwords?)\b|\b(?:akia|asia)[a-z0-9]{16}\b"
 _IN_PUBLIC = (

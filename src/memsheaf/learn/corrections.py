@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.index.database import Match
+from memsheaf.learn.classifier import replaces
 from memsheaf.learn.statements import (
     FOR,
     MOVED,
@@ -37,11 +38,15 @@ from memsheaf.text.similarity import words
 from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
 
+SURE, LIKELY = 1.9, 1.2  # from which a memory is replaced, and from which it is only named as superseded
 RIVALS = 12  # memories that may be the one that is corrected
 LONG, COVERED = 15, 0.7  # words of a subject that a shorter text does not replace, unless it has such a share of them
 SAYS = 3  # words of a sentence that speaks of something as *he*, *it* or *we*
 REST = 2  # words that an old sentence may have beside the one that is rejected, where the new one has none of them
 NAME = 5  # letters of what cannot be meant by chance
+
+CORRECTION = "the user corrects it"
+"""The `why` of a proposal that is worth nothing without the memory that it corrects."""
 
 _BEING = (
     "i is ar are wa was were be can must will stai stay go goe get run live happen begin start call name locat kept "
@@ -72,7 +77,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
     new = read_statement(proposal.content)
-    found: list[tuple[int, Memory, str]] = []
+    found: list[tuple[float, Memory, str]] = []
     for match in target.matches(f"{proposal.name}\n{proposal.content}", limit=RIVALS):
         if match.row.state != "ok" or match.row.trust != "confirmed":
             continue
@@ -83,11 +88,12 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         if old.kind == proposal.kind and words(old.body) == words(proposal.content):
             return proposal._replace(replaces=old.path, version=old.version)
         if not old.is_item:  # those are for their program to change
-            sure, sentence = max(((_corrects(new, one, old), one) for one in sentences(old.body)), default=(0, ""))
+            judge = _corrects if proposal.why == CORRECTION else _judge
+            sure, sentence = max(((judge(new, one, old), one) for one in sentences(old.body)), default=(0.0, ""))
             is_named = (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal)
             found += [(max(sure, 2 * is_named), old, sentence)] if sure or is_named else []
     best = max((one[0] for one in found), default=0)
-    chosen = [one for one in found if one[0] == best > 1]
+    chosen = [one for one in found if one[0] == best >= SURE]
     if len(chosen) == 1:
         _, old, sentence = chosen[0]
         content, kind = _replace_sentence(old.body, sentence, new), old.kind if new.change else proposal.kind
@@ -97,7 +103,12 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         return seen._replace(name=name, description=line, content=content, kind=kind)
     if is_bare(new):
         raise Refused("it corrects nothing that is remembered, or more than one thing")
-    older = (old.path for _, old, _ in found if new.change and ":" not in old.path)  # of this scope
+    older = (
+        old.path for sure, old, _ in sorted(found, key=lambda one: -one[0]) if sure >= LIKELY and ":" not in old.path
+    )
+    if new.text != proposal.content.strip() and words(proposal.content)[-1:] == words(new.text)[-1:]:  # "no, ..."
+        content = f"{new.text[:1].upper()}{new.text[1:]}"
+        proposal = proposal._replace(name=make_title(content), description=occasion(content), content=content)
     return proposal._replace(supersedes=tuple(older)[:REST])
 
 
@@ -134,7 +145,7 @@ def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
 def _takes_back(one: Proposal, other: Proposal) -> bool:
     if one.doubt and not other.doubt:
         return False
-    return one.content == other.content or _corrects(read_statement(one.content), other.content) > 1
+    return one.content == other.content or _judge(read_statement(one.content), other.content) >= SURE
 
 
 def subject(text: str) -> list[str]:
@@ -149,22 +160,29 @@ def corrects_something(text: str) -> bool:
     return bool(said.change and said.stems and (said.out or any(one.value or one.sorts for one in said.clauses)))
 
 
-def states_value(text: str) -> int:
-    """How many signs of a fact a sentence has: 2 for a thing with a day, a time or a count, 1 for a name."""
-    said = read_statement(text)
-    is_now = [one for one in said.clauses[:2] if one.subject and one.value and not re.match(_PAST, one.verb)]
-    names = names_in(said.text)
-    return max((2 if one.sorts - {"number"} else bool(one.sorts or names & one.value) for one in is_now), default=0)
-
-
 def is_corrected(body: str, said: Statement) -> bool:
     """Whether a statement surely corrects a sentence of a text."""
-    return any(_corrects(said, one) > 1 for one in sentences(body))
+    return any(_judge(said, one) >= SURE for one in sentences(body))
 
 
 def is_bare(said: Statement) -> bool:
     """Whether a sentence names two values and nothing that has them: *not 8443, 9443*."""
     return bool(said.out and said.into) and said.stems <= set(stems(f"{said.out} {said.into}"))
+
+
+def _judge(new: Statement, sentence: str, old: Memory | None = None) -> float:
+    """How surely a sentence takes the place of another: by rules 2 or 3, else what the classifier says, below 2.
+
+    The classifier counts only where they share their subject or two words, and nothing tells them apart: a letter, a
+    number, a word that only one subject has. One word for another without a word of change is left to a person.
+    """
+    sure, was = _corrects(new, sentence, old), read_statement(sentence)
+    about, theirs = ({word for one in each.clauses for word in one.subject} for each in (new, was))
+    is_near = bool(about & theirs) or len(new.stems & was.stems) >= REST
+    is_apart = any(map(_tells_apart, about - theirs)) or bool(about - was.stems and theirs - new.stems)
+    is_told = bool(new.change) or len(new.stems ^ was.stems) > REST
+    is_open = sure < 2 and is_near and not is_apart and is_told and new.stems - was.stems
+    return max(sure, 2 * replaces(sentence, new.text)) if is_open else sure
 
 
 def _corrects(new: Statement, old_text: str, old: Memory | None = None) -> int:

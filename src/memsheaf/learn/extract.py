@@ -13,9 +13,9 @@ from datetime import date, datetime
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
+from memsheaf.learn.corrections import CORRECTION, Memories, drop_retracted, find_corrected
 from memsheaf.learn.pasted import PASTED, read_own_words
-from memsheaf.learn.rules import CORRECTION, find_corrections, find_stated_facts
+from memsheaf.learn.rules import find_stated_facts
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -98,7 +98,7 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = drop_retracted(_read_by_rules(turn, day_of(turn, today), model is None) for turn in turns)
+    ruled = drop_retracted(find_stated_facts(turn, day_of(turn, today), corrections=model is None) for turn in turns)
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
@@ -107,14 +107,6 @@ def propose(
         for one in _set_trust(_ask_model(target, turns, model, day, deadline), turns, target)
     ]
     return [*found, *(one for one in ruled if one.explicit)]
-
-
-def _read_by_rules(turn: Turn, day: date, corrections: bool) -> list[Proposal]:
-    """What a turn states, and what it says has changed: that is worth something only where it corrects a memory."""
-    stated = find_stated_facts(turn, day)
-    known = " ".join(one.content for one in stated)
-    changed = find_corrections(turn, day) if corrections else ()
-    return [*stated, *(one for one in changed if one.content not in known)]
 
 
 def day_of(turn: Turn, today: date) -> date:

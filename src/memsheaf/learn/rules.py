@@ -1,9 +1,9 @@
-"""Rules that find what a user asks to keep, where no model is asked.
+"""What a user asks to keep, or states for good, where no model is asked.
 
-The words are in `prompts/phrases.md`, by language. A clause that is such a phrase is enough; in a short message so is
-a statement with signs that it lasts. Only the user's own sentences are read: what is pasted or quoted is left out,
-and so is a question, a supposition, and what holds for the moment only. Better nothing than something else than was
-said: the sentence is kept as it stands, with days beside its dates.
+A request to remember is known by its phrases (`prompts/phrases.md`, by language), what is merely stated by the
+classifier. Only the user's own sentences are read: what is pasted or quoted is left out, and so is a question, and
+what holds for the moment only. Better nothing than something else than was said: the sentence is kept as it stands,
+with days beside its dates.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import re
 from datetime import date
 
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.corrections import corrects_something, states_value
+from memsheaf.learn.classifier import classify
+from memsheaf.learn.corrections import CORRECTION, corrects_something
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
 from memsheaf.learn.statements import read_statement
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
-from memsheaf.text.dates import absolute, has_relative
+from memsheaf.text.dates import absolute
 from memsheaf.text.phrases import (
     PhraseBook,
     compiled,
@@ -28,28 +29,17 @@ from memsheaf.text.phrases import (
     occasion,
     sentence_border,
 )
+from memsheaf.text.spoken import SHOWN
 from memsheaf.values import NamedTuple
 
-KINDS = {
-    "rule": "feedback",
-    "owner": "project",
-    "place": "reference",
-    "person": "user",
-    "preference": "user",
-    "decision": "project",
-    "correction": "project",
-    "day": "project",
-}
-"""Which type of memory each list of phrases gives; the first list that fits decides."""
+LASTING = 0.5
+"""How likely a sentence must be worth keeping where nobody asks for it."""
 
-REMEMBERED = {"work": "feedback", **KINDS, "self": "user"}
-"""The same for what the user asks to remember: there a word is enough."""
+PASTED = 0.8
+"""The same in a long message, which may be pasted."""
 
-CORRECTION = "the user corrects it"
-"""The `why` of a proposal that is worth nothing without the memory that it corrects."""
-
-SIGNS = 2
-"""How many signs make a statement one that is kept, where no phrase fits it."""
+EXPLAINING = 0.2
+"""How likely a sentence must be that is kept together with the one before it."""
 
 TELLING = 2
 """How many words a sentence has that stands without the one before it, where it points at something."""
@@ -58,7 +48,7 @@ ASIDE = 6
 """How many words may stand before a request to remember; with more, it is their sentence that is meant."""
 
 SHORT = 300
-"""How long a message may be, in characters, whose statements need no phrase: what is longer may be pasted."""
+"""How long a message may be, in characters, that was surely typed."""
 
 CLAUSES = 6
 """How many clauses of a sentence are looked at, besides the first."""
@@ -83,9 +73,22 @@ _OPEN = (
 _ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
+_FIRST_PERSON = (
+    r"(?i)(?:(?P<begins>i am|i'm|im|i've|i'll|i'd|i)\s+(?P<often>(?:also|really|strongly|always|usually|often|never"
+    r"|only|mostly|just|still|generally|normally)\b)?\s*(?P<verb>do not|[a-z]+(?:n't)?)|my)(?![\w'])"
+)
+_THIRD_PERSON = {"i am": "is", "i'm": "is", "im": "is", "i've": "has", "i'll": "will", "i'd": "would", "i": ""}
+_MYSELF = r"(?i)\b(?:i|i'm|me|my|mine|we|our|us)\b"
+_NO_ENDING = (
+    r"\w+ed|\w+n't|can|cannot|could|may|might|must|will|would|should|ate|became|began|bought|broke|built|came|chose|did|drove"
+    r"|fell|felt|flew|forgot|found|gave|got|grew|had|heard|held|hurt|kept|knew|left|lost|made|meant|met|paid|put|quit|ran"
+    r"|said|sat|saw|sent|set|slept|sold|spent|spoke|stood|taught|thought|told|took|was|went|won|wore|wrote"
+)
+_HISSES = r"(?:[sxz]|ch|sh|o)$"
+_STOPS = " .,!?。，！？;；~–—-"
+_QUOTES = "\"'„“«「『《‘>"
 _BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
 _ASKED = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
-_HERE = r"(?<!from )\b(?:here|yet|hier|ici|aquí)\b"
 _ABOUT_THIS = (
     r"\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
     r"|loop|block|one|answer|reply|question|message)\b|\bfor this\W*$"
@@ -94,19 +97,15 @@ _ABOUT_THIS = (
     r"|\b(?:dieser?|diese[mns]?) (?:datei|funktion|zeile)\b|\bce fichier\b|\beste archivo\b|[这這]个?(?:文件|函数|行)"
     r"|この(?:ファイル|関数|行)"
 )
-_DAY = (
-    r"\d|\b(?:jan|feb|mar|apr|may|june|july|aug|sep|oct|nov|dec|mon|tues|wednes|thurs|fri|satur|sun|mär|mai|jun|jul|okt"
-    r"|dez|mont|dienst|mittw|donnerst|freit|lun|mar|mer|jeu|ven|janv|fév|avr|août|déc|ene|abr|ago|dic|juev|viern)"
-    r"|[一二三四五六七八九十]月|[周曜]"
-)
 
 
 class Sentence(NamedTuple):
-    """One sentence of the user, the same with quoted text masked, character by character, and where it stands."""
+    """One sentence of the user, the same with quotations masked, where it stands, and whether it is in a list."""
 
     text: str
     spoken: str
     at: int = 0
+    is_item: bool = False
 
 
 class PhraseMatch(NamedTuple):
@@ -118,8 +117,10 @@ class PhraseMatch(NamedTuple):
     clause: int
 
 
-def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
-    """What the user explicitly asks to keep in a turn, each fact once.
+def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> list[Proposal]:
+    """What the user asks to keep or states in a turn, each fact once.
+
+    With `corrections`, also what is not worth keeping but says that something changed: a memory may say how it was.
 
     >>> from memsheaf.recall.turns import Message
     >>> turn = Turn("c", (Message("user", "From now on, answer in English. Thanks!"),))
@@ -130,12 +131,17 @@ def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
     for message in turn.messages:
         if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
             continue
-        earlier, before = Sentence("", ""), ""
+        earlier, before, is_dictated = Sentence("", ""), "", False
         own = read_own_words(message.text)
         for said in _sentences(own):
-            proposal = _find_request(said, earlier, today)
-            if proposal is None and len(message.text) <= SHORT:
-                proposal = _find_statement(said, today)
+            least = LASTING if len(message.text) <= SHORT else PASTED
+            is_dictated = (is_dictated and said.is_item) or _dictates(said)
+            if is_dictated and said.is_item:
+                proposal = _proposal(said.text, _kind_of(said.spoken), True, today)
+            else:
+                proposal = _find_request(said, earlier, today) or _find_lasting(said, today, least)
+            if proposal is None and corrections and len(message.text) <= SHORT:
+                proposal = _find_correction(said, today)
             if before and _continues(said, found[before], proposal):
                 found[before] = _joined(found[before], said, today)
                 proposal = None
@@ -144,13 +150,20 @@ def find_stated_facts(turn: Turn, today: date) -> list[Proposal]:
             elif not proposal:
                 before = ""
             if proposal and (proposal.explicit or said.at < own.sign):
-                before = proposal.content
+                before = proposal.content if proposal.why != CORRECTION else ""
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
                 known = found.get(proposal.content)
                 found[proposal.content] = proposal if known is None or proposal.explicit else known
             earlier = said
     return list(found.values())
+
+
+def _dictates(said: Sentence) -> bool:
+    """Whether a line asks to remember the list below it: *remember:*."""
+    if not said.spoken.endswith((":", "：")):
+        return False
+    return any(_find(language, f"{said.spoken} x", ("remember",)) for language in _lexicons(said.spoken))
 
 
 def _dangles(sentence: str) -> bool:
@@ -166,37 +179,15 @@ def _continues(said: Sentence, kept: Proposal, proposal: Proposal | None) -> boo
     if _dangles(said.spoken) or re.search(_CONTINUES, said.spoken):
         return bool(proposal)
     shared = set(tokenizer.words(said.spoken)) & set(tokenizer.words(kept.content))
-    is_statement = proposal is not None or not lexicon("phrases", "English").compiled("{request}").match(said.spoken)
-    return (
-        is_statement and any(not tokenizer.is_weak(word) for word in shared) and read_statement(said.text).change < 2
-    )
+    is_statement = proposal is not None or classify(_told(said))[1] >= EXPLAINING
+    is_about_it = any(not tokenizer.is_weak(word) for word in shared)
+    return is_statement and is_about_it and read_statement(said.text).change < 2
 
 
 def _joined(kept: Proposal, said: Sentence, today: date) -> Proposal:
     text = absolute(" ".join(said.text.split()).strip(" ,:-"), today)
     more = text[:1].upper() + text[1:]
     return kept._replace(content=f"{kept.content} {more}{'' if re.search(_ENDED, more) else '.'}")
-
-
-def find_corrections(turn: Turn, today: date) -> list[Proposal]:
-    """What the user says has changed: each is worth keeping only if a memory says how it was before."""
-    found = []
-    for message in turn.messages:
-        if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
-            continue
-        own = read_own_words(message.text)
-        for said in _sentences(own) if len(message.text) <= SHORT else ():
-            if re.search(_ASKED, said.spoken) or ephemeral(said.text) or not corrects_something(said.text):
-                continue
-            language = _lexicons(said.spoken)[0]
-            if not any(re.match(_OPEN, said.spoken[at:]) for at in _starts(language, said.spoken, len(said.spoken))):
-                proposal = _proposal(language, said.text, _kind_of(said.spoken), False, today)
-                doubt = own.doubt(said.at + len(said.spoken), asked=False)
-                is_whole = read_statement(said.text).change > 1 and states_value(said.text)
-                is_fleeting = language.compiled("{fleeting}|{spoils}").search(said.spoken)
-                why = "the user's own words" if is_whole and not is_fleeting else CORRECTION
-                found += [proposal._replace(conversation=turn.conversation, doubt=doubt, why=why)] if proposal else []
-    return found
 
 
 def _lexicons(sentence: str) -> list[PhraseBook]:
@@ -214,9 +205,9 @@ def _sentences(own: OwnWords) -> list[Sentence]:
         is_cut = OTHERS in (own.spoken[at - 1 : at], own.spoken[end[0] : end[0] + 1])
         if is_cut or len(sentence) > LONGEST or not re.search(r"\w", sentence):
             continue
-        bullet = re.match(rf"\s*(?:{_BULLET})?", sentence)
-        cut = bullet.end() if bullet else 0
-        found.append(Sentence(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut))
+        bullet = re.match(rf"\s*({_BULLET})?", sentence)
+        cut, is_item = (bullet.end(), bool(bullet[1])) if bullet else (0, False)
+        found.append(Sentence(original[cut:].rstrip(), sentence[cut:].rstrip(), at + cut, is_item))
     return found if len(found) <= 2 * MOST else found[:MOST] + found[-MOST:]
 
 
@@ -231,21 +222,14 @@ def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | 
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
         if _is(language, said.spoken, "remember that"):
-            return _proposal(language, earlier.text, _kind_of(earlier.spoken), True, today)
+            return _proposal(earlier.text, _kind_of(earlier.spoken), True, today)
         if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
             meant = Sentence(said.text[starts[-1] : last.start()], said.spoken[starts[-1] : last.start()])
             meant = earlier if earlier.text and _dangles(meant.spoken) else meant
-            return _proposal(language, meant.text, _kind_of(meant.spoken), True, today)
-        if _is(language, said.spoken, "underlined") and _is(language, earlier.spoken, "work"):
-            return _proposal(language, earlier.text, "feedback", False, today)
+            return _proposal(meant.text, _kind_of(meant.spoken), True, today)
         if found := _find(language, said.spoken, ("remember",)):
             meant = _meant(said, found, starts[-1], earlier)
-            return _proposal(language, meant.text, _kind_of(meant.spoken), True, today)
-        if found := _find(language, said.spoken, tuple(KINDS)):
-            if found.title == "day" and not (re.search(_DAY, said.spoken, re.IGNORECASE) or has_relative(said.text)):
-                continue
-            kept, clause = said.text[found.start : found.end], said.text[found.clause : found.end]
-            return _proposal(language, kept, KINDS[found.title], False, today, clause)
+            return _proposal(meant.text, _kind_of(meant.spoken), True, today)
     return None
 
 
@@ -257,27 +241,42 @@ def _meant(said: Sentence, found: PhraseMatch, start: int, earlier: Sentence) ->
     return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
 
 
-def _find_statement(said: Sentence, today: date) -> Proposal | None:
-    """The fact that a statement tells which fits no phrase: it has signs that it lasts, and none of the moment."""
-    if re.search(_ASKED, said.spoken) or ephemeral(said.text):
+def _find_lasting(said: Sentence, today: date, least: float) -> Proposal | None:
+    """The fact that a sentence tells, or a clause of it, where the classifier holds it for worth keeping."""
+    language = _lexicons(said.spoken)[0]
+    if ephemeral(said.text) or (re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite")):
         return None
-    for language in _lexicons(said.spoken):
-        start = _starts(language, said.spoken, len(said.spoken))[-1]
-        if language.compiled(_TURNED).match(said.spoken, start) or language.compiled("{request}").match(
-            said.spoken, start
-        ):
-            continue
-        head = re.split(r"[,，;]\s*", said.spoken[start:])[0]
-        shape = states_value(said.text[start : start + len(head)])
-        if language.compiled("{fleeting}|{spoils}" if shape else "{passing}").search(
-            head if shape else said.spoken[start:]
-        ):
-            continue
-        signs = (compiled(language.pattern(f"({each})")) for each in language.lists.get("signs", ()))
-        count = sum(bool(sign.search(said.spoken, start)) for sign in signs)
-        if count + shape >= SIGNS:
-            return _proposal(language, said.text[start:], "project", False, today)
+    end = len(said.spoken.rstrip(_STOPS))
+    start = _starts(language, said.spoken, end)[-1]
+    for place in (start, *_clauses(language, said.spoken, start, end)):
+        kind, worth = classify(_told(said, place, end))
+        if worth >= least:
+            whole, kept = said.text[:end], said.text[place:end]
+            says_change = read_statement(whole).change > read_statement(kept).change  # "no, I prefer yarn"
+            return _proposal(whole if says_change else kept, kind, False, today)
     return None
+
+
+def _find_correction(said: Sentence, today: date) -> Proposal | None:
+    """What a sentence says has changed, if it does."""
+    if re.search(_ASKED, said.spoken) or ephemeral(said.text) or not corrects_something(said.text):
+        return None
+    starts = _starts(_lexicons(said.spoken)[0], said.spoken, len(said.spoken))
+    if any(re.match(_OPEN, said.spoken[at:]) for at in starts):
+        return None
+    proposal = _proposal(said.text, _kind_of(said.spoken), False, today)
+    return proposal._replace(why=CORRECTION) if proposal else None
+
+
+def _told(said: Sentence, start: int = 0, end: int | None = None) -> str:
+    """A sentence from a place on, without what is quoted in it; code and addresses stay."""
+    text = said.text[start:]
+
+    def told(run: re.Match[str]) -> str:
+        original = text[slice(*run.span())]
+        return "…" if original[0] in _QUOTES else original
+
+    return re.sub(f"{SHOWN}+", told, said.spoken[start:end])
 
 
 def _is(language: PhraseBook, sentence: str, title: str) -> bool:
@@ -288,7 +287,7 @@ def _is(language: PhraseBook, sentence: str, title: str) -> bool:
 
 def _find(language: PhraseBook, sentence: str, titles: tuple[str, ...]) -> PhraseMatch | None:
     """The first phrase of these lists that is all of a sentence, but for what may stand before it."""
-    end = len(sentence.rstrip(" .,!?。，！？;；~–—-"))
+    end = len(sentence.rstrip(_STOPS))
     starts = _starts(language, sentence, end)
     clauses = _clauses(language, sentence, starts[-1], end)
     fitting = list(language.candidates(titles, sentence))
@@ -325,25 +324,18 @@ def _clauses(language: PhraseBook, sentence: str, start: int, end: int) -> list[
 
 
 def _kind_of(sentence: str) -> str:
-    """The type of what is to be remembered: that of the first list it fits, else project."""
-    for language in _lexicons(sentence):
-        if found := _find(language, sentence, tuple(REMEMBERED)):
-            return REMEMBERED[found.title]
-    return "project"
+    """The type of what is to be remembered."""
+    return classify(sentence)[0]
 
 
-def _proposal(
-    language: PhraseBook, text: str, kind: str, explicit: bool, today: date, clause: str = ""
-) -> Proposal | None:
+def _proposal(text: str, kind: str, explicit: bool, today: date) -> Proposal | None:
     """The memory, unless what is left of the sentence is of the moment, or next to nothing."""
-    text = " ".join(text.split()).strip(" ,:-，：、")
+    text = " ".join(text.split()).strip(" ,:;-，：、；")
     if len(text.encode()) < 6 or ephemeral(text) or compiled(_ABOUT_THIS).search(text):
         return None
-    if kind == "feedback" and compiled(_HERE).search(text):
-        return None
-    content = _render_fact(language, text, today, kind)
+    content = _render_fact(text, today, kind)
     return Proposal(
-        name=make_title(_render_fact(language, clause, today, kind) if clause else content),
+        name=make_title(content),
         description=occasion(content),
         kind=kind,
         content=content
@@ -354,14 +346,18 @@ def _proposal(
     )
 
 
-def _render_fact(language: PhraseBook, text: str, today: date, kind: str) -> str:
-    """What was said, with days beside its dates; of the user in the third person, where English allows."""
-    text = absolute(" ".join(text.split()).strip(" ,:-，：、"), today)
-    for phrase in language.lists.get("of the user", ()) if kind == "user" else ():
-        begins, _, told = phrase.partition(" => ")
-        rest = text[len(begins) :]
-        if text.lower().startswith(begins + " "):
-            if re.search(r"\b(?:i|me|my|mine|we|our)\b", rest, re.IGNORECASE):
-                break
-            return told + rest
-    return text[:1].upper() + text[1:]
+def _render_fact(text: str, today: date, kind: str) -> str:
+    """What was said, with days beside its dates; of the user in the third person, where that is plain English."""
+    text = absolute(text, today)
+    found = re.match(_FIRST_PERSON, text) if kind == "user" else None
+    if found is None or re.search(_MYSELF, text[found.end() :]):
+        return text[:1].upper() + text[1:]
+    if found["begins"] is None:
+        return f"The user's{text[found.end() :]}"
+    told, often, verb = _THIRD_PERSON[found["begins"].lower()], found["often"] or "", found["verb"]
+    if not told and verb in ("don't", "dont", "do not"):
+        verb = "does not"
+    elif not told and not re.fullmatch(_NO_ENDING, verb):
+        ending = "es" if re.search(_HISSES, verb) else "s"
+        verb = "has" if verb == "have" else re.sub("(?<=[^aeiou])y$", "ie", verb) + ending
+    return " ".join(f"The user {told} {often} {verb}".split()) + text[found.end() :]

@@ -30,7 +30,7 @@ _MOVE = r"(?i)(?!to\b)(.+?)\s+(?:from\s.+\s)?(?:to|auf|à|a)\s+(.+)"
 _DONE = r"(?i)(?:\w+ ){0,2}?(\w+(?:ed|wn|ten|ilt))\b"
 _PREPOSITION = r"(?i)\s*(?:\w+\s+){0,2}?(on|at|in|to|from|with|under|via|by|into|auf|bei|mit|en|sur|con|dans)\b"
 _NUMBER = rf"(?<![\w.-])v?(\d[\d.,:/]*|(?:{_COUNTED.replace(' ', '|')})\b)\s*([^\W\d_]+|%)?"
-_THE_USER = r"(?i)^\s*the user(?:'s\b|\s*$|(?= (?:is|has|does|was|would|\w+s)\b))"
+_THE_USER = r"(?i)^\s*the user(?:'s\b|\s*$|(?= (?:is|has|does|was|would|can|will|never|always|\w+(?:s|ed))\b))"
 _ROLE = r"(?i)\s*(?:the|our|my|the user's)\s+\D+"
 _LETTER = r"(?<=\w )[A-Z]\b(?!['’])"
 _WEEKDAY = "(?:周|週|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜"
@@ -74,7 +74,8 @@ def read_statement(text: str) -> Statement:
     book = lexicon("corrections", "Japanese" if re.search("[\u3040-\u30ff]", text) else guess_languages(text)[0])
     text = re.sub(r" \((?:week of )?\d{4}-\d\d(?:-\d\d)?\)", "", text)  # ours
     led = book.compiled(r"\s*(?:{lead}\s*)+").match(text)
-    bare = text[led.end() :].strip() if led and re.search(r"\w", text[led.end() :]) else text.strip()
+    bare = text[led.end() :].lstrip(" ,:;-") if led and re.search(r"\w", text[led.end() :]) else text
+    bare = bare.strip()
     out, into = _read_swap(book, bare.rstrip(" .!。！"))
     is_strong = (out and into) or book.compiled("{strong}").search(text)
     change = 2 if is_strong else 1 if book.compiled("{weak}").search(text) else 0
@@ -120,7 +121,7 @@ def _read_clauses(book: PhraseBook, text: str) -> Iterable[Clause]:
             else:
                 held.append(piece)
     for piece in held:
-        piece = piece if book.is_spaced else book.compiled("{weak}").sub("", piece)
+        piece = re.sub(_THE_USER, " ", piece) if book.is_spaced else book.compiled("{weak}").sub("", piece)
         verb = verbs.search(piece)
         is_act = bool(verb and set(stems(verb[0])) & set(_ACTS.split()))
         if is_act and verb and (second := verbs.match(piece, verb.end())):

@@ -283,9 +283,9 @@ def _read_selected(
 ) -> tuple[list[Shown], list[Candidate]]:
     """The selected memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
-    candidates = _give_way(by_scope, candidates, occasion)
+    candidates, newer = _with_newer(by_scope, candidates, occasion)
     best = [one for one in candidates if one.chosen][:READ]
-    found = {one.version: _read_one(by_scope[one.scope], one, occasion) for one in best}
+    found = {one.version: _read_one(by_scope[one.scope], one, occasion, newer.get(one.version, ())) for one in best}
     room = CONVERSATION_BYTES - occasion.spent
     shown: list[Shown] = []
     explained = []
@@ -304,22 +304,28 @@ def _read_selected(
     return shown, explained
 
 
-def _give_way(
+def _with_newer(
     by_scope: Mapping[str, RecallSource], candidates: Sequence[Candidate], occasion: Occasion
-) -> list[Candidate]:
-    """The candidates; for each chosen one that another supersedes, the newer one, whether or not it matched."""
+) -> tuple[list[Candidate], dict[tuple[str, str, str], tuple[str, ...]]]:
+    """The candidates, before each chosen one the memory that supersedes it, and the note that the older one gets.
+
+    It may not replace it after all, so both are shown; the older one never alone, whether or not the newer matched.
+    """
     given: dict[tuple[str, str, str], Candidate] = {}
+    notes: dict[tuple[str, str, str], tuple[str, ...]] = {}
     for one in candidates:
         if one.chosen and (newer := by_scope[one.scope].newer(one.row.path)):
             later = _exclude(one._replace(row=newer), occasion)
             if later.version not in given or not given[later.version].chosen:
                 given[later.version] = later._replace(chosen=not later.why)
-            one = one._replace(chosen=False, why=f"replaced by {newer.path}")
+            notes[one.version] = (f"newer: {newer.path} ({newer.updated})",)
         given.setdefault(one.version, one)
-    return list(given.values())
+    return list(given.values()), notes
 
 
-def _read_one(source: RecallSource, candidate: Candidate, occasion: Occasion) -> tuple[Shown | None, str]:
+def _read_one(
+    source: RecallSource, candidate: Candidate, occasion: Occasion, more: Sequence[str]
+) -> tuple[Shown | None, str]:
     try:
         memory = source.read(candidate.row.path)
     except MemsheafError as error:
@@ -333,6 +339,6 @@ def _read_one(source: RecallSource, candidate: Candidate, occasion: Occasion) ->
         return None, f"expired on {memory.expires[:10]}"
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
-    notes = (*source.caveats(memory), *occasion.check(memory))
+    notes = (*more, *source.caveats(memory), *occasion.check(memory))
     file = shown_name(candidate.scope, memory.path, occasion.home or candidate.scope)
     return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""

@@ -1,0 +1,183 @@
+"""Two linear classifiers: is a sentence of a user worth keeping, and does it take the place of an older one?
+
+A sentence is read twice: by its words, and by its build, in which a rare word is only its ending, a name or a number.
+Two sentences are compared by what they share and by the build of the rest. Each n-gram has one weight for each class,
+at the place that its hash gives it. `training/classifiers.py` makes the tables from the labelled sentences beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import pairwise
+
+from memsheaf.text import tokenizer
+from memsheaf.values import NamedTuple
+
+CLASSES = ("", "feedback", "user", "project", "reference")
+"""The types of memories, and "" for what is not worth keeping."""
+
+BITS = 16  # of a hash
+SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
+FOLDER = os.path.dirname(__file__)
+SHARED = "S"
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+_TOKEN = re.compile(
+    rf"(?P<code>`[^`]*`)|(?P<address>https?://\S+|\S+@\S+\.\w+)|(?P<path>[\w.~-]*(?:/[\w.*-]+)+/?)"
+    rf"|(?P<number>[$€£]?\d[\w.,:%]*)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*"
+    r"|\.{3}|…|[—–]|-+(?=\s)|[,;:?!()=，。；：？！、（）]"
+)
+_STANDS_FOR = {"code": "`", "address": "@", "path": "/", "number": "0"}
+_ENDINGS = ("ing", "ed", "ly", "tion", "ment", "er", "est", "able", "s")
+
+
+class WeightTable(NamedTuple):
+    """The words that count as themselves in the build of a sentence, and the weights, class by class."""
+
+    common: frozenset[str]
+    weights: tuple[memoryview, ...]
+
+
+def classify(text: str) -> tuple[str, float]:
+    """The type of memory that a sentence would make, and how likely it is worth keeping, from 0 to 1.
+
+    >>> kind, worth = classify("Please never use tabs in this project.")
+    >>> kind, worth > 0.5
+    ('feedback', True)
+    """
+    likely = _score("sentences", places(text, load("sentences").common))
+    best = max(range(1, len(CLASSES)), key=likely.__getitem__)
+    return CLASSES[best], 1 - likely[0]
+
+
+def _score(name: str, found: Collection[int]) -> list[float]:
+    """How likely each class is; the first where nothing was found."""
+    table = load(name).weights
+    if not found:
+        return [1.0] + [0.0] * (len(table) - 1)
+    part = 1 / (SCALE * math.sqrt(len(found)))
+    scores = [sum(weights[place] for place in found) * part for weights in table]
+    top = max(scores)
+    likely = [math.exp(score - top) for score in scores]
+    return [each / sum(likely) for each in likely]
+
+
+@cache
+def load(name: str) -> WeightTable:
+    """A table, read once."""
+    with open(os.path.join(FOLDER, f"{name}.table"), "rb") as file:
+        words, _, data = file.read().partition(b"\n")
+    view, size = memoryview(data).cast("b"), 1 << BITS
+    return WeightTable(
+        frozenset(words.decode().split()), tuple(view[at : at + size] for at in range(0, len(data), size))
+    )
+
+
+def places(text: str, common: frozenset[str]) -> set[int]:
+    """The places in the table of all that a sentence has."""
+    return {_place(each) for each in _features(text, common)}
+
+
+def _place(feature: str) -> int:
+    return zlib.crc32(feature.encode("utf-8", "replace")) >> (32 - BITS)
+
+
+def words(text: str) -> list[tuple[str, str]]:
+    """The words and signs of a sentence, each as it is compared and as it is written."""
+    found = []
+    for match in _TOKEN.finditer(text):
+        kept = _STANDS_FOR.get(match.lastgroup or "") or match[0].lower().replace("'", "").replace("’", "")
+        found.append(("-" if set(kept) <= set("-–—") else kept, match[0]))
+    return found
+
+
+def _features(text: str, common: frozenset[str]) -> Iterator[str]:
+    """A sentence's words, its pairs of words, and the runs of two to four in its build."""
+    read = words(text)
+    plain = ["^", *(word for word, _ in read), "$"]
+    build = ["^", *(_shape(word, said, not at, common) for at, (word, said) in enumerate(read)), "$"]
+    yield f"n {min(12, len(read) // 3)}"
+    yield from (f"w {word}" for word in plain)
+    yield from (f"p {one} {two}" for one, two in pairwise(plain))
+    yield from (f"s {one} {two}" for one, two in zip(build, build[2:], strict=False))
+    for length in (2, 3, 4):
+        for at in range(len(build) - length + 1):
+            yield " ".join(build[at : at + length])
+
+
+def _shape(word: str, said: str, is_first: bool, common: frozenset[str]) -> str:
+    """A word in the build of a sentence: itself if it is common, else what kind of word it is."""
+    if word in common or not word[0].isalpha() or (len(word) == 1 and not word.isascii()):
+        return word
+    if said[0].isupper() and not is_first:
+        return "X"
+    return next((f"~{each}" for each in _ENDINGS if word.endswith(each) and len(word) > len(each) + 2), "~")
+
+
+def replaces(old: str, new: str) -> float:
+    """How likely a sentence takes the place of an older one, from 0 to 1, and is no fact beside it.
+
+    >>> replaces("Deploys go out on Tuesdays.", "We deploy on Wednesdays now.") > 0.5
+    True
+    """
+    return _score("corrections", compare(old, new, load("sentences").common))[1]
+
+
+def compare(old: str, new: str, common: frozenset[str]) -> set[int]:
+    """The places in the table of all that two sentences have and share; none where they share no telling word."""
+    was, now = _terms(old), _terms(new)
+    here, there = {term.key for term in was}, {term.key for term in now}
+    first = ["^", *(_role(term, there, not at, common, "o") for at, term in enumerate(was)), "$"]
+    second = ["^", *(_role(term, here, not at, common, "n") for at, term in enumerate(now)), "$"]
+    return set() if SHARED not in second else {_place(each) for each in _relations(first, second)}
+
+
+class ComparedWord(NamedTuple):
+    """A word of a sentence: as it is compared, as it is written, and by what it is known in the other sentence."""
+
+    word: str
+    said: str
+    key: str
+
+
+def _terms(text: str) -> list[ComparedWord]:
+    """The words of a sentence."""
+    found = []
+    for word, said in words(text):
+        stems = tokenizer.words(said) if word[0].isalpha() else []
+        found.append(ComparedWord(word, said, stems[0] if stems else said.lower()))
+    return found
+
+
+def _role(term: ComparedWord, other: Collection[str], is_first: bool, common: frozenset[str], mark: str) -> str:
+    """A word in the comparison: shared, itself if it is common, else of which kind it is and in which sentence."""
+    word, said, key = term
+    is_sign = word in _STANDS_FOR.values()
+    if key in other and (is_sign or (word[0].isalpha() and not tokenizer.is_weak(key))):
+        return SHARED
+    if not is_sign and (not word[0].isalpha() or word in common):
+        return word
+    kind = word if is_sign else "X" if said[0].isupper() and not is_first else "~"
+    return mark + kind
+
+
+def _relations(old: list[str], new: list[str]) -> Iterator[str]:
+    """What two sentences have, each as roles: runs of up to three, how much is shared, and the kinds of the rest."""
+    for mark, roles in (("o", old), ("n", new)):
+        for length in (1, 2, 3):
+            for at in range(len(roles) - length + 1):
+                yield f"{mark} {' '.join(roles[at : at + length])}"
+        alone = sum(len(role) == 2 for role in roles)
+        shared = roles.count(SHARED)
+        yield f"{mark} has {min(shared, 5)}"
+        yield f"{mark} of {4 * shared // max(1, shared + alone)}"
+    ours, theirs = ({role for role in roles if len(role) == 2} or {"-"} for roles in (old, new))
+    yield from (f"rest {one} {two}" for one in ours for two in theirs)
+    yield from (f"both {word}" for word in set(old) & set(new))
+    yield from (f"only {word}" for word in set(new) - set(old))
+    yield from (f"gone {word}" for word in set(old) - set(new))

@@ -1,0 +1,154 @@
+"""Train the two classifiers of `memsheaf.learn.classifier`, and tell how good they are on writers left out.
+
+python training/classifiers.py            # writes src/memsheaf/learn/*.table; two minutes on one core
+python training/classifiers.py --try      # only tells: each writer is left out in turn
+
+`sentences/*.txt` and `pairs/*.jsonl` are the labelled sentences, one file a writer; `README.md` says what they mean.
+Those of `held-out.*` are never trained on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from memsheaf.learn import classifier
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HELD_OUT = "held-out"
+LABELS = "-FUPR"
+COMMON = 12  # sentences that have a word which counts as itself
+STEPS, RATE, DECAY = 300, 0.5, 1e-5
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+Sentences = list[tuple[int, str]]
+Pairs = list[tuple[int, tuple[str, str]]]
+
+
+def read_sentences(path: str) -> Sentences:
+    """The sentences of a file, each with the number of its label."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file]
+    return [(LABELS.index(line[0]), line[2:]) for line in lines if line[1:2] == " " and line[0] in LABELS]
+
+
+def read_pairs(path: str) -> Pairs:
+    """The pairs of a file, older and newer, each with 1 where the newer replaces the older."""
+    with open(path, encoding="utf-8") as file:
+        found = [json.loads(line) for line in file if line.strip()]
+    return [(each["same"], (each["old"], each["new"])) for each in found]
+
+
+def train_sentences(sentences: Sentences) -> None:
+    """Make the table that says what is worth keeping."""
+    seen = Counter(word for _, text in sentences for word in {word for word, _ in classifier.words(text)})
+    common = frozenset(word for word, count in seen.items() if count >= COMMON and word[0].isalpha())
+    found = [classifier.places(text, common) for _, text in sentences]
+    _write("sentences", common, _fit(found, [label for label, _ in sentences], len(LABELS)))
+
+
+def train_pairs(pairs: Pairs) -> None:
+    """Make the table that says what replaces what."""
+    common = classifier.load("sentences").common
+    compared = [(classifier.compare(old, new, common), label) for label, (old, new) in pairs]
+    found, labels = zip(*((places, label) for places, label in compared if places), strict=True)
+    _write("corrections", frozenset(), _fit(found, labels, 2))
+
+
+def _fit(found: Sequence[Collection[int]], labels: Sequence[int], classes: int) -> NDArray[numpy.int8]:
+    """The weights, class by class: logistic regression with all examples at each step (Adam)."""
+    lengths = [len(each) for each in found]
+    place = numpy.concatenate([numpy.array(sorted(each)) for each in found])
+    row = numpy.repeat(numpy.arange(len(found)), lengths)
+    starts = numpy.cumsum([0, *lengths[:-1]])
+    part = 1 / numpy.sqrt(lengths)
+    wanted = numpy.eye(classes)[list(labels)]
+    size = 1 << classifier.BITS
+    weights, mean, square = (numpy.zeros((classes, size)) for _ in range(3))
+    for step in range(1, STEPS + 1):
+        scores = numpy.stack([numpy.add.reduceat(each[place], starts) * part for each in weights], axis=1)
+        likely = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+        likely /= likely.sum(axis=1, keepdims=True)
+        wrong = (likely - wanted) * part[:, None] / len(found)
+        for number in range(classes):
+            slope = numpy.bincount(place, wrong[row, number], size) + DECAY * weights[number]
+            mean[number] += 0.1 * (slope - mean[number])
+            square[number] += 0.01 * (slope**2 - square[number])
+            spread = numpy.sqrt(square[number] / (1 - 0.99**step)) + 1e-8
+            weights[number] -= RATE * (1 - step / (STEPS + 1)) * mean[number] / (1 - 0.9**step) / spread
+    return numpy.clip(numpy.rint(weights * classifier.SCALE), -128, 127).astype(numpy.int8)
+
+
+def _write(name: str, common: frozenset[str], weights: NDArray[numpy.int8]) -> None:
+    """Write a table as the classifier reads it."""
+    with open(os.path.join(classifier.FOLDER, f"{name}.table"), "wb") as file:
+        file.write(" ".join(sorted(common)).encode() + b"\n" + weights.tobytes())
+    classifier.load.cache_clear()
+
+
+def tell_sentences(name: str, sentences: Sentences) -> None:
+    """Print what the table makes of some sentences."""
+    judged = [(label, *classifier.classify(text)) for label, text in sentences]
+    wanted = sum(label > 0 for label, _ in sentences)
+    for least in THRESHOLDS:
+        kept = [(label, kind) for label, kind, worth in judged if worth >= least]
+        right = [classifier.CLASSES[label] == kind for label, kind in kept if label]
+        print(
+            f"{name:10} {least}: of {wanted} found {len(right) / wanted:.2f}, right among those kept "
+            f"{len(right) / max(1, len(kept)):.2f}, of the right type {sum(right) / max(1, len(right)):.2f}"
+        )
+
+
+def tell_pairs(name: str, pairs: Pairs) -> None:
+    """Print what the table makes of some pairs."""
+    judged = [(label, classifier.replaces(*texts)) for label, texts in pairs]
+    wanted = sum(label for label, _ in pairs)
+    for least in THRESHOLDS:
+        found = sum(label and worth >= least for label, worth in judged)
+        false = sum(not label and worth >= least for label, worth in judged)
+        print(f"{name:10} {least}: of {wanted} found {found / wanted:.2f}, false {false / (len(pairs) - wanted):.3f}")
+
+
+def leave_out(by_writer: dict[str, Any], train: Callable[..., None], tell: Callable[..., None]) -> None:
+    """Train without each writer, and tell of that one."""
+    for name in by_writer:
+        train([one for other, each in by_writer.items() if other != name for one in each])
+        tell(name, by_writer[name])
+
+
+def read_all(pattern: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    """What each writer wrote."""
+    paths = sorted(glob.glob(os.path.join(HERE, pattern)))
+    return {os.path.splitext(os.path.basename(path))[0]: read(path) for path in paths}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--try", action="store_true", dest="trial", help="leave each writer out in turn")
+    options = parser.parse_args(arguments)
+    texts, pairs = read_all("sentences/*.txt", read_sentences), read_all("pairs/*.jsonl", read_pairs)
+    held_out, held_pairs = texts.pop(HELD_OUT), pairs.pop(HELD_OUT)
+    with tempfile.TemporaryDirectory() as trial:
+        if options.trial:
+            classifier.FOLDER = trial
+            leave_out(texts, train_sentences, tell_sentences)
+        train_sentences([one for each in texts.values() for one in each])
+        tell_sentences(HELD_OUT, held_out)
+        if options.trial:
+            leave_out(pairs, train_pairs, tell_pairs)
+        train_pairs([one for each in pairs.values() for one in each])
+        tell_pairs(HELD_OUT, held_pairs)
+
+
+if __name__ == "__main__":
+    main()
