@@ -674,6 +674,22 @@ def test_a_model_that_chooses_memories_is_counted_too(sheaf: Sheaf, settings: Se
     assert any('"select"' in text for text in ledger)
 
 
+def test_a_corrected_memory_gets_a_file_name_that_fits_links_follow_and_one_undo_takes_it_back(sheaf: Sheaf) -> None:
+    learned(sheaf, "user: Remember that we deploy on Tuesdays.")
+    (old,) = (row.path for row in sheaf.list())
+    sheaf.remember("Freeze", "When not to deploy", "project", f"None before Christmas, see [deploys]({old}).")
+    before = {row.path: sheaf.read(row.path).text for row in sheaf.list()}
+
+    (verdict,) = learned(sheaf, "user: Correction: we deploy on Wednesdays now.", conversation="c2")
+
+    assert (old, verdict.proposal.replaces) == ("project_we-deploy-on-tuesdays.md", old)
+    assert "Tuesday" not in "".join(sheaf.read(row.path).text for row in sheaf.list())
+    assert verdict.path.startswith("project_we-deploy-on-wednesdays")
+    assert f"({verdict.path})" in sheaf.read("project_freeze.md").body
+    sheaf.undo()
+    assert {row.path: sheaf.read(row.path).text for row in sheaf.list()} == before
+
+
 def test_two_requests_of_one_shape_are_both_kept(sheaf: Sheaf) -> None:
     learned(sheaf, "user: Remember that Kim owns billing. Remember that Kim owns search.")
     owner = memory("Owner", content="Robin owns shipping.")
