@@ -1,9 +1,9 @@
-"""Train the two classifiers of `memsheaf.learn.classifier`, and tell how good they are on writers left out.
+"""Train the three classifiers of `memsheaf.text.classifier`, and tell how good they are on writers left out.
 
-python training/classifiers.py            # writes src/memsheaf/learn/*.table; two minutes on one core
+python training/classifiers.py            # writes src/memsheaf/text/*.table; two minutes on one core
 python training/classifiers.py --try      # only tells: each writer is left out in turn
 
-`sentences/*.txt` and `pairs/*.jsonl` are the labelled sentences, one file a writer; `README.md` says what they mean.
+`sentences/*.txt`, `pairs/*.jsonl` and `messages/*.txt` are labelled, one file a writer; READMEs say what it means.
 Those of `held-out.*` are never trained on.
 """
 
@@ -21,11 +21,11 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from memsheaf.learn import classifier
+from memsheaf.text import classifier
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HELD_OUT = "held-out"
-LABELS = "-FUPR"
+LABELS, MESSAGES = "-FUPR", "TMGCX"
 COMMON = 12  # sentences that have a word which counts as itself
 STEPS, RATE, DECAY = 300, 0.5, 1e-5
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -54,6 +54,28 @@ def train_sentences(sentences: Sentences) -> None:
     common = frozenset(word for word, count in seen.items() if count >= COMMON and word[0].isalpha())
     found = [classifier.places(text, common) for _, text in sentences]
     _write("sentences", common, _fit(found, [label for label, _ in sentences], len(LABELS)))
+
+
+def read_messages(path: str) -> Sentences:
+    """The messages of a file, each with the number of its kind."""
+    with open(path, encoding="utf-8") as file:
+        return [(MESSAGES.index(line[0]), line[2:].rstrip("\n")) for line in file if line[1:2] == " "]
+
+
+def train_messages(messages: Sentences) -> None:
+    """Make the table that says which messages may be about something remembered."""
+    common = classifier.load("sentences").common
+    found = [classifier.places(text, common) for _, text in messages]
+    _write("messages", common, _fit(found, [label for label, _ in messages], len(MESSAGES)))
+
+
+def tell_messages(name: str, messages: Sentences) -> None:
+    """Print what the table makes of some messages."""
+    judged = [(label, classifier.concerns(text)) for label, text in messages]
+    for least in THRESHOLDS:
+        by_kind = {kind: [worth >= least for label, worth in judged if MESSAGES[label] == kind] for kind in MESSAGES}
+        shares = (f"{kind} {sum(each) / len(each):.2f}" for kind, each in by_kind.items())
+        print(f"{name:10} {least}: {', '.join(shares)}")
 
 
 def train_pairs(pairs: Pairs) -> None:
@@ -144,10 +166,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             leave_out(texts, train_sentences, tell_sentences)
         train_sentences([one for each in texts.values() for one in each])
         tell_sentences(HELD_OUT, held_out)
+        messages = read_all("messages/*.txt", read_messages)
+        held_messages = messages.pop(HELD_OUT)
         if options.trial:
             leave_out(pairs, train_pairs, tell_pairs)
+            leave_out(messages, train_messages, tell_messages)
         train_pairs([one for each in pairs.values() for one in each])
         tell_pairs(HELD_OUT, held_pairs)
+        train_messages([one for each in messages.values() for one in each])
+        tell_messages(HELD_OUT, held_messages)
 
 
 if __name__ == "__main__":

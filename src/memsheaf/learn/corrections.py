@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.index.database import Match
-from memsheaf.learn.classifier import replaces
 from memsheaf.learn.statements import (
     FOR,
     MOVED,
@@ -33,6 +32,7 @@ from memsheaf.learn.statements import (
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
+from memsheaf.text.classifier import replaces
 from memsheaf.text.phrases import compiled, make_title, occasion
 from memsheaf.text.similarity import words
 from memsheaf.text.tokenizer import stem

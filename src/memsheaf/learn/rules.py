@@ -12,13 +12,13 @@ import re
 from datetime import date
 
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.classifier import classify
 from memsheaf.learn.corrections import CORRECTION, corrects_something
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
 from memsheaf.learn.statements import read_statement
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
+from memsheaf.text.classifier import classify
 from memsheaf.text.dates import absolute
 from memsheaf.text.phrases import (
     PhraseBook,

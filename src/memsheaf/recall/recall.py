@@ -17,6 +17,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_between, fit_within, render_recall
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
+from memsheaf.text.classifier import concerns
 from memsheaf.values import NamedTuple, Protocol
 
 MOST = 5
@@ -26,7 +27,9 @@ CONVERSATION_BYTES = 60 * 1024
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
 FOLLOW_UP = 0.85
 """How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
-FEW = 0.6  # of the best score, for what is shown beside it
+LIFT, EVEN = 0.2, 0.5
+"""How much a fit gains or loses by whether a message is about the user's own things, and where it does neither."""
+FEW = 0.66  # of the best score, for what is shown beside it
 PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
 RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
@@ -168,6 +171,7 @@ def _is_telling(message: str) -> bool:
 def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
     """Everything that matches the last few messages, or the last one alone: earlier ones must not drown it."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
+    lift = LIFT * (concerns(message) - EVEN)
     found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
         own = source.matches(message, limit=CONSIDERED)
@@ -176,7 +180,7 @@ def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion)
         for matches in (own, together):
             for match in matches:
                 score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
-                more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit, score)
+                more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit + lift, score)
                 known = found.get(more.version)
                 if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
                     found[more.version] = more

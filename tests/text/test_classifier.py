@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.learn.classifier import BITS, CLASSES, classify, load, replaces
 from memsheaf.learn.corrections import SURE, is_corrected
 from memsheaf.learn.rules import LASTING
 from memsheaf.learn.statements import read_statement
+from memsheaf.text.classifier import BITS, CLASSES, classify, concerns, load, replaces
 
 TRAINING = Path(__file__).parents[2] / "training"
 LABELS = dict(zip("-FUPR", CLASSES, strict=True))
@@ -36,6 +36,15 @@ def test_what_lasts_is_told_from_what_does_not_by_a_writer_it_was_not_trained_on
     assert len(right) / sum(bool(kind) for kind, *_ in judged) >= 0.88
     assert len(right) / len(kept) >= 0.8
     assert sum(right) / len(right) >= 0.8
+
+
+def test_a_message_about_the_users_own_things_is_told_from_any_other() -> None:
+    lines = (TRAINING / "messages" / "held-out.txt").read_text(encoding="utf-8").splitlines()
+    own = [concerns(line[2:]) >= 0.5 for line in lines if line[0] == "M"]
+    others = [concerns(line[2:]) >= 0.5 for line in lines if line[0] != "M"]
+
+    assert sum(own) / len(own) >= 0.9
+    assert sum(others) / len(others) <= 0.15
 
 
 def test_a_correction_is_told_from_another_fact_or_left_alone() -> None:
@@ -80,5 +89,5 @@ def test_sentences_that_share_no_word_have_nothing_to_do_with_each_other() -> No
 
 
 def test_the_tables_are_whole() -> None:
-    for name, classes in (("sentences", len(CLASSES)), ("corrections", 2)):
+    for name, classes in (("sentences", len(CLASSES)), ("corrections", 2), ("messages", 5)):
         assert [len(weights) for weights in load(name).weights] == [1 << BITS] * classes

@@ -1,4 +1,5 @@
-"""Two linear classifiers: is a sentence of a user worth keeping, and does it take the place of an older one?
+"""Three linear classifiers: is a sentence of a user worth keeping, does it take the place of an older one, and is a
+message about the user's own things?
 
 A sentence is read twice: by its words, and by its build, in which a rare word is only its ending, a name or a number.
 Two sentences are compared by what they share and by the build of the rest. Each n-gram has one weight for each class,
@@ -22,6 +23,7 @@ CLASSES = ("", "feedback", "user", "project", "reference")
 """The types of memories, and "" for what is not worth keeping."""
 
 BITS = 16  # of a hash
+LONGEST = 600  # characters of a message that are read, at its end
 SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
 SHARED = "S"
@@ -53,6 +55,15 @@ def classify(text: str) -> tuple[str, float]:
     likely = _score("sentences", places(text, load("sentences").common))
     best = max(range(1, len(CLASSES)), key=likely.__getitem__)
     return CLASSES[best], 1 - likely[0]
+
+
+def concerns(message: str) -> float:
+    """How likely a message is about the user's own things, from 0 to 1: not small talk, not what anybody might ask.
+
+    >>> concerns("who do I ask about the invoices?") > 0.5 > concerns("how do I reverse a list in python?")
+    True
+    """
+    return _score("messages", places(message[-LONGEST:], load("messages").common))[1]
 
 
 def _score(name: str, found: Collection[int]) -> list[float]:
