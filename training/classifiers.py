@@ -52,7 +52,7 @@ def train_sentences(sentences: Sentences) -> None:
     """Make the table that says what is worth keeping."""
     seen = Counter(word for _, text in sentences for word in {word for word, _ in classifier.words(text)})
     common = frozenset(word for word, count in seen.items() if count >= COMMON and word[0].isalpha())
-    found = [classifier.places(text, common) for _, text in sentences]
+    found = [classifier.hashed_features(text, common) for _, text in sentences]
     _write("sentences", common, _fit(found, [label for label, _ in sentences], len(LABELS)))
 
 
@@ -65,7 +65,7 @@ def read_messages(path: str) -> Sentences:
 def train_messages(messages: Sentences) -> None:
     """Make the table that says which messages may be about something remembered."""
     common = classifier.load("sentences").common
-    found = [classifier.places(text, common) for _, text in messages]
+    found = [classifier.hashed_features(text, common) for _, text in messages]
     _write("messages", common, _fit(found, [label for label, _ in messages], len(MESSAGES)))
 
 
@@ -81,7 +81,7 @@ def tell_messages(name: str, messages: Sentences) -> None:
 def train_pairs(pairs: Pairs) -> None:
     """Make the table that says what replaces what."""
     common = classifier.load("sentences").common
-    compared = [(classifier.compare(old, new, common), label) for label, (old, new) in pairs]
+    compared = [(classifier.pair_features(old, new, common), label) for label, (old, new) in pairs]
     found, labels = zip(*((places, label) for places, label in compared if places), strict=True)
     _write("corrections", frozenset(), _fit(found, labels, 2))
 

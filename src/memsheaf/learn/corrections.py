@@ -52,7 +52,6 @@ _BEING = (
     "i is ar are wa was were be can must will stai stay go goe get run live happen begin start call name locat kept "
     "ist sind est sont es son está 是 在 は が"
 )
-_PAST = r"$|(?:was|were|went|ran|got|had|took|used|\w+ed)$"
 _ALWAYS = r"(?i)(?:never|always|only|must|don't|do not|nie|immer|jamais|toujours|nunca|siempre)\b"
 
 

@@ -1,23 +1,22 @@
 """Three linear classifiers: is a sentence of a user worth keeping, does it take the place of an older one, and is a
 message about the user's own things?
 
-A sentence is read twice: by its words, and by its build, in which a rare word is only its ending, a name or a number.
-Two sentences are compared by what they share and by the build of the rest. Each n-gram has one weight for each class,
-at the place that its hash gives it. `training/classifiers.py` makes the tables from the labelled sentences beside it.
+Features are n-grams of a sentence's words, and of its shape, in which a rare word is replaced by its ending, or by a
+mark for a name or a number. Two sentences are compared by the words they share and by the shape of the rest. Features
+are hashed; each hash has one weight a class. `training/classifiers.py` makes the tables from labelled sentences.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import re
 import zlib
 from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import pairwise
 
 from memsheaf.text import tokenizer
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled
 
 CLASSES = ("", "feedback", "user", "project", "reference")
 """The types of memories, and "" for what is not worth keeping."""
@@ -29,7 +28,7 @@ FOLDER = os.path.dirname(__file__)
 SHARED = "S"
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
-_TOKEN = re.compile(
+_TOKEN = (
     rf"(?P<code>`[^`]*`)|(?P<address>https?://\S+|\S+@\S+\.\w+)|(?P<path>[\w.~-]*(?:/[\w.*-]+)+/?)"
     rf"|(?P<number>[$€£]?\d[\w.,:%]*)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*"
     r"|\.{3}|…|[—–]|-+(?=\s)|[,;:?!()=，。；：？！、（）]"
@@ -39,7 +38,7 @@ _ENDINGS = ("ing", "ed", "ly", "tion", "ment", "er", "est", "able", "s")
 
 
 class WeightTable(NamedTuple):
-    """The words that count as themselves in the build of a sentence, and the weights, class by class."""
+    """The words that stand for themselves in the shape of a sentence, and the weights, class by class."""
 
     common: frozenset[str]
     weights: tuple[memoryview, ...]
@@ -52,7 +51,7 @@ def classify(text: str) -> tuple[str, float]:
     >>> kind, worth > 0.5
     ('feedback', True)
     """
-    likely = _score("sentences", places(text, load("sentences").common))
+    likely = _score("sentences", hashed_features(text, load("sentences").common))
     best = max(range(1, len(CLASSES)), key=likely.__getitem__)
     return CLASSES[best], 1 - likely[0]
 
@@ -63,7 +62,7 @@ def concerns(message: str) -> float:
     >>> concerns("who do I ask about the invoices?") > 0.5 > concerns("how do I reverse a list in python?")
     True
     """
-    return _score("messages", places(message[-LONGEST:], load("messages").common))[1]
+    return _score("messages", hashed_features(message[-LONGEST:], load("messages").common))[1]
 
 
 def _score(name: str, found: Collection[int]) -> list[float]:
@@ -72,7 +71,7 @@ def _score(name: str, found: Collection[int]) -> list[float]:
     if not found:
         return [1.0] + [0.0] * (len(table) - 1)
     part = 1 / (SCALE * math.sqrt(len(found)))
-    scores = [sum(weights[place] for place in found) * part for weights in table]
+    scores = [sum(weights[each] for each in found) * part for weights in table]
     top = max(scores)
     likely = [math.exp(score - top) for score in scores]
     return [each / sum(likely) for each in likely]
@@ -89,40 +88,40 @@ def load(name: str) -> WeightTable:
     )
 
 
-def places(text: str, common: frozenset[str]) -> set[int]:
-    """The places in the table of all that a sentence has."""
-    return {_place(each) for each in _features(text, common)}
+def hashed_features(text: str, common: frozenset[str]) -> set[int]:
+    """The hashed features of a sentence."""
+    return {_hash(each) for each in _features(text, common)}
 
 
-def _place(feature: str) -> int:
+def _hash(feature: str) -> int:
     return zlib.crc32(feature.encode("utf-8", "replace")) >> (32 - BITS)
 
 
 def words(text: str) -> list[tuple[str, str]]:
     """The words and signs of a sentence, each as it is compared and as it is written."""
     found = []
-    for match in _TOKEN.finditer(text):
+    for match in compiled(_TOKEN).finditer(text):
         kept = _STANDS_FOR.get(match.lastgroup or "") or match[0].lower().replace("'", "").replace("’", "")
         found.append(("-" if set(kept) <= set("-–—") else kept, match[0]))
     return found
 
 
 def _features(text: str, common: frozenset[str]) -> Iterator[str]:
-    """A sentence's words, its pairs of words, and the runs of two to four in its build."""
+    """A sentence's words, its pairs of words, and the n-grams of two to four in its shape."""
     read = words(text)
     plain = ["^", *(word for word, _ in read), "$"]
-    build = ["^", *(_shape(word, said, not at, common) for at, (word, said) in enumerate(read)), "$"]
+    shape = ["^", *(_shape(word, said, not at, common) for at, (word, said) in enumerate(read)), "$"]
     yield f"n {min(12, len(read) // 3)}"
     yield from (f"w {word}" for word in plain)
     yield from (f"p {one} {two}" for one, two in pairwise(plain))
-    yield from (f"s {one} {two}" for one, two in zip(build, build[2:], strict=False))
+    yield from (f"s {one} {two}" for one, two in zip(shape, shape[2:], strict=False))
     for length in (2, 3, 4):
-        for at in range(len(build) - length + 1):
-            yield " ".join(build[at : at + length])
+        for at in range(len(shape) - length + 1):
+            yield " ".join(shape[at : at + length])
 
 
 def _shape(word: str, said: str, is_first: bool, common: frozenset[str]) -> str:
-    """A word in the build of a sentence: itself if it is common, else what kind of word it is."""
+    """A word in the shape of a sentence: itself if it is common, else its word class."""
     if word in common or not word[0].isalpha() or (len(word) == 1 and not word.isascii()):
         return word
     if said[0].isupper() and not is_first:
@@ -136,16 +135,16 @@ def replaces(old: str, new: str) -> float:
     >>> replaces("Deploys go out on Tuesdays.", "We deploy on Wednesdays now.") > 0.5
     True
     """
-    return _score("corrections", compare(old, new, load("sentences").common))[1]
+    return _score("corrections", pair_features(old, new, load("sentences").common))[1]
 
 
-def compare(old: str, new: str, common: frozenset[str]) -> set[int]:
-    """The places in the table of all that two sentences have and share; none where they share no telling word."""
+def pair_features(old: str, new: str, common: frozenset[str]) -> set[int]:
+    """The hashed features of a pair of sentences; none where they share no telling word."""
     was, now = _terms(old), _terms(new)
     here, there = {term.key for term in was}, {term.key for term in now}
     first = ["^", *(_role(term, there, not at, common, "o") for at, term in enumerate(was)), "$"]
     second = ["^", *(_role(term, here, not at, common, "n") for at, term in enumerate(now)), "$"]
-    return set() if SHARED not in second else {_place(each) for each in _relations(first, second)}
+    return set() if SHARED not in second else {_hash(each) for each in _relations(first, second)}
 
 
 class ComparedWord(NamedTuple):
@@ -178,7 +177,7 @@ def _role(term: ComparedWord, other: Collection[str], is_first: bool, common: fr
 
 
 def _relations(old: list[str], new: list[str]) -> Iterator[str]:
-    """What two sentences have, each as roles: runs of up to three, how much is shared, and the kinds of the rest."""
+    """The features of two sentences as roles: n-grams up to three, how much is shared, word classes of the rest."""
     for mark, roles in (("o", old), ("n", new)):
         for length in (1, 2, 3):
             for at in range(len(roles) - length + 1):
