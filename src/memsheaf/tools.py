@@ -57,13 +57,12 @@ Verdicts = Callable[[Memory], Sequence[str]]
 
 
 class ToolAnswer(NamedTuple):
-    """What a tool says: the `text` for a model, the `rows` it lists if it lists any, and whether it `failed`.
+    """What a tool says: the `text` for a model, and whether it `failed`.
 
     `touched` is what it changed, or what stood in its way, as values: nobody has to read it out of the text.
     """
 
     text: str
-    rows: tuple[Row, ...] | None = None
     failed: bool = False
     touched: tuple[Touched, ...] = ()
 
@@ -111,7 +110,7 @@ def memory_view(
     seen: SeenVersions,
     target: Annotated[str, "index: the catalog. context: how a conversation begins. files: all. Or a type"] = "index",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> str | ToolAnswer:
+) -> str:
     """Look at the catalog of what is remembered."""
     if page < 1:
         raise TextRefused(f"there is no page {page}; pages begin with 1")
@@ -210,7 +209,7 @@ def memory_list(
     seen: SeenVersions,
     type: Annotated[str, "Only this type"] = "",
     page: Annotated[int, "Page, from 1"] = 1,
-) -> ToolAnswer:
+) -> str:
     """List all memory files."""
     nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
     return _files(seen, type, page, nothing)
@@ -220,11 +219,11 @@ def memory_search(
     seen: SeenVersions,
     query: Annotated[str, "Words to look for"],
     limit: Annotated[int, "How many at most"] = 10,
-) -> ToolAnswer:
+) -> str:
     """Find memories by their words and by what they mean."""
     rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    return ToolAnswer("\n".join(map(_file, rows)) or nothing, tuple(rows))
+    return "\n".join(map(_file, rows)) or nothing
 
 
 Tool = Callable[..., str | ToolAnswer]
@@ -433,15 +432,15 @@ def _advice(memory: Memory) -> str:
     return ""
 
 
-def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> ToolAnswer:
+def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
     rows, total = seen.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
     if not total:
-        return ToolAnswer(empty, ())
+        return empty
     pages = -(-total // PAGE)
     if not 0 < page <= pages:
         raise TextRefused(f"there is no page {page}; there are {pages}")
     more = f"\n(page {page} of {pages})" if pages > 1 else ""
-    return ToolAnswer("\n".join(map(_file, rows)) + more, tuple(rows))
+    return "\n".join(map(_file, rows)) + more
 
 
 def _file(row: Row) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from memsheaf.mcp.clients import CLIENTS, TOKEN, describe_client
 from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
-from memsheaf.mcp.protocol import STRUCTURED
 from memsheaf.prompts import read_prompt
 from memsheaf.tool_schema import schema
 from memsheaf.tools import READING, TOOLS
@@ -21,9 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LISTING = ROOT / "src" / "memsheaf" / "mcp" / "listing.json"
 PAGE = ROOT / "docs" / "mcp-clients.md"
 
-_MEMORIES = {"type": "object", "properties": {"memories": {"type": "array"}}}
 _IDEMPOTENT = ("memory_write", "memory_delete")
-_ADDING = ("memory_insert",)
 _FILE = {"uriTemplate": f"{FILE}{{+path}}", "name": "file", "description": "One memory in full", "mimeType": MARKDOWN}
 
 
@@ -51,12 +48,11 @@ def listing() -> str:
 def _tool(found: dict[str, Any]) -> dict[str, Any]:
     """One tool, with what a client may show or ask before it is called."""
     name = found["name"]
-    hints = {"readOnlyHint": name in READING}
-    if name not in READING:
-        hints |= {"destructiveHint": name not in _ADDING, "idempotentHint": name in _IDEMPOTENT}
+    hints = {"readOnlyHint": name in READING, "openWorldHint": False}
+    if name not in READING:  # whatever one changes, `memsheaf undo` brings back
+        hints |= {"destructiveHint": False, "idempotentHint": name in _IDEMPOTENT}
     takes = {key: value for key, value in found["input_schema"].items() if value and key != "additionalProperties"}
-    tool = {"name": name, "description": found["description"], "inputSchema": takes, "annotations": hints}
-    return tool | ({"outputSchema": _MEMORIES} if name in STRUCTURED else {})
+    return {"name": name, "description": found["description"], "inputSchema": takes, "annotations": hints}
 
 
 _START = f"""\

@@ -580,7 +580,7 @@ def test_an_id_that_waits_for_its_answer_is_not_used_twice(filled: Place, tmp_pa
         wire.send(line_of("tools/call", {"name": "memory_list"}, number) + b"\n")
         assert code_of(wire.next(id=number)) == INVALID
         wire.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})
-        assert "said no" in wire.next(id=number)["result"]["content"][0]["text"]
+        assert "declined" in wire.next(id=number)["result"]["content"][0]["text"]
 
 
 @ERAS

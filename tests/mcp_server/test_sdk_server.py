@@ -135,6 +135,7 @@ async def test_nobody_is_told_of_what_was_there_before(place: Place) -> None:
     with place.sheaf() as sheaf:
         server = make_sdk_server(lambda alone: Offer(sheaf, remember=alone), version="1", watch=0.01)
         async with Client(server, mode="legacy", message_handler=hear) as client:
+            await client.list_resources()
             for _ in range(20):  # many looks, and nothing new
                 await client.call_tool("memory_view", {})
             assert heard == []

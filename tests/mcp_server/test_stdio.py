@@ -23,7 +23,7 @@ from memsheaf.mcp.offer import Offer
 from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import PATIENCE, Place, Wire, running, stdio_server
+from mcp_server.mcp_peer import PATIENCE, Message, Place, Wire, running, stdio_server
 
 pytestmark = [
     pytest.mark.anyio,
@@ -186,9 +186,10 @@ async def test_tools_are_listed_with_what_they_do_and_cost_little(opened: Opened
         hints = {name: tools[name].annotations for name in WRITING}
         destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint}
         idempotent = {name for name, hint in hints.items() if hint and hint.idempotent_hint}
-        assert destructive == WRITING - {"memory_insert"}
+        assert destructive == set()  # `memsheaf undo` brings everything back
+        assert all(tool.annotations and tool.annotations.open_world_hint is False for tool in tools.values())
         assert idempotent == {"memory_write", "memory_delete"}
-        assert {name for name, tool in tools.items() if tool.output_schema} == {"memory_list", "memory_search"}
+        assert not [name for name, tool in tools.items() if tool.output_schema]
 
 
 def test_the_list_of_tools_costs_at_most_a_thousand_tokens(place: Place) -> None:
@@ -208,19 +209,14 @@ async def test_every_tool_does_what_it_says(opened: Opened, place: Place) -> Non
         await client.call_tool("memory_update", {"filename": path, "old_text": "Always", "new_text": "Never"})
         await client.call_tool("memory_insert", {"filename": path, "line": 0, "text": "In Makefiles:"})
         assert (place.root / path).read_text("utf-8").endswith("In Makefiles:\nTabs, not spaces.\nNever.\n")
-        found = await client.call_tool("memory_list", {})
-        assert path in said(found)
-        assert found.structured_content is not None
-        (memory,) = found.structured_content["memories"]
-        assert memory.items() >= {"file": path, "type": "user", "name": "Prefers tabs"}.items()
-        found = await client.call_tool("memory_search", {"query": "tabs", "limit": 5})
-        assert found.structured_content is not None
-        assert [one["file"] for one in found.structured_content["memories"]] == [path]
+        for name, arguments in {"memory_list": {}, "memory_search": {"query": "tabs", "limit": 5}}.items():
+            found = await client.call_tool(name, arguments)
+            assert said(found).startswith(f"{path}  [user]  About Prefers tabs")
+            assert found.structured_content is None  # Claude Code and Codex would show the model that alone
         for target in ("index", "context", "files", "user"):
             assert path in said(await client.call_tool("memory_view", {"target": target}))
         assert said(await client.call_tool("memory_delete", {"filename": path})) == f"Memory deleted: {path}"
-        nothing = await client.call_tool("memory_search", {"query": "tabs"})
-        assert nothing.structured_content == {"memories": []}
+        assert "Try other words" in said(await client.call_tool("memory_search", {"query": "tabs"}))
 
 
 async def test_a_mistake_is_a_result_with_a_hint_and_the_session_goes_on(opened: Opened) -> None:
@@ -311,6 +307,12 @@ async def test_the_template_names_files_and_completes_them(opened: Opened, place
         assert (found.values, found.has_more) == (["user"], False)
         found = (await client.complete(remember, {"name": "fact", "value": "u"})).completion
         assert found.values == []
+        elsewhere = types.ResourceTemplateReference(type="ref/resource", uri="memory://elsewhere/{+path}")
+        nothing = types.PromptReference(type="ref/prompt", name="nothing")
+        for wrong, argument in ((nothing, "type"), (remember, "kind"), (elsewhere, "path"), (file, "type")):
+            with pytest.raises(MCPError) as caught:
+                await client.complete(wrong, {"name": argument, "value": "u"})
+            assert caught.value.error.code == -32602
 
 
 # prompts
@@ -357,13 +359,40 @@ async def test_a_person_decides_what_is_deleted(opened: Opened, place: Place, ac
     async with opened(elicitation_callback=asking(action, heard)) as client:
         told = said(await client.call_tool("memory_delete", {"filename": path}))
         assert (place.root / path).exists() is (action != "accept")
-        expected = {"accept": "Memory deleted", "decline": "said no", "cancel": "did not answer"}
+        expected = {"accept": "Memory deleted", "decline": "client declined", "cancel": "client gave no answer"}
         assert expected[action] in told
+        assert (f"`memsheaf forget {path}`" in told) is (action != "accept")
         assert len(heard) == 1
         assert "'Prefers tabs' (user_prefers-tabs.md)" in heard[0]
         told = said(await client.call_tool("memory_delete", {"filename": "no.md"}), failed=True)
         assert "not found" in told
         assert len(heard) == 1
+
+
+async def test_without_confirmation_nobody_is_asked(opened: Opened, place: Place) -> None:
+    path, heard = place.save("Prefers tabs", trust="unconfirmed"), list[str]()
+    async with opened("--confirm", "never", elicitation_callback=asking("decline", heard)) as client:
+        assert "unconfirmed" in said(await client.call_tool("memory_read", {"filename": path}))
+        assert said(await client.call_tool("memory_delete", {"filename": path})) == f"Memory deleted: {path}"
+    assert heard == []
+
+
+@pytest.mark.parametrize("state", ["", "made up", None, "of another tool"])
+def test_a_state_that_did_not_come_with_the_question_is_an_error(place: Place, state: str | None) -> None:
+    path = place.save("Prefers tabs", trust="unconfirmed")
+    call: Message = {"name": "memory_delete", "arguments": {"filename": path}}
+    with stdio_server(lambda: Offer(place.sheaf()), modern=True) as wire:
+        wire.open({"elicitation": {"form": {}}})
+        right = wire.ask("tools/call", call)["result"]["requestState"]
+        if state == "of another tool":
+            state = wire.ask("tools/call", call | {"name": "memory_read"})["result"]["requestState"]
+        answered: Message = {"inputResponses": {"confirm": {"action": "accept", "content": {}}}}
+        told = wire.ask("tools/call", call | answered | ({} if state is None else {"requestState": state}))
+        assert told["error"]["code"] == -32602
+        assert "requestState" in told["error"]["message"]
+        assert (place.root / path).exists()
+        told = wire.ask("tools/call", call | answered | {"requestState": right})
+        assert told["result"]["content"][0]["text"] == f"Memory deleted: {path}"
 
 
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
@@ -510,6 +539,18 @@ def test_who_did_not_ask_for_the_list_is_not_told_that_it_changed(place: Place) 
         wire.next(method="notifications/resources/updated")
         assert "user_tea.md" in wire.text("memory_list")
         assert not [one for one in wire.said if one.get("method") == "notifications/resources/list_changed"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_client_of_the_handshake_hears_of_the_list_once_it_has_seen_it(place: Place, asked: bool) -> None:
+    with stdio_server(lambda: Offer(place.sheaf()), modern=False) as wire:  # older clients block on what nobody reads
+        wire.open()
+        if asked:
+            wire.ask("resources/list")
+        wire.call("memory_write", name="Tea", description="What to drink", type="user", content="Green tea at four.")
+        assert "user_tea.md" in wire.text("memory_list")
+        heard = [one.get("method") for one in wire.said]
+        assert heard == (["notifications/resources/list_changed"] if asked else [])
 
 
 # progress and cancelling

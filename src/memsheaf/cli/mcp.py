@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from memsheaf.mcp.offer import Offer
 
 PORT = 8377
+CONFIRM = ("ask", "never")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy", "new_token")
 
 
 @takes(
     Argument("--read-only", "offer only the tools that read"),
+    Argument("--confirm", "ask the user before a memory is deleted, where the client can", "WHEN", choices=CONFIRM),
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
     Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
     Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
@@ -46,8 +48,9 @@ def mcp(call: Call) -> int:
     Over stdin and stdout by default: the client starts it. With --http, which takes pip install 'memsheaf[mcp]', it
     listens on loopback, and every request needs the token that is printed once and kept in a file that only you can
     read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
-    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. --print-config serves
-    nothing: it tells how to add the server to a client, with the scope and the other options of the line.
+    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. With --confirm never
+    nobody is asked before a deletion: a client without a user at the screen answers such a question with no.
+    --print-config serves nothing: it tells how to add the server to a client, with the options of the line.
 
     examples:
       memsheaf mcp
@@ -84,7 +87,8 @@ def _offer_opener(call: Call) -> Callable[[], Offer]:
 
         gc.freeze()
         gc.enable()
-        return Offer(call.memory(by="agent", read_only=call.options.read_only), tree=around(here()))
+        memory = call.memory(by="agent", read_only=call.options.read_only)
+        return Offer(memory, tree=around(here()), confirm=call.options.confirm != "never")
 
     return open_offer
 
@@ -106,7 +110,7 @@ def _serve_http(call: Call) -> int:
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         ended = serve(
-            lambda alone: Offer(memory, tree=tree, remember=alone),
+            lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"),
             site,
             listener,
             shown.text,
@@ -194,4 +198,5 @@ def _scope_words(call: Call) -> list[str]:
     for name in ("home", "project"):
         if value := getattr(options, name) or call.environment.get(f"MEMSHEAF_{name.upper()}"):
             words += [f"--{name}", os.path.abspath(value)]
+    words += ["--confirm", options.confirm] if options.confirm else []
     return [*words, "--read-only"] if options.read_only else words

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
-from memsheaf.errors import NotFound
-from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Confirmation, Offer, Progress, Reply, structured
-from memsheaf.mcp.protocol import FORM, STRUCTURED, text
+from memsheaf.errors import NotFound, Refused, hinted
+from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS, Confirmation, Offer, Progress, Reply
+from memsheaf.mcp.protocol import FORM, text
+from memsheaf.text.neutralize import one_line
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -19,26 +21,41 @@ else:
 
 
 URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
+_KEY = os.urandom(32)  # of this process: a question that another one asked has to be asked again
+
+UNLISTED: dict[str, Callable[[Offer, Params], str]] = {}
+"""Calls that are no tools of a model: for each name what answers it, given the arguments."""
 
 
 def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:
     """Run a tool; with `reply`, what a person said about it counts."""
-    name = params["name"]
-    answer = offer.call(name, params.get("arguments"), reply=reply, progress=progress)
-    listing = structured(answer.rows) if answer.rows is not None and name in STRUCTURED else None
-    return text(answer.text, failed=answer.failed, structured=listing)
+    name, arguments = params["name"], params.get("arguments")
+    if name in UNLISTED:
+        return text(UNLISTED[name](offer, arguments or {}), failed=False)
+    answer = offer.call(name, arguments, reply=reply, progress=progress)
+    return text(answer.text, failed=answer.failed)
 
 
 def replied(params: Params) -> Reply | None:
     """What the person said, when this is the second time that a client of the modern era asks.
 
-    The state that comes back is what the question was about. It is compared with the memory as it is now; whoever
-    makes one up has said yes for the person, which a client could do anyway.
+    Raises Refused when the state that comes with it is not the one that came with the question.
     """
     answered, state = params.get("inputResponses"), params.get("requestState")
-    if not isinstance(answered, dict) or not isinstance(answered.get("confirm"), dict):
+    confirmed = answered.get("confirm") if isinstance(answered, dict) else None
+    if confirmed is None and state is None:
         return None
-    return Reply(str(answered["confirm"].get("action")), state if isinstance(state, str) else "")
+    about = str(state).partition(" ")[2]
+    if state != _request_state(params["name"], about):
+        raise hinted(Refused("requestState is not the one that came with the question"), "Call without it.")
+    return Reply(str(confirmed.get("action")), about) if isinstance(confirmed, dict) else None
+
+
+def _request_state(tool: str, about: str) -> str:
+    """What a question is about, with a mark that only this process can make."""
+    import hmac
+
+    return f"{hmac.digest(_KEY, f'{tool} {about}'.encode('utf-8', 'replace'), 'sha256').hex()} {about}"
 
 
 def form(question: Confirmation) -> Result:
@@ -46,10 +63,11 @@ def form(question: Confirmation) -> Result:
     return {"mode": "form", "message": question.message, "requestedSchema": FORM}
 
 
-def asking(question: Confirmation) -> Result:
+def asking(tool: str, question: Confirmation) -> Result:
     """An answer of the modern era that asks: the client calls again with what its user said."""
     wanted = {"confirm": {"method": "elicitation/create", "params": form(question)}}
-    return {"resultType": "input_required", "inputRequests": wanted, "requestState": question.about}
+    state = _request_state(tool, question.about)
+    return {"resultType": "input_required", "inputRequests": wanted, "requestState": state}
 
 
 def resources(offer: Offer, params: Params, progress: Progress) -> Result:
@@ -77,8 +95,10 @@ def prompt(offer: Offer, params: Params, progress: Progress) -> Result:
 def completion(offer: Offer, params: Params, progress: Progress) -> Result:
     """What may stand in an argument that was begun."""
     reference, argument = params["ref"], params["argument"]
-    name = reference.get("name") or str(reference.get("uri")).partition("{")[0]
-    values, total = offer.complete(name, argument["name"], argument["value"])
+    of = reference["name"] if reference["type"] == "ref/prompt" else FILE
+    if of == FILE and not reference["uri"].startswith(FILE):
+        raise Refused(f"there is no template {one_line(reference['uri'], 60)!r}")
+    values, total = offer.complete(of, argument["name"], argument["value"])
     return {"completion": {"values": values, "total": total, "hasMore": total > len(values)}}
 
 

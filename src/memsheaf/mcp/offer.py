@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
-from memsheaf.index.database import Row
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
@@ -18,10 +17,6 @@ from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import RENAMED, ToolAnswer, Tools, memory_read
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
 MARKDOWN = "text/markdown"
@@ -67,12 +62,18 @@ class Offer:
 
     Whoever serves it calls `changes` now and then: large scopes are looked through there, while nobody waits.
 
-    With `tree`, the folder of the work, what is read comes with the verdict on its citations.
+    With `tree`, the folder of the work, what is read comes with the verdict on its citations. Without `confirm`
+    nobody is asked before a memory is deleted, or when an unconfirmed one is read.
     """
 
-    def __init__(self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True) -> None:
+    def __init__(
+        self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True, confirm: bool = True
+    ) -> None:
         self.memory = memory if isinstance(memory, Layers) else Layers.of(memory)
+        self.has_listed = False
+        """Whether resources were listed: only then, or after a subscription, is the client told of new ones."""
         self._tree = tree
+        self._confirm = confirm
         self._tools = Tools(self.memory, tree=tree, remember=remember)
         self._asked: set[str] = set()
 
@@ -88,7 +89,8 @@ class Offer:
     def question(self, name: str, arguments: object) -> Confirmation | None:
         """What to ask a person, where the client can, before this call is made."""
         name = RENAMED.get(name, name)
-        if name not in self._tools.names or name not in ("memory_delete", "memory_read"):
+        is_asked = self._confirm and name in ("memory_delete", "memory_read")
+        if not is_asked or name not in self._tools.names:
             return None
         try:
             memory = self._named(arguments)
@@ -131,13 +133,16 @@ class Offer:
             return ToolAnswer(
                 "Error: the memory changed while the user was asked. Read it and call again.", failed=True
             )
+        path = asked.about.rpartition("@")[0]
         if name == "memory_delete":
-            said = "said no" if reply.action == "decline" else "did not answer"
-            return None if reply.action == "accept" else ToolAnswer(f"Not deleted: the user {said}.")
+            if reply.action == "accept":
+                return None
+            said = "the client declined" if reply.action == "decline" else "the client gave no answer"
+            return ToolAnswer(f"Not deleted: {said}. A person can delete it: `memsheaf forget {path}`.")
         self._asked.add(asked.about)
         if reply.action == "accept":
             try:
-                self.memory.confirm(asked.about.rpartition("@")[0])
+                self.memory.confirm(path)
             except MemsheafError as error:
                 return ToolAnswer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
         return None
@@ -156,6 +161,7 @@ class Offer:
             raise Refused(f"there is no page {one_line(cursor, 20)!r}")
         number = int(cursor or 1)
         rows = self.memory.ranked(PAGE + 1, (number - 1) * PAGE)
+        self.has_listed = True
         found = [] if number > 1 else list(STANDING)
         found += [Resource(uri_of(row.path), row.path, one_line(row.description, 160)) for row in rows[:PAGE]]
         return found, str(number + 1) if len(rows) > PAGE else ""
@@ -172,12 +178,15 @@ class Offer:
         return memory_read(self._tools.seen, path)
 
     def complete(self, name: str, argument: str, value: str) -> tuple[list[str], int]:
-        """What may stand in an argument, given how it begins: of a prompt, or with `path` of a file's address."""
-        if (name, argument) == ("remember", "type"):
-            kinds: list[str] = [kind for kind in KINDS if kind.startswith(value)]
+        """What may stand in an argument, given how it begins: of a prompt, or with `path` of a file's address.
+
+        Raises Refused when there is no such prompt, or it takes no such argument.
+        """
+        if argument not in (("path",) if name == FILE else self._prompt_arguments(name)):
+            raise Refused(f"{one_line(name, 40)!r} takes no argument {one_line(argument, 40)!r}")
+        if name != FILE:
+            kinds: list[str] = [kind for kind in KINDS if kind.startswith(value)] if argument == "type" else []
             return kinds, len(kinds)
-        if (name, argument) != (FILE, "path"):
-            return [], 0
         if not value:
             rows, total = self.memory.part(limit=PAGE)
             return [row.path for row in rows], total
@@ -194,10 +203,7 @@ class Offer:
 
     def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
         """What a prompt says, for the user's side of the conversation. Raises Refused."""
-        if name not in PROMPTS:
-            raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
-        wanted = PROMPTS[name][1]
-        for argument, (_, required) in wanted.items():
+        for argument, (_, required) in self._prompt_arguments(name).items():
             if required and not arguments.get(argument, "").strip():
                 raise Refused(f"the prompt {name!r} needs {argument!r}")
         if name == "recall":
@@ -209,6 +215,12 @@ class Offer:
         if name == "audit":
             return self._audited(progress)
         return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
+
+    @staticmethod
+    def _prompt_arguments(name: str) -> Mapping[str, tuple[str, bool]]:
+        if name not in PROMPTS:
+            raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
+        return PROMPTS[name][1]
 
     def _recalled(self, query: str) -> str:
         found = self.memory.recall(query, tree=self._tree)
@@ -318,17 +330,6 @@ def path_of(uri: str) -> str:
         return unquote(uri.removeprefix(FILE), errors="strict") if uri.startswith(FILE) else ""
     except UnicodeDecodeError:
         return ""
-
-
-def structured(rows: tuple[Row, ...]) -> dict[str, Any]:
-    """Rows as a program reads them."""
-    return {"memories": list(map(_fields, rows))}
-
-
-def _fields(row: Row) -> dict[str, str]:
-    fields = {"file": row.path, "type": row.kind, "name": row.name, "description": row.description}
-    fields |= {"updated": row.updated} | ({"problem": row.problem} if row.problem else {})
-    return fields | ({"trust": row.trust} if row.trust != "confirmed" else {})
 
 
 def _reporting(progress: Progress) -> Callable[[int], None]:

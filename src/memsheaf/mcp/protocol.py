@@ -29,8 +29,6 @@ INFO_KEY, LISTEN_KEY = f"{_META}serverInfo", f"{_META}subscriptionId"
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 NO_RESOURCE, UNSUPPORTED = -32002, -32022
-STRUCTURED = ("memory_list", "memory_search")
-"""The tools whose answers a program may want to read, too."""
 LISTENED = ("promptsListChanged", "resourcesListChanged", "toolsListChanged")
 _FLAGS: tuple[object, ...] = (True, False, None)
 FORM = {"type": "object", "properties": {}}
@@ -100,10 +98,9 @@ def refusal(error: Exception, era: str, params: Message) -> ProtocolError:
     return ProtocolError(code, without_secrets(f"{error}.{hint}"), {"uri": uri} if isinstance(uri, str) else None)
 
 
-def text(said: str, *, failed: bool, structured: Message | None = None) -> Message:
-    """The result of a tool: text for a model, and for a program what it is about."""
-    result: Message = {"content": [{"type": "text", "text": said}], "isError": failed}
-    return result | ({"structuredContent": structured} if structured is not None else {})
+def text(said: str, *, failed: bool) -> Message:
+    """The result of a tool. No structured content: some clients would show the model that, and not the text."""
+    return {"content": [{"type": "text", "text": said}], "isError": failed}
 
 
 def can_ask(can: Message) -> bool:

@@ -181,16 +181,16 @@ async def _worked(clients: Clients, context: Context, work: Work, *, writes: boo
 
 async def _called(clients: Clients, context: Context, params: Params) -> types.Result:
     """Run a tool, after a person was asked, where that is right and the client can."""
-    name, arguments = params["name"], params.get("arguments")
+    name, arguments, reply = params["name"], params.get("arguments"), replied(params)
     try:
         offer = await clients.offer_for(context)
     except MemsheafError as error:
         return types.CallToolResult.model_validate(text(f"Error: {error}. {error.hint}", failed=True))
-    reply, can = replied(params), context.session.client_capabilities
+    can = context.session.client_capabilities
     if reply is None and can is not None and can_ask(can.model_dump(by_alias=True, exclude_none=True)):
         question = await anyio.to_thread.run_sync(offer.question, name, arguments)
         if question and is_modern(context):
-            return types.InputRequiredResult.model_validate(asking(question))
+            return types.InputRequiredResult.model_validate(asking(name, question))
         reply = await _asked(context, question) if question else None
 
     def call(offer: Offer, params: Params, progress: Progress) -> Result:

@@ -237,16 +237,14 @@ class StdioServer:
     def _call_tool(self, request: PendingRequest) -> Message | None:
         from memsheaf.mcp.answers import called, replied
 
+        params = request.params
+        reply = request.reply or replied(params)
         try:
             offer = self._ready()
         except MemsheafError as error:
             return text(f"Error: {error}. {error.hint}", failed=True)
-        reply, params = request.reply or replied(request.params), request.params
-        if (
-            reply is None
-            and can_ask(request.can)
-            and (question := offer.question(params["name"], params.get("arguments")))
-        ):
+        question = offer.question(params["name"], params.get("arguments")) if can_ask(request.can) else None
+        if question and reply is None:
             return self._ask(request, question)
         return called(offer, params, reply, self._progress(request))
 
@@ -255,7 +253,7 @@ class StdioServer:
         from memsheaf.mcp.answers import asking, form
 
         if self._era == "modern":
-            return asking(question)
+            return asking(request.params["name"], question)
         wanted = form(question)
         if self._version < "2025-11-25":
             del wanted["mode"]
@@ -362,7 +360,7 @@ class StdioServer:
         if self._era == "handshake":
             for uri in self._subscribed.intersection(change.uris):
                 self._notify("notifications/resources/updated", {"uri": uri})
-            if change.listed:
+            if change.listed and self._offer and (self._subscribed or self._offer.has_listed):
                 self._notify("notifications/resources/list_changed", {})
             return
         for number, wanted in list(self._listening.items()):

@@ -204,7 +204,7 @@ async def _tell(one: ClientSession, change: ResourceChange) -> None:
     with anyio.move_on_after(WATCH_SECONDS):
         for uri in one.subscribed.intersection(change.uris):
             await one.connection.send_resource_updated(uri)
-        if change.listed:
+        if change.listed and (one.subscribed or one.offer.has_listed):
             await one.connection.send_resource_list_changed()
 
 

@@ -89,7 +89,7 @@ out.resources = (await client.listResources()).resources.map(resource => resourc
 async function call(name, args, options) {
     const params = { name, arguments: args };
     const result = await (spec.library === 'sdk' ? client.callTool(params, undefined, options) : client.callTool(params, options));
-    return { text: result.content[0].text, failed: result.isError ?? false, structured: result.structuredContent ?? null };
+    return { text: result.content[0].text, failed: result.isError ?? false };
 }
 const memory = name => ({
     name,
