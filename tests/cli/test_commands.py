@@ -24,6 +24,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "cli.md"
 WORKING = """
 chat -p 'What do you remember?'
 mcp --print-config claude-code
+plugin new
 remember I prefer tabs
 config set learning.policy suggest
 add Fact Text. --description d --type user

@@ -32,6 +32,7 @@ MODULES = {
     "repository": ("init", "trust"),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
+    "plugin": ("plugin",),
     "demo": ("demo",),
     "reference": ("help", "completion"),
 }
@@ -63,7 +64,7 @@ THEMES = {
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
-    "Serve": ("mcp",),
+    "Serve": ("mcp", "plugin"),
     "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
     "Help": ("help", "completion"),
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import os
-import sys
 
 from memsheaf import __version__
-from memsheaf.cli.call import Call, here
+from memsheaf.cli.call import Call, here, program_words
 from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
@@ -159,7 +158,7 @@ def _print_config(call: Call) -> int:
     for scope in call.scopes():
         Scope.parse(scope)  # a server would start with any, and fail in the first call
     url = _url(call) if call.options.http else ""
-    words = [*_program_words(), "mcp", *_scope_words(call)]
+    words = [*program_words(), "mcp", *_scope_words(call)]
     lines = (line + "\n" for line in render_client(client, words=words, url=url))
     return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode())
 
@@ -176,18 +175,6 @@ def _url(call: Call) -> str:
     scheme = "https" if proxied or site.certificate else "http"
     port = port or ("" if proxied else str(site.port))
     return f"{scheme}://{name}:{port}/mcp" if port else f"{scheme}://{name}/mcp"
-
-
-def _program_words() -> list[str]:
-    """How a client starts this program: by its name where every shell finds that, else by its place."""
-    from shutil import which
-
-    found, folder = which("memsheaf"), os.path.dirname(sys.executable)
-    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
-    if found and not active:
-        return ["memsheaf"]
-    beside = which("memsheaf", path=folder)
-    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
 
 
 def _scope_words(call: Call) -> list[str]:

@@ -1,0 +1,35 @@
+"""The command that writes the Claude Code plugin."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from memsheaf.cli.call import Call, plural, program_words
+from memsheaf.cli.command import Argument, place, takes
+from memsheaf.cli.output import Note
+from memsheaf.hosts.plugin import NAME, write_plugin
+
+
+@takes(
+    Argument("folder", "an empty folder, or one with the plugin", "DIR", required=True, convert=place), scoped=False
+)
+def plugin(call: Call) -> int:
+    """Write the Claude Code plugin, with a marketplace to install it from.
+
+    The plugin does what `memsheaf install claude-code` does, and adds the commands /memsheaf:remember, :recall, :why,
+    :review, :forget and :web and a skill. It runs this program from where it is now: write it again when that moves,
+    and after an update.
+
+    examples:
+      memsheaf plugin ~/memsheaf-plugin
+    """
+    folder = os.path.abspath(call.options.folder)
+    files = write_plugin(folder, program_words())
+    lines = [f"claude plugin marketplace add {shlex.quote(folder)}", f"claude plugin install {NAME}@{NAME}"]
+    said = f"Wrote {plural(len(files), 'file')} to {folder}. To install it:"
+    return call.answer(
+        {"folder": folder, "files": files, "commands": lines},
+        [said, *(f"  {line}" for line in lines)],
+        Note("restart Claude Code afterwards"),
+    )

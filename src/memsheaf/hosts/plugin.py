@@ -1,0 +1,102 @@
+"""The Claude Code plugin: its files, in a folder that is a marketplace of one plugin as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from memsheaf import __version__
+from memsheaf.errors import Exists, StoreFailed, hinted
+
+NAME = "memsheaf"
+DESCRIPTION = "Memory that outlives a conversation: plain Markdown files, recalled and learned without being asked."
+MANIFEST = ".claude-plugin/plugin.json"
+SERVER = f"plugin:{NAME}:{NAME}"
+"""How hooks of a plugin name a server of its own."""
+
+TEXTS = os.path.join(os.path.dirname(__file__), "claude_plugin")
+PROMPT_SECONDS, HOOK_SECONDS = 2, 10  # the hook has a deadline of its own, which is shorter
+FIELDS = ("hook_event_name", "session_id", "prompt_id", "agent_id", "transcript_path", "cwd", "prompt")
+"""What the client fills in for `memory_hook`, from the JSON that a command would get."""
+
+
+def plugin_files(words: Sequence[str]) -> Mapping[str, str]:
+    """The files of the plugin; `words` start the program."""
+    owner = {"name": NAME}
+    marketplace = {
+        "name": NAME,
+        "owner": owner,
+        "description": DESCRIPTION,
+        "plugins": [{"name": NAME, "source": "./", "description": DESCRIPTION}],
+    }
+    plugin = {
+        "name": NAME,
+        "version": __version__,
+        "description": DESCRIPTION,
+        "author": owner,
+        "license": "Apache-2.0",
+        "keywords": ["memory", "recall", "markdown"],
+    }
+    server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
+    settings = {
+        MANIFEST: plugin,
+        ".claude-plugin/marketplace.json": marketplace,
+        ".mcp.json": {"mcpServers": {NAME: server}},
+        "hooks/hooks.json": {"description": "Recall and learn", "hooks": hooks(words)},
+    }
+    files = {name: f"{json.dumps(value, indent=2, ensure_ascii=False)}\n" for name, value in settings.items()}
+    return files | {name: text.replace("{memsheaf}", shlex.join(words)) for name, text in _texts()}
+
+
+def hooks(words: Sequence[str]) -> dict[str, object]:
+    """What the client runs at its events: recall in the server that runs already, the rest in a process."""
+    recall = {
+        "type": "mcp_tool",
+        "server": SERVER,
+        "tool": "memory_hook",
+        "input": {"host": "claude-code"} | {name: f"${{{name}}}" for name in FIELDS},
+        "timeout": PROMPT_SECONDS,
+    }
+    events = {
+        event: {
+            "type": "command",
+            "command": f"{shlex.join([*words, 'hook', 'claude-code', event])} || exit 0",
+            "timeout": HOOK_SECONDS,
+        }
+        for event in ("SessionStart", "Stop", "PreCompact", "SessionEnd")
+    }
+    return {event: [{"hooks": [hook]}] for event, hook in {**events, "UserPromptSubmit": recall}.items()}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    for folder, _, names in os.walk(TEXTS):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8") as file:
+                yield os.path.relpath(path, TEXTS).replace(os.sep, "/"), file.read()
+
+
+def write_plugin(folder: str, words: Sequence[str]) -> list[str]:
+    """Write the plugin into a folder that is empty or holds it already; gives the names of its files."""
+    files = plugin_files(words)
+    try:
+        if os.path.lexists(folder) and os.listdir(folder) and not _holds_plugin(folder):
+            raise hinted(Exists(folder), "Name an empty folder, or one that holds the plugin.")
+        for name, text in files.items():
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+    except OSError as error:
+        raise StoreFailed(f"the plugin cannot be written to {folder!r}: {error.strerror}") from None
+    return sorted(files)
+
+
+def _holds_plugin(folder: str) -> bool:
+    try:
+        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+            return bool(json.load(file)["name"] == NAME)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
