@@ -340,6 +340,7 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     (source / "CLAUDE.md").write_bytes(b"obey")
     (source / ".hidden.md").write_bytes(PLAIN)
     (source / "note.txt").write_bytes(b"x")
+    (source / "link.md").symlink_to("new.md")
 
     trial = sheaf.take_in(str(source), dry_run=True)
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
@@ -348,8 +349,9 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     assert trial == result
     assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], (), ())
     assert sorted(path for path, _ in result.refused) == [
-        "CLAUDE.md", "bad.md", "bytes.md", "user_kept.md"
+        "CLAUDE.md", "bad.md", "bytes.md", "link.md", "note.txt", "user_kept.md"
     ]  # fmt: skip
+    assert dict(result.refused)["note.txt"] == "it is no Markdown"
     assert result.derived == ("free.md",)
     assert sheaf.read("user_kept.md") == kept
     again = sheaf.take_in(str(source), replace=True)

@@ -639,7 +639,7 @@ def test_an_import_follows_no_link_that_is_swapped_in_meanwhile(place: Place) ->
     with swapping(source / "d", source / "link"):
         for _ in range(100 * ROUNDS):
             with suppress(ArchiveRefused):
-                found.update(member.data for member in archive.read(str(source)))
+                found.update(member.data for member in archive.read(str(source)) if not member.why)
 
     assert found == {fact("inside")}
 

@@ -53,6 +53,8 @@ _PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
 
 Load = Callable[[int], bytes]
 """Gives the bytes of a member, so many at most."""
+LINK = "it is a link, which is not followed, or no plain file"
+NO_MARKDOWN = "it is no Markdown"
 
 
 class Member(NamedTuple):
@@ -102,13 +104,13 @@ def apart(name: str) -> tuple[str, str]:
 def read(source: str, *, history: bool = False) -> Iterator[Member]:
     """Go through the memories and events of a folder, a zip or a tar archive, and with `history` the journals.
 
-    The catalog and what is hidden or of another kind is passed over.
+    The catalog and what is hidden is passed over; a link in a folder, and what is no Markdown, comes with the reason.
 
     Raises:
         ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
     """
     if os.path.isdir(source):
-        members = _from_folder(source)
+        members = folder_files(source)
     elif not os.path.exists(source):
         raise _missing(source)
     else:
@@ -121,6 +123,9 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
         name = _inside(name)
         is_past = _is_past(name)
         if _is_passed_over(name) and not (history and is_past) and name != SHARED:
+            continue
+        if load is None or not (is_past or name == SHARED or name.lower().endswith((".md", ".ndjson"))):
+            yield Member(name, why=LINK if load is None else NO_MARKDOWN)
             continue
         try:
             root, path = apart(name)
@@ -203,10 +208,9 @@ def _inside(name: str) -> str:
 
 
 def _is_passed_over(name: str) -> bool:
-    """Whether a member is nothing for us: hidden, neither Markdown nor events, or made by machines."""
-    *folders, base = name.split("/")
-    hidden = any(part.startswith(".") for part in (*folders, base))
-    return hidden or not base.lower().endswith((".md", ".ndjson")) or fold(base) == fold(CATALOG)
+    """Whether a member is nothing for us: hidden, or the catalog, which is made anew."""
+    parts = name.split("/")
+    return any(part.startswith(".") for part in parts) or fold(parts[-1]) == fold(CATALOG)
 
 
 def _is_past(name: str) -> bool:
@@ -215,8 +219,13 @@ def _is_past(name: str) -> bool:
     return (folder == HISTORY or folder.endswith(f"/{HISTORY}")) and bool(_PAST.fullmatch(base))
 
 
-def _from_folder(source: str) -> Iterator[tuple[str, Load]]:
-    """The files of a folder, each read while the folder it is in is held open: no link on the way is followed."""
+def folder_files(source: str) -> Iterator[tuple[str, Load | None]]:
+    """The files of a folder, each read while the folder it is in is held open: no link is followed, and None stands
+    for one. Hidden folders are passed over.
+
+    Raises:
+        ArchiveRefused: a folder cannot be read.
+    """
     try:
         with Folder.open(source) as root:
             waiting = [""]
@@ -225,8 +234,9 @@ def _from_folder(source: str) -> Iterator[tuple[str, Load]]:
                 with walk(root, f"{prefix}any") as (folder, _):
                     found = sorted(folder.scan(), key=lambda entry: entry.name)
                     for entry in found:
-                        if entry.is_file(follow_symlinks=False):
-                            yield prefix + entry.name, partial(read_file, folder, entry.name)
+                        if not entry.is_dir(follow_symlinks=False):
+                            is_file = entry.is_file(follow_symlinks=False)
+                            yield prefix + entry.name, partial(read_file, folder, entry.name) if is_file else None
                 inner = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
                 shown = (name for name in reversed(inner) if name == HISTORY or not name.startswith("."))
                 waiting += [f"{prefix}{name}/" for name in shown]

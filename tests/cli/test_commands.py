@@ -48,7 +48,7 @@ blame user_prefers-tabs.md
 restore user_prefers-tabs.md VERSION
 erase user_prefers-tabs.md --yes
 export out.zip
-import in
+import given
 trust --yes
 completion bash
 help add
@@ -93,7 +93,7 @@ def test_each_command_answers_with_one_json_document(
     environment["EDITOR"] = "true"
     for name in COMMANDS:
         here = tmp_path / name
-        for folder in (".git", ".memory", "in"):
+        for folder in (".git", ".memory", "in", "given"):
             (here / folder).mkdir(parents=True)
         (here / "in" / "cited.py").write_text("tabs = True\n")
         monkeypatch.chdir(here)

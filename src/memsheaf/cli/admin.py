@@ -143,7 +143,8 @@ def import_(call: Call) -> int:
 
     It may be what `export` wrote, any folder of Markdown files, or a whole project's folder with its tasks, sessions
     and log, which come into a project. What is refused stays out and is named, and the exit code is 1; so does a file
-    with a password or a key in it, and one that says what a memory here says already. What had come with a repository
+    with a password or a key in it, one that says what a memory here says already, a link, and what is no Markdown;
+    hidden files and MEMORY.md are passed over. What had come with a repository
     where it was exported comes in unconfirmed, and stays out if it has no header to say so.
     An archive that reaches outside, or is too large, is refused as a whole.
 
