@@ -33,7 +33,7 @@ ROWS = [
     {"learning"},
     {"sheaf"},
     {"work"},
-    {"tool_schema"},
+    {"tool_errors", "tool_schema"},
     {"tools", "doctor"},
     {"adapters"},
     {"hosts"},

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from memsheaf.errors import TextRefused
+from memsheaf.memory import KINDS
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import Annotated
 
@@ -58,8 +59,10 @@ def parameters(tool: AnyTool) -> dict[str, Any]:
 
 
 def _property(annotation: str) -> dict[str, Any]:
-    kind, said = eval(annotation, {"Annotated": Annotated, "int": int, "str": str})  # Annotated[type, said]
-    return {"type": "integer" if kind is int else "string", "description": said}
+    known = {"Annotated": Annotated, "int": int, "str": str, "KINDS": KINDS}
+    kind, said, *choices = eval(annotation, known)  # Annotated[type, said], or Annotated[type, said, choices]
+    shape = {"type": "integer" if kind is int else "string", "description": said}
+    return shape | ({"enum": list(choices[0])} if choices else {})
 
 
 def from_json(text: str) -> object:

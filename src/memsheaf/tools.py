@@ -9,23 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from memsheaf.errors import (
-    BadHeader,
-    Changed,
-    CreateOnly,
-    Duplicate,
-    Exists,
-    ManyMatches,
-    MemsheafError,
-    NoMatch,
-    NotFound,
-    NotWorth,
-    OutOfRange,
-    PathRefused,
-    SecretFound,
-    StoreFailed,
-    TextRefused,
-)
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, TextRefused
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
@@ -35,6 +19,7 @@ from memsheaf.recall.inject import NOTES
 from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.tool_errors import broken, explain_error, shortened
 from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
 from memsheaf.values import Annotated, NamedTuple, sha256
 from memsheaf.work.layers import Layers
@@ -44,11 +29,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
 
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
-ECHOED = 2_000  # characters of an error
 REFUSED = 100  # calls of a conversation that were not worth keeping, and may be made once more
 
 
@@ -68,16 +53,21 @@ class ToolAnswer(NamedTuple):
 
 
 class SeenVersions:
-    """The memory of one conversation, and which version of each file it has seen.
+    """The memory of one conversation, and what of it has been seen: which version of each file, what was recalled.
 
     One that does not `remember` serves callers that cannot be told apart: what one has seen does not count as known
-    to the next.
+    to the next. With a `session`, its host recalls by itself, too.
     """
 
-    def __init__(self, memory: Layers, verdicts: Verdicts | None = None, *, remember: bool = True) -> None:
+    def __init__(
+        self, memory: Layers, *, session: Session | None = None, tree: str = "", remember: bool = True
+    ) -> None:
         self.memory = memory
-        self.verdicts = verdicts
+        self.verdicts = session.verdicts if session else _looking(memory, tree)
         self.remember = remember
+        self._session = session
+        self._recalling: Session | None = None
+        self._tree = tree
         self.versions: dict[str, str] = {}
         self.allow = STRICT
         self._refused: dict[str, None] = {}
@@ -87,6 +77,14 @@ class SeenVersions:
         if self.remember:
             self.versions[memory.path] = memory.version
         return memory
+
+    def recall(self, message: str) -> Recall:
+        """What matters for a message, each memory once in a conversation."""
+        if self._session:
+            return self._session.recall(message, is_new_turn=False)
+        if self._recalling is None or not self.remember:
+            self._recalling = self.memory.session(tree=self._tree)
+        return self._recalling.recall(message)
 
     def insists(self, name: str, given: Mapping[str, object]) -> bool:
         """Whether this very call was refused once as not worth keeping: it is then meant.
@@ -150,8 +148,8 @@ def memory_write(
     content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
     name: Annotated[str, "Short title, such as 'Prefers tabs'"] = "",
     description: Annotated[str, "One line that tells when this matters"] = "",
-    type: Annotated[str, "user, feedback, project or reference"] = "",
-    filename: Annotated[str, "Only to choose the file yourself; made from type and name otherwise"] = "",
+    type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",
+    filename: Annotated[str, "Only to choose the file yourself"] = "",
 ) -> ToolAnswer:
     """Save one durable fact. Skip what the code or its history already says. An existing memory of that name or
     file is replaced, once you have read it."""
@@ -207,7 +205,7 @@ def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to re
 
 def memory_list(
     seen: SeenVersions,
-    type: Annotated[str, "Only this type"] = "",
+    type: Annotated[str, "Only this type", (*KINDS, "other")] = "",
     page: Annotated[int, "Page, from 1"] = 1,
 ) -> str:
     """List all memory files."""
@@ -226,13 +224,24 @@ def memory_search(
     return "\n".join(map(_file, rows)) or nothing
 
 
+def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"]) -> str:
+    """Recall what matters for a message, each memory once. Call it first, unless memories stand beside it already."""
+    found = seen.recall(message)
+    return found.text or f"Nothing is recalled: {found.gate or 'no memory clearly fits; memory_search finds more'}."
+
+
+def memory_brief(seen: SeenVersions) -> str:
+    """Where the work stands: notes, task, session. For when the context was lost."""
+    return seen.memory.brief() or "Nothing was noted: there are no notes, no task and no session."
+
+
 Tool = Callable[..., str | ToolAnswer]
 TOOLS: tuple[Tool, ...] = (
     memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
+    memory_recall, memory_brief,
 )  # fmt: skip
-_HINTED = (PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
 _NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
-READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
+READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
 
 
 class Tools:
@@ -252,7 +261,7 @@ class Tools:
         self, memory: Layers | Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
         layers = memory if isinstance(memory, Layers) else Layers.of(memory)
-        self.seen = SeenVersions(layers, session.verdicts if session else _looking(layers, tree), remember=remember)
+        self.seen = SeenVersions(layers, session=session, tree=tree, remember=remember)
         self._session = session
         wanted = (tool for tool in TOOLS if not layers.read_only or tool.__name__ in READING)
         self._tools = {tool.__name__: tool for tool in wanted} if layers.tools else {}
@@ -285,7 +294,7 @@ class Tools:
                 return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
         except MemsheafError as error:
             same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
-            return _failure(shortened(self._explained(error)), masked=True)._replace(touched=same)
+            return _failure(shortened(explain_error(error)), masked=True)._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(shortened(broken(error)), masked=True)
         return found if isinstance(found, ToolAnswer) else ToolAnswer(found)
@@ -339,29 +348,6 @@ class Tools:
         if found := problems(content, sheaf.today):
             raise TextRefused(f"{NOTES} would be out of order: {found[0].what}; {found[0].advice}")
 
-    def _explained(self, error: MemsheafError) -> str:
-        """An error in the words a model can act on."""
-        if isinstance(error, NotFound):
-            found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
-            return f"Memory file '{error.path}' not found. {found}"
-        if isinstance(error, NoMatch):
-            return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
-        if isinstance(error, ManyMatches):
-            lines = ", ".join(map(str, error.lines))
-            if len(error.lines) == 1:
-                return f"The string occurs once in '{error.path}', at line {lines}. Leave the count out."
-            return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
-        if isinstance(error, OutOfRange):
-            return f"Line {error.line} is beyond end of file ({error.lines} lines)."
-        if isinstance(error, CreateOnly):
-            how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
-            return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
-        if isinstance(error, Duplicate):
-            return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
-        if isinstance(error, NotWorth):
-            return f"{error}. {error.hint} Call again with the same arguments to keep it all the same."
-        return f"{error}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
-
     def _shown_anew(self, path: str) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
         try:
@@ -375,21 +361,6 @@ class Tools:
             f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
             f"or use memory_update to change a part.\n\n{memory.text}"
         )
-
-
-def broken(error: Exception) -> str:
-    """What a model is told of an unexpected error.
-
-    >>> broken(OSError(28, "No space left on device"))
-    'the memory could not be used: No space left on device (OSError); tell the user.'
-    """
-    said = (error.strerror if isinstance(error, OSError) else "") or "an error of its own"
-    return f"the memory could not be used: {said} ({type(error).__name__}); tell the user."
-
-
-def shortened(text: str) -> str:
-    """What an error says, cut in the middle if it repeats much of what a model gave: the reason stands at the end."""
-    return text if len(text) <= ECHOED else f"{text[: ECHOED // 2]} … {text[-ECHOED // 2 :]}"
 
 
 def _looking(layers: Layers, tree: str) -> Verdicts | None:

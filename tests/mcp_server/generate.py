@@ -48,10 +48,10 @@ def listing() -> str:
 def _tool(found: dict[str, Any]) -> dict[str, Any]:
     """One tool, with what a client may show or ask before it is called."""
     name = found["name"]
-    hints = {"readOnlyHint": name in READING, "openWorldHint": False}
-    if name not in READING:  # whatever one changes, `memsheaf undo` brings back
-        hints |= {"destructiveHint": False, "idempotentHint": name in _IDEMPOTENT}
-    takes = {key: value for key, value in found["input_schema"].items() if value and key != "additionalProperties"}
+    hints = {"readOnlyHint": True} if name in READING else {"destructiveHint": False}  # `memsheaf undo` is there
+    hints |= {"openWorldHint": False} | ({"idempotentHint": True} if name in _IDEMPOTENT else {})
+    takes = found["input_schema"]
+    takes = {key: takes[key] for key in ("type", "properties", "required") if takes[key] or key == "properties"}
     return {"name": name, "description": found["description"], "inputSchema": takes, "annotations": hints}
 
 

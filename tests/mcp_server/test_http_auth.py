@@ -23,6 +23,7 @@ from cases import each_case
 from memsheaf.errors import Refused
 from memsheaf.mcp.http_bind import TOKEN_FILE, VARIABLE, Endpoint, load_token
 from memsheaf.mcp.protocol import MESSAGE_BYTES
+from memsheaf.tools import READING
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import PATIENCE, Place, envelope
@@ -429,7 +430,7 @@ def test_behind_a_proxy_it_is_known_under_the_name_that_was_given_with_a_token_o
         headers = [near.bearer, ACCEPTED, JSON, *era]
         listed = near.ask(headers=headers, body=json.dumps(asked).encode(), host=["memory.example"])
         names = {tool["name"] for tool in json.loads(listed.body)["result"]["tools"]}
-        assert names == {"memory_view", "memory_read", "memory_list", "memory_search"}
+        assert names == READING
     assert not (tmp_path / "state" / TOKEN_FILE).exists()
 
 

@@ -109,6 +109,7 @@ def test_every_tool_can_be_called(seen: Seen) -> None:
     assert {*seen.out["calls"], "memory_delete"} == {tool.__name__ for tool in TOOLS}
     assert [name for name, answer in seen.out["calls"].items() if answer["failed"]] == []
     assert seen.out["calls"]["memory_search"]["text"].startswith("user_prefers-tabs.md")
+    assert "user_prefers-tabs.md" in seen.out["calls"]["memory_recall"]["text"]
 
 
 def test_a_mistake_is_an_answer_that_says_what_to_do(seen: Seen) -> None:

@@ -18,7 +18,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
-from memsheaf.tools import broken
+from memsheaf.tool_errors import broken
 
 try:
     from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError

@@ -31,7 +31,7 @@ from memsheaf.errors import (
 from memsheaf.guard.paths import CATALOG, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
-from memsheaf.tools import shortened
+from memsheaf.tool_errors import shortened
 
 ROOT = "/memories"
 LISTED = 500  # lines of a folder that are shown at once

@@ -15,7 +15,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.spoken import unwrapped
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
-READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search"})
+READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
 """Our tools. With the first an agent saves by itself; what the others answer was not said by anybody."""
 
 LONGEST = 64 * 1024 * 1024  # what has more characters is not read as JSON

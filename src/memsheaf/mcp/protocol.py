@@ -64,7 +64,7 @@ def listed(*, reading: bool = False, tools: bool = True) -> Message:
     with open(os.path.join(os.path.dirname(__file__), "listing.json"), encoding="utf-8") as file:
         found: Message = json.load(file)
     if reading or not tools:
-        found["tools"] = [one for one in found["tools"] if tools and one["annotations"]["readOnlyHint"]]
+        found["tools"] = [one for one in found["tools"] if tools and one["annotations"].get("readOnlyHint")]
     return found
 
 

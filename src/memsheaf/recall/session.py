@@ -88,12 +88,16 @@ class Session:
             return False
         return bool(self._learn and self._learn(turn))
 
-    def recall(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall:
+    def recall(
+        self, message: str, *, ignore: bool = False, tools: Sequence[str] = (), is_new_turn: bool = True
+    ) -> Recall:
         """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.
 
-        `tools` are those the agent has just used: how to use them need not be recalled.
+        `tools` are those the agent has just used: how to use them need not be recalled. A question of the agent's own
+        is no new turn.
         """
-        self._begin(message, ignore=ignore)
+        if is_new_turn:
+            self._begin(message, ignore=ignore)
         if self.ignoring:
             return Recall(gate=IGNORED)
         return self._count_shown(self._recall(self._occasion(message, tools)))

@@ -31,6 +31,8 @@ def brief(layers: OpenScopes) -> str:
     found = []
     if text := _text(layers).strip().removeprefix("# Notes").strip():
         found.append(f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n")
+    if layers.given:  # these scopes, and nothing else
+        return "\n".join([*found, *(f"({one})\n" for one in layers.notices())])
     task, session = _chosen(layers, "task", tasks.of), _chosen(layers, "session", sessions.of)
     if isinstance(task, tasks.Task):
         text = "\n".join([*_marks(task.sheaf), *task.lines()])
@@ -97,7 +99,7 @@ def _session_state(session: sessions.SessionNotes) -> dict[str, object]:
 
 def _text(layers: OpenScopes) -> str:
     try:
-        memory = layers.project.read(NOTES)
+        memory = layers.own.read(NOTES)
     except NotFound:
         return ""
     if memory.state not in ("ok", "free"):

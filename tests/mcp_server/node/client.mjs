@@ -105,7 +105,9 @@ out.calls = {
     memory_insert: await call('memory_insert', { filename: file, line: 1, text: 'Except in Makefiles, of course.' }),
     memory_view: await call('memory_view', {}),
     memory_list: await call('memory_list', {}),
-    memory_search: await call('memory_search', { query: 'tabs' })
+    memory_search: await call('memory_search', { query: 'tabs' }),
+    memory_recall: await call('memory_recall', { message: 'Do I prefer tabs or spaces?' }),
+    memory_brief: await call('memory_brief', {})
 };
 out.missing = await call('memory_read', { filename: 'user_nothing.md' });
 out.wrong = await call('memory_search', { query: 7 });

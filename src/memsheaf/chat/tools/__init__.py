@@ -37,8 +37,9 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
+from memsheaf.tool_errors import shortened
 from memsheaf.tool_schema import arguments_of, from_json, schema
-from memsheaf.tools import Tool, ToolAnswer, shortened
+from memsheaf.tools import Tool, ToolAnswer
 from memsheaf.values import Annotated
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
