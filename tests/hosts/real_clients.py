@@ -1,0 +1,179 @@
+"""Real coding agents, each in a home of its own and against models on loopback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from model_api import ModelApi
+from npm_packages import ROOT, install_locked, install_packages
+
+PATIENCE = 120.0  # seconds, for whatever a busy machine takes long to do
+
+CODEX = """model = "fake"
+model_provider = "fake"
+
+[model_providers.fake]
+name = "fake"
+base_url = "LOOPBACK/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+"""
+GEMINI = """{
+  // comments are allowed here
+  "security": {"auth": {"selectedType": "gemini-api-key"}},
+  "model": {"name": "gemini-3.8-flash"},
+  "privacy": {"usageStatisticsEnabled": false}
+}
+"""
+QWEN = '{"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": false}}\n'
+OPENCODE = """{
+  "autoupdate": false,
+  "share": "disabled",
+  "model": "fake/fake",
+  "small_model": "fake/fake",
+  "provider": {
+    "fake": {
+      "npm": "@ai-sdk/openai-compatible",
+      "options": {"baseURL": "LOOPBACK/v1", "apiKey": "none"},
+      "models": {"fake": {}}
+    }
+  }
+}
+"""
+
+
+class ClientKind(NamedTuple):
+    """A coding agent: the packages it comes in, its own settings, and how a message is handed to it."""
+
+    packages: tuple[str, ...]
+    words: tuple[str, ...]
+    settings: Mapping[str, str]
+    environment: Mapping[str, str]
+
+
+KINDS = {
+    "claude-code": ClientKind(
+        (),
+        ("claude", "-p"),
+        {".claude/settings.json": '{\n\t"model": "haiku",\n\t"hooks": {"Stop": []}\n}'},
+        {
+            "ANTHROPIC_API_KEY": "sk-ant-none",
+            "ANTHROPIC_BASE_URL": "LOOPBACK",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",
+        },
+    ),
+    "codex": ClientKind(
+        ("@openai/codex@0.166.0",),
+        ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"),
+        {".codex/config.toml": CODEX},
+        {"FAKE_KEY": "none"},
+    ),
+    "gemini": ClientKind(
+        ("@google/gemini-cli@0.61.0",),
+        ("gemini", "-p"),
+        {".gemini/settings.json": GEMINI},
+        {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": "LOOPBACK", "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    ),
+    "qwen": ClientKind(
+        ("node@22.23.3", "@qwen-code/qwen-code@0.24.4"),
+        ("qwen", "-p"),
+        {".qwen/settings.json": QWEN},
+        {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "LOOPBACK/v1", "OPENAI_MODEL": "fake"},
+    ),
+    "opencode": ClientKind(
+        ("opencode-ai@1.18.18",),
+        ("opencode", "run"),
+        {".config/opencode/opencode.json": OPENCODE},
+        {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+    ),
+    "copilot": ClientKind(
+        ("@github/copilot@1.0.102",),
+        ("copilot", "--allow-all-tools", "-p"),
+        {},
+        {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_MODEL": "fake",
+            "COPILOT_PROVIDER_BASE_URL": "LOOPBACK/v1",
+            "COPILOT_PROVIDER_API_KEY": "none",
+        },
+    ),
+}
+
+
+class RealClient(NamedTuple):
+    """A coding agent that is installed, its home, and the models that it asks."""
+
+    name: str
+    home: Path
+    environment: dict[str, str]
+    api: ModelApi
+
+    def run(self, *words: str, cwd: Path | None = None) -> str:
+        """Run a program in its environment; gives what it printed."""
+        done = subprocess.run(
+            words,
+            env=self.environment,
+            cwd=cwd or self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def say(self, message: str, repository: Path) -> list[str]:
+        """Have a conversation of one message in a repository; gives the requests that it made, as JSON."""
+        if not repository.exists():
+            subprocess.run(["git", "init", "-q", str(repository)], check=True)
+        self.api.requests.clear()
+        self.run(*KINDS[self.name].words, message, cwd=repository)
+        return self.api.asked()
+
+    def memsheaf(self, *words: str) -> str:
+        """Run memsheaf as the person at this machine would."""
+        return self.run(sys.executable, "-m", "memsheaf", *words)
+
+    def files(self) -> dict[str, bytes]:
+        """The agent's own settings: those that were there, and whatever memsheaf may have added."""
+        found = {}
+        for path in sorted(self.home.rglob("*")):
+            name = path.relative_to(self.home).as_posix()
+            if path.is_file() and (name in KINDS[self.name].settings or "memsheaf" in name):
+                found[name] = path.read_bytes()
+        return found
+
+
+def prepare_client(name: str, home: Path, api: ModelApi) -> RealClient:
+    """Install a coding agent, and write its own settings into an empty home."""
+    kind = KINDS[name]
+    folder = ROOT / "tests" / "mcp_server" / "claude"
+    programs = (
+        install_packages(name, *kind.packages) if kind.packages else install_locked(folder) / "node_modules/.bin"
+    )
+    for file, text in kind.settings.items():
+        place = home / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text.replace("LOOPBACK", api.url), encoding="utf-8")
+    environment = {f"MEMSHEAF_{one.upper()}": str(home / "memory" / one) for one in ("home", "cache", "state")}
+    environment |= {key: value.replace("LOOPBACK", api.url) for key, value in kind.environment.items()}
+    environment |= {"HOME": str(home), "PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
+    return RealClient(name, home, environment, api)
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    """Wait until something is so; what is awaited happens in another process."""
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
