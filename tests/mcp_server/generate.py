@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memsheaf.mcp.clients import CLIENTS, TOKEN, describe_client
+from memsheaf.hosts.clients import CLIENTS, TOKEN, describe_client
 from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
 from memsheaf.prompts import read_prompt
 from memsheaf.tool_schema import schema
@@ -68,11 +68,11 @@ for a server that is running (`memsheaf mcp --http`). Most clients read the toke
 `{TOKEN}`: run `export {TOKEN}="$(cat FILE)"` in the shell that starts the client, with the file that the server
 prints at start-up.
 
-The settings for Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cline and Continue were tried with the
-clients themselves, in November 2026. The others follow the documentation of the clients.
+The settings for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, opencode, Cline and Continue were tried with
+the clients themselves, in November 2026. The others follow the documentation of the clients.
 
-Without `--scope` the server has the memory of the project that it is started in. For a client that does not start
-it in the folder of your project, such as Claude Desktop, add `--scope user` to the command above.
+Without `--scope` the server has the memory of the project that it is started in, and yours. A client that does not
+start it in the folder of your project, such as Claude Desktop, gets `--scope user`.
 """
 
 

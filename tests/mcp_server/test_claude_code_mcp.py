@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memsheaf.mcp.clients import describe_client
+from memsheaf.hosts.clients import describe_client
 from memsheaf.tools import TOOLS
 
 FOLDER = Path(__file__).resolve().parent / "claude"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mcp_server import generate
 from memsheaf.errors import Refused
-from memsheaf.mcp.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client
+from memsheaf.hosts.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client
 from memsheaf.mcp.http_bind import VARIABLE
 
 URL = "http://127.0.0.1:8377/mcp"
@@ -110,7 +110,7 @@ def test_a_client_that_starts_its_servers_itself_takes_no_url() -> None:
 def test_an_unknown_client_is_told_which_are_known() -> None:
     with pytest.raises(Refused) as refused:
         render_client("emacs\n", words=["memsheaf"])
-    assert "claude-code, claude-desktop" in refused.value.hint
+    assert "claude-code, codex" in refused.value.hint
 
 
 @pytest.mark.parametrize("word", ["/tmp/\udcff", "a\0b"])
@@ -136,7 +136,7 @@ def test_what_is_made_from_the_tools_and_clients_is_as_they_are_now() -> None:
 
 def test_the_texts_are_made_without_a_server() -> None:
     code = (
-        "import sys, memsheaf.mcp.clients as c; c.render_client('codex', words=['memsheaf']);"
+        "import sys, memsheaf.hosts.clients as c; c.render_client('codex', words=['memsheaf']);"
         "print([name for name in ('mcp', 'sqlite3', 'asyncio', 'memsheaf.sheaf') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -150,7 +150,7 @@ def _announce(call: Call, url: str, token: Token) -> None:
 
 
 def _print_config(call: Call) -> int:
-    from memsheaf.mcp.clients import CLIENTS, describe_client, render_client
+    from memsheaf.hosts.clients import CLIENTS, describe_client, render_client
 
     client = "-".join(call.options.print_config.lower().split())
     if client == "list":

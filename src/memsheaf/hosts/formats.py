@@ -1,0 +1,121 @@
+"""Settings as JSON, TOML or YAML, and words as a shell command.
+
+Letters stay as they are, whatever their script, and what cannot be seen becomes an escape, so that a file name
+neither breaks the text nor fools the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_CMD_SPECIAL = frozenset("%^&|<>!")
+
+
+def as_json(value: object, indent: str = "") -> str:
+    """JSON with a line for each key, and lists in one line.
+
+    >>> print(as_json({"args": ["mcp", "C:\\\\a b"]}))
+    {
+      "args": ["mcp", "C:\\\\a b"]
+    }
+    """
+    if isinstance(value, dict) and value:
+        inner = f"{indent}  "
+        items = (f"{inner}{as_json(key)}: {as_json(item, inner)}" for key, item in value.items())
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(as_json(item, indent) for item in value)}]"
+    return as_json_line(value)
+
+
+def as_json_line(value: object) -> str:
+    """JSON in one line.
+
+    >>> as_json_line({"args": ["\\u674e", "\\u202e"]})
+    '{"args": ["\u674e", "\\\\u202e"]}'
+    """
+    return as_json_lines(value, None)
+
+
+def as_json_lines(value: object, indent: str | None) -> str:
+    """JSON with a line for each key and item, as most programs write it; with None in one line."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "".join(char if char.isprintable() or char in "\t\n" else json.dumps(char)[1:-1] for char in text)
+
+
+def as_toml(value: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables, by their names.
+
+    >>> print(as_toml({"servers.a": {"args": ["x"]}}))
+    [servers.a]
+    args = ["x"]
+    """
+    return "\n".join(line for name, table in value.items() for line in (f"[{name}]", *_toml_lines(table)))
+
+
+def _toml_lines(table: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {_toml_value(value)}" for key, value in table.items())
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_quoted(key)} = {_toml_value(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return _quoted(value) if isinstance(value, str) else str(value).lower()
+
+
+def as_yaml(value: object) -> str:
+    """YAML in blocks, with every text in quotes, so that none is taken for anything else.
+
+    >>> print(as_yaml({"servers": [{"name": "yes", "on": True, "env": {}}]}))
+    servers:
+      - name: "yes"
+        on: true
+        env: {}
+    """
+    return "\n".join(_yaml_lines(value))
+
+
+def _yaml_lines(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            held = list(_yaml_lines(item))
+            alone = not isinstance(item, dict | list) or not item
+            yield from [f"{key}: {held[0]}"] if alone else [f"{key}:", *(f"  {line}" for line in held)]
+    elif isinstance(value, list) and value:
+        for item in value:
+            first, *rest = _yaml_lines(item)
+            yield from (f"- {first}", *(f"  {line}" for line in rest))
+    elif isinstance(value, str):
+        yield _quoted(value)
+    else:
+        yield {"[]": "[]", "{}": "{}"}.get(str(value), str(value).lower())
+
+
+def _quoted(text: str) -> str:
+    """A text between double quotes, as TOML and YAML both read it."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"
+
+
+def as_line(words: list[str], *, windows: bool) -> str:
+    """Words as a line for the user's shell; "" when they cannot be seen, or Windows' shell would read more into them.
+
+    >>> as_line(["code", "a b"], windows=False), as_line(["code", "a b"], windows=True)
+    ("code 'a b'", 'code "a b"')
+    """
+    line = subprocess.list2cmdline(words) if windows else shlex.join(words)
+    return "" if not line.isprintable() or (windows and _CMD_SPECIAL & set(line)) else line
+
+
+RENDER = {"json": as_json, "toml": as_toml, "yaml": as_yaml}

@@ -1,0 +1,123 @@
+"""What is installed in each host: the server, the permission to use it, the hooks; and which hosts there are."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from shutil import which
+from typing import Any
+
+from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
+from memsheaf.hosts.json_edit import merge
+from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget
+from memsheaf.values import NamedTuple
+
+HOSTS = [name for name, known in CLIENTS.items() if not known.get("by_hand")]
+"""The hosts that can be installed in: those that have a settings file."""
+
+
+class Placement(NamedTuple):
+    """Where to install, and how the program is started there; `project` is the root of one, "" for the user."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    home: str = ""
+    project: str = ""
+    hooks: bool = True
+
+    def hook_line(self, host: str, event: str) -> str:
+        """The shell command for a hook; whatever happens, the host sees no failure."""
+        home = f"MEMSHEAF_HOME={shlex.quote(self.home)} " if self.home else ""
+        return f"{home}{shlex.join([*self.words, 'hook', host, event])} || exit 0"
+
+
+def program_words(environment: Mapping[str, str]) -> list[str]:
+    """How a host starts this program: by its name where every shell finds that, else by its place."""
+    found, folder = which("memsheaf", path=environment.get("PATH")), os.path.dirname(sys.executable)
+    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
+    if found and not active:
+        return ["memsheaf"]
+    beside = which("memsheaf", path=folder)
+    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
+
+
+def find_hosts(environment: Mapping[str, str]) -> list[str]:
+    """The hosts of this machine: those with a command on the PATH, or a folder of settings."""
+    return [name for name in HOSTS if is_found(name, environment)]
+
+
+def is_found(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a host is on this machine."""
+    known = CLIENTS[name]
+    folder = known.get("folder") or known["files"]
+    path = settings_path(folder, environment)
+    has_command = any(which(command, path=environment.get("PATH")) for command in known.get("commands", ()))
+    return has_command or os.path.isdir(path if "folder" in known else os.path.dirname(path))
+
+
+def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
+    """The files of a host with what is wanted in them, one a file."""
+    known = find_client(name)
+    require_text([*place.words, place.home])
+    words = [*place.words, "mcp", *(["--home", place.home] if place.home else [])]
+    server = fill(known["local"], server_values(name, words))
+    found: list[tuple[Any, Any, str, Any, Any]] = [
+        (known["files"], known.get("project"), known["format"], server, server)
+    ]
+    for more in known.get("more", ()):
+        ours, without_hooks = _more_parts(name, more, place)
+        found.append(
+            (more["file"], more.get("project"), more["format"], ours, ours if place.hooks else without_hooks)
+        )
+    targets: dict[str, SettingsTarget] = {}
+    for user_file, project_file, format, ours, wanted in found:
+        if not ours or (place.project and not project_file):
+            continue
+        path = (
+            os.path.join(place.project, project_file)
+            if place.project
+            else settings_path(user_file, place.environment)
+        )
+        if path.endswith(".json") and not os.path.lexists(path) and os.path.lexists(f"{path}c"):
+            path += "c"  # the host reads both
+        if path in targets:
+            ours, wanted = merge(targets[path].ours, ours), merge(targets[path].wanted, wanted or {})
+        targets[path] = SettingsTarget(name, path, format, ours, wanted or None, place.project)
+    return list(targets.values())
+
+
+def _more_parts(name: str, more: Mapping[str, Any], place: Placement) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All that is ours in a further file, and what of it has nothing to do with hooks."""
+    if "source" in more:
+        text = _read_source(more["source"])
+        return ({"text": text} if text else {}), {}
+    added = more.get("add", {})
+    hooks = {
+        event: [fill(more["hook"], {"hook": place.hook_line(name, event), "timeout": timeout})]
+        for event, timeout in more.get("events", {}).items()
+    }
+    return {**added, "hooks": hooks}, {key: held for key, held in added.items() if key != "version"}
+
+
+def _read_source(name: str) -> str:
+    try:
+        with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def make_removals(name: str, place: Placement, files: SettingsFiles) -> list[SettingsTarget]:
+    """The files of a host that ours is to be taken out of: those of the table, and others that were recorded."""
+    targets = [target._replace(wanted=None) for target in make_targets(name, place)]
+    known = {os.path.realpath(target.path) for target in targets}
+    for path, format in files.recorded(name, place.project):
+        alike = [target for target in targets if target.format == format]
+        if path not in known and alike:  # by another value of a variable, such as CODEX_HOME
+            ours: Any = {}
+            for target in alike:
+                ours = merge(ours, target.ours)
+            targets.append(SettingsTarget(name, path, format, ours, None, place.project))
+    return targets

@@ -1,0 +1,377 @@
+"""Edits of other programs' settings files: text in, text out, and every byte that is not ours stays.
+
+What is missing of a wanted tree is inserted behind the opening bracket of the innermost JSON container that is
+there, as one piece each; TOML gets tables at its end, YAML a block below its parent key. After each edit both texts
+are parsed and compared: the file has what it had and what is ours, or the edit is refused. An `Insertion` holds the
+pieces, and with it they are taken out again exactly; without it, or after somebody changed them, what is ours is
+found by its names.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from memsheaf.hosts.formats import as_toml, as_yaml
+from memsheaf.hosts.json_edit import NAME, Pieces, find_ours, insert_json, merge, read_value, remove_json
+from memsheaf.hosts.jsonc import Path, Step
+from memsheaf.values import NamedTuple, sha256
+
+Wanted = Mapping[str, Any]
+
+
+class NotEditable(Exception):
+    """A settings file that cannot be edited without a risk to what is in it; the message says why."""
+
+
+class Insertion(NamedTuple):
+    """What an edit put into a text: pieces with their places, in the order in which they are to be taken out.
+
+    `before` and `after` are hashes of the text. `created` are the ways to the containers and values that were made
+    around what is ours.
+    """
+
+    before: str
+    after: str
+    pieces: Sequence[tuple[int, str]]
+    created: Sequence[Path]
+
+
+def insert(text: str, format: str, wanted: Wanted) -> tuple[str, Insertion]:
+    """A text with what is missing of `wanted`. Raises NotEditable."""
+    rules = _FORMATS[format]
+    with _refusing():
+        pieces, created = rules.insert(text, wanted)
+        after = text
+        for at, piece in reversed(pieces):
+            after = after[:at] + piece + after[at:]
+        if rules.read(after, wanted) != rules.merge(rules.read(text, wanted), wanted):
+            raise ValueError("what came out did not hold what it should")
+    return after, Insertion(hash_text(text), hash_text(after), pieces, created)
+
+
+def remove(text: str, format: str, ours: Wanted, insertions: Sequence[Insertion] = ()) -> str:
+    """A text without ours: the pieces of an insertion exactly, else what bears our name. Raises NotEditable."""
+    for insertion in insertions:
+        if insertion.after == hash_text(text):
+            for at, piece in insertion.pieces:
+                text = text[:at] + text[at + len(piece) :]
+            return text
+    rules = _FORMATS[format]
+    with _refusing():
+        created = {path for one in insertions for path in one.created} if insertions else None
+        by_name = rules.remove(text, ours, created)
+        for pieces in [[piece for _, piece in one.pieces] for one in insertions]:
+            if pieces and all(text.count(piece) == 1 for piece in pieces):
+                by_piece = text
+                for piece in pieces:
+                    by_piece = by_piece.replace(piece, "", 1)
+                with suppress(ValueError):  # somebody wrote around the piece
+                    if rules.read(by_piece, ours) == rules.read(by_name, ours):
+                        return by_piece
+    return by_name
+
+
+def is_installed(text: str, format: str, wanted: Wanted, ours: Wanted) -> bool:
+    """Whether a text has all that is wanted, and nothing else that is ours. Raises NotEditable."""
+    rules = _FORMATS[format]
+    with _refusing():
+        found = rules.find(rules.read(text, ours), ours)
+        return found == rules.find(rules.merge(rules.read("", ours), wanted), ours)
+
+
+def has_ours(text: str, format: str, ours: Wanted) -> bool:
+    """Whether anything of ours is in a text; False when it cannot be read."""
+    with suppress(ValueError):
+        return bool(_FORMATS[format].find(_FORMATS[format].read(text, ours), ours))
+    return False
+
+
+def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
+    """The server that a text names as ours, {} without one; of YAML always {}."""
+    with suppress(ValueError):
+        found = _FORMATS[format].find(_FORMATS[format].read(text, ours), ours)
+        return next((held for path, held in found if path[-1:] == [NAME] and isinstance(held, dict)), {})
+    return {}
+
+
+def keep_choices(text: str, format: str, wanted: Wanted) -> Wanted:
+    """What is wanted, with what a person chose in the server's entry that is there.
+
+    Our program takes the place of the one that is named; its options stay unless there are new ones, and so do other
+    settings. An entry that does not run `... mcp`, such as one with a URL, stays as it is.
+    """
+    entry = find_entry(text, format, wanted)
+    return _with_choices(wanted, entry) if entry else wanted
+
+
+def _with_choices(wanted: Wanted, entry: Mapping[str, Any]) -> Wanted:
+    changed = dict(wanted)
+    for key, held in wanted.items():
+        if key.split(".")[-1] == NAME:
+            changed[key] = _merge_entry(held, entry)
+        elif isinstance(held, dict):
+            changed[key] = _with_choices(held, entry)
+    return changed
+
+
+def _merge_entry(ours: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    words, old = _words(ours), _words(entry)
+    if "mcp" not in old:
+        return entry
+    if words[-1] == "mcp":
+        words += old[old.index("mcp") + 1 :]
+    kept = {key: held for key, held in entry.items() if key not in ("command", "args")}
+    is_list = isinstance(ours["command"], list)
+    return {**ours, **kept, **({"command": words} if is_list else {"command": words[0], "args": words[1:]})}
+
+
+def _words(entry: Mapping[str, Any]) -> list[Any]:
+    """How an entry starts the server."""
+    command, args = entry.get("command", []), entry.get("args", [])
+    return [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [])]
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise NotEditable(str(error)) from None
+
+
+def hash_text(text: str) -> str:
+    """The hash that tells whether a text is still the one that was written."""
+    return sha256(text.encode()).hexdigest()
+
+
+def _find(value: object, ours: Wanted) -> list[tuple[list[Step], object]]:
+    """What is ours in a value, in an order of its own, without the places in lists."""
+    found: list[tuple[list[Step], object]]
+    found = [([step for step in path if isinstance(step, str)], held) for path, held in find_ours(value, ours)]
+    return sorted(found, key=repr)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _append(text: str, block: str, *, apart: bool) -> Pieces:
+    """A block of lines as a piece for the end of a text."""
+    newline = _newline(text)
+    has_text = text.strip("\ufeff \t\r\n")
+    start = newline * (bool(text.strip("\ufeff")) and not text.endswith("\n")) + newline * bool(has_text and apart)
+    return [(len(text), start + block.replace("\n", newline) + newline)]
+
+
+# TOML: tables by their dotted names
+
+
+def _read_toml(text: str, ours: Wanted) -> dict[str, Any]:
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+def _nested(wanted: Wanted) -> dict[str, Any]:
+    """Tables by their dotted names as a tree."""
+    tree: dict[str, Any] = {}
+    for name, table in wanted.items():
+        *parents, last = name.split(".")
+        inner = tree
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = table
+    return tree
+
+
+def _insert_toml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
+    held = _read_toml(text, wanted)
+    missing = {name: table for name, table in wanted.items() if merge(held, _nested({name: table})) != held}
+    return (_append(text, as_toml(missing), apart=True) if missing else []), []
+
+
+def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+    lines, inside = text.splitlines(keepends=True), False
+    kept: list[str] = []
+    ending: list[str] = []
+    names = [re.compile(rf"\s*\[\s*{re.escape(name)}\s*[].]") for name in ours if name.endswith(NAME)]
+    for line in lines:
+        if line.lstrip().startswith("["):
+            inside = any(name.match(line) for name in names)
+            kept += ending  # comments in front of the next table
+            ending = []
+        if not inside:
+            kept.append(line)
+        elif not line.strip() or line.lstrip().startswith("#"):
+            ending.append(line)
+        else:
+            ending = []
+    after = "".join(kept + ending)
+    old, new = _read_toml(text, ours), _read_toml(after, ours)
+    for name in ours:
+        *parents, last = name.split(".")
+        held = old
+        for parent in parents:
+            held = held.get(parent, {})
+        if last == NAME:
+            held.pop(last, None)
+    if _without_empty(old) != _without_empty(new):
+        raise ValueError("our tables in it are written in a way that is not ours")
+    return after
+
+
+def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: held for key, held in value.items() if held != {}}
+
+
+# YAML: one block below a parent key, found by its lines; values are not read
+
+
+def _parent(ours: Wanted) -> tuple[str, object]:
+    [(parent, held)] = ours.items()
+    return parent, held
+
+
+def _yaml_block(text: str, ours: Wanted) -> tuple[list[str], int, int, int]:
+    """The lines, where the parent key is (-1: nowhere), and where our entry begins and ends. Raises ValueError."""
+    lines = text.splitlines(keepends=True)
+    parent, _ = _parent(ours)
+    if any(
+        re.match(r"\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)", line) for line in lines[1:] + lines[:1] * (text[:3] != "---")
+    ):
+        raise ValueError("it is more than one document, or no plain mapping")
+    found = [
+        at for at, line in enumerate(lines) if re.match(rf"\ufeff?(?:{parent}|\"{parent}\"|'{parent}')\s*:", line)
+    ]
+    if not found:
+        return lines, -1, -1, -1
+    if len(found) > 1 or not re.fullmatch(r"[^:]*:\s*(?:#.*)?", lines[found[0]].rstrip("\r\n")):
+        raise ValueError(f"{parent} in it is not a block of lines")
+    child = _child_indent(lines, found[0])
+    entry = re.compile(rf"{child}[\"']?{NAME}[\"']?\s*:")
+    for at in range(found[0] + 1, len(lines)):
+        line = lines[at]
+        if line.strip() and not line.startswith((" ", "#", "-")):
+            break
+        if _names_us(lines, at, child) if line.startswith(f"{child}- ") else entry.match(line):
+            return lines, found[0], at, _block_end(lines, at, child)
+    return lines, found[0], -1, -1
+
+
+def _child_indent(lines: Sequence[str], parent: int) -> str:
+    """How far the entries below a parent key are indented."""
+    for line in lines[parent + 1 :]:
+        if line.strip() and not line.lstrip().startswith("#"):
+            indent = line[: len(line) - len(line.lstrip(" "))]
+            return indent if indent or line.startswith("- ") else "  "
+    return "  "
+
+
+def _names_us(lines: Sequence[str], at: int, child: str) -> bool:
+    """Whether a list's item has our name."""
+    block = lines[at : _block_end(lines, at, child)]
+    return any(
+        re.fullmatch(rf"{child}(?:- |  )name: *[\"']?{NAME}[\"']?\s*(?:#.*)?", line.rstrip()) for line in block
+    )
+
+
+def _block_end(lines: Sequence[str], at: int, child: str) -> int:
+    """Where an entry ends: before the next line that is not deeper, and the comments in front of that."""
+    end = at + 1
+    for place in range(at + 1, len(lines)):
+        line = lines[place]
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if len(line) - len(line.lstrip(" ")) <= len(child):
+            break
+        end = place + 1
+    return end
+
+
+def _insert_yaml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
+    lines, parent, entry, _ = _yaml_block(text, wanted)
+    if entry >= 0:
+        return [], []
+    if parent < 0:
+        return _append(text, as_yaml(wanted), apart=False), [(_parent(wanted)[0],)]
+    child, newline = _child_indent(lines, parent), _newline(text)
+    block = [f"{child}{line}{newline}" for line in as_yaml(_parent(wanted)[1]).split("\n")]
+    at = sum(map(len, lines[: parent + 1]))
+    if not lines[parent].endswith("\n"):
+        return [(at, newline + "".join(block).removesuffix(newline))], []
+    return [(at, "".join(block))], []
+
+
+def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+    lines, parent, start, end = _yaml_block(text, ours)
+    if start < 0:
+        return text
+    del lines[start:end]
+    following = next((line for line in lines[parent + 1 :] if line.strip() and not line.lstrip().startswith("#")), "")
+    is_empty = not following.startswith((" ", "- "))
+    if is_empty and (created is None or (_parent(ours)[0],) in created):
+        del lines[parent]
+    return "".join(lines)
+
+
+def _read_yaml(text: str, ours: Wanted) -> tuple[bool, list[str]]:
+    """Whether our entry is there, and the other lines that are not empty."""
+    rest = _remove_yaml(text, ours, ())
+    return rest != text, [line.rstrip() for line in rest.split("\n") if line.strip("\ufeff \r")]
+
+
+def _merge_yaml(read: tuple[bool, list[str]], wanted: Wanted) -> tuple[bool, list[str]]:
+    parent = _parent(wanted)[0]
+    has_parent = any(line.lstrip("\ufeff\"'").startswith(parent) for line in read[1])
+    return True, read[1] if has_parent else [*read[1], f"{parent}:"]
+
+
+def _find_yaml(read: tuple[bool, list[str]], ours: Wanted) -> list[tuple[list[Step], object]]:
+    return [([NAME], None)] if read[0] else []
+
+
+# a file that is ours as a whole
+
+
+def _insert_text(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
+    if text:
+        raise ValueError("it is there already, and not as it was installed")
+    return [(0, wanted["text"])], []
+
+
+def _remove_text(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+    if text and text != ours["text"]:
+        raise ValueError("it was changed since it was installed; remove it by hand if you do not need it")
+    return ""
+
+
+class _Format(NamedTuple):
+    """How settings of one format are read and changed. Each function raises ValueError for what it does not know."""
+
+    read: Callable[[str, Wanted], Any]
+    merge: Callable[[Any, Any], Any]
+    find: Callable[[Any, Wanted], list[tuple[list[Step], object]]]
+    insert: Callable[[str, Any], tuple[Pieces, list[Path]]]
+    remove: Callable[[str, Wanted, Collection[Path] | None], str]
+
+
+_FORMATS = {
+    "json": _Format(lambda text, ours: read_value(text), merge, _find, insert_json, remove_json),
+    "toml": _Format(
+        _read_toml,
+        lambda value, wanted: merge(value, _nested(wanted)),
+        lambda value, ours: _find(value, _nested(ours)),
+        _insert_toml,
+        _remove_toml,
+    ),
+    "yaml": _Format(_read_yaml, _merge_yaml, _find_yaml, _insert_yaml, _remove_yaml),
+    "text": _Format(
+        lambda text, ours: text,
+        lambda text, wanted: wanted["text"],
+        lambda text, ours: [([], text)] if text else [],
+        _insert_text,
+        _remove_text,
+    ),
+}

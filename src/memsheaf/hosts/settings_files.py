@@ -1,0 +1,239 @@
+"""Settings files of other programs on disk: planned, written atomically, and put back as they were.
+
+What was put in is recorded in the state directory before the file changes, so that it can be taken out exactly; the
+person's own text is never copied there. A file that changes while it is edited is read again; one that is read-only
+or cannot be understood is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from difflib import unified_diff
+from typing import Any
+
+from memsheaf.errors import PathRefused
+from memsheaf.hosts.settings_edit import Insertion, NotEditable, Wanted, insert, is_installed, keep_choices, remove
+from memsheaf.store.safe_dir import Folder, flush_data, read_file, stage
+from memsheaf.store.state import State
+from memsheaf.values import NamedTuple
+
+RECORD = "edits.json"
+_LIMIT = 64 << 20  # bytes
+_ATTEMPTS = 20
+_PATIENCE = 10.0  # seconds to wait for another installation
+
+
+class SettingsTarget(NamedTuple):
+    """One settings file and what is wanted in it, None for nothing; `ours` is all that may be ours there."""
+
+    host: str
+    path: str
+    format: str
+    ours: Wanted
+    wanted: Wanted | None
+    project: str = ""
+
+
+class FileChange(NamedTuple):
+    """What becomes of a file: its text before and after, None where there is no file, or why nothing can be done."""
+
+    target: SettingsTarget
+    before: str | None
+    after: str | None
+    insertion: Insertion | None = None
+    problem: str = ""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is to be done."""
+        return self.before != self.after and not self.problem
+
+    def diff(self) -> list[str]:
+        """The change as a unified diff."""
+        old, new = ((text or "").splitlines() for text in (self.before, self.after))
+        was, now = ("/dev/null" if text is None else self.target.path for text in (self.before, self.after))
+        return list(unified_diff(old, new, was, now, n=2, lineterm=""))
+
+
+class SettingsFiles:
+    """The settings files that are edited, and the record of what was put into them."""
+
+    def __init__(self, state: str) -> None:
+        self._state = State(os.path.join(state, "install"))
+
+    def recorded(self, host: str, project: str) -> list[tuple[str, str]]:
+        """The files that were edited for a host, at the user's or a project's level, with their formats."""
+        entries = self._files().items()
+        return [(path, one["format"]) for path, one in entries if (one["host"], one["project"]) == (host, project)]
+
+    def plan(self, target: SettingsTarget) -> FileChange:
+        """What would become of a file."""
+        return self._plan(target, os.path.realpath(target.path))
+
+    def apply(self, target: SettingsTarget) -> FileChange:
+        """Do it, and tell what was done. Raises Busy, StoreFailed."""
+        real = os.path.realpath(target.path)
+        with self._state.lock("install", wait=_PATIENCE):
+            for _ in range(_ATTEMPTS):
+                change = self._plan(target, real)
+                if not change.is_change:
+                    return change
+                try:
+                    if self._write(change, real):
+                        return change
+                except OSError as error:
+                    return change._replace(problem=f"it cannot be written: {error.strerror or error}")
+        return change._replace(problem="it was changed again and again while it was edited; try once more")
+
+    def _plan(self, target: SettingsTarget, real: str) -> FileChange:
+        entry = self._files().get(real, {})
+        known = [
+            Insertion(**{**one, "created": [tuple(path) for path in one["created"]]})
+            for one in entry.get("edits", ())
+        ]
+        before: str | None = None
+        try:
+            before = _read(real)
+            bare = remove(before or "", target.format, target.ours, known)
+            after: str | None = bare
+            insertion = None
+            if target.wanted is not None:
+                wanted = keep_choices(before or "", target.format, target.wanted)
+                if before is not None and is_installed(before, target.format, wanted, target.ours):
+                    return FileChange(target, before, before)
+                after, insertion = insert(bare, target.format, wanted)
+            elif before is None or (_is_ours(entry, before) and not bare.strip("\ufeff{} \t\r\n")):
+                after = None
+            if after != before:
+                _require_writable(real)
+        except NotEditable as error:
+            return FileChange(target, before, before, None, str(error))
+        return FileChange(target, before, after, insertion)
+
+    def _write(self, change: FileChange, real: str) -> bool:
+        """Put the new text in place, provided the file is what it was; False when it is not."""
+        folder, name = os.path.split(real)
+        target, files, folders = change.target, self._files(), self._folders()
+        old = files.pop(real, {})
+        entry: dict[str, Any] = {"host": target.host, "project": target.project, "format": target.format}
+        entry |= {"is_ours": change.before is None or _is_ours(old, change.before)}
+        edits = [change.insertion._asdict()] if change.insertion else []
+        folders = [*folders, *(one for one in _missing_folders(folder) if one not in folders)]
+        self._save({**files, real: {**entry, "edits": [*edits, *old.get("edits", [])]}}, folders)
+        if change.after is not None:
+            os.makedirs(folder, exist_ok=True)
+        with Folder.open(folder) as opened:
+            if not _place(opened, name, change):
+                return False
+        for made in sorted(folders, reverse=True):
+            with suppress(OSError):  # something is in it
+                os.rmdir(made)
+        folders = [made for made in folders if os.path.isdir(made)]
+        self._save({**files, real: {**entry, "edits": edits, "is_done": True}} if edits else files, folders)
+        return True
+
+    def _files(self) -> dict[str, Any]:
+        found = self._state.load(RECORD)
+        return dict(found.get("files", {})) if isinstance(found, dict) else {}
+
+    def _folders(self) -> list[str]:
+        """The folders that were made."""
+        found = self._state.load(RECORD)
+        return list(found.get("folders", [])) if isinstance(found, dict) else []
+
+    def _save(self, files: dict[str, Any], folders: list[str]) -> None:
+        self._state.save(RECORD, {"files": files, "folders": folders})
+
+
+def _is_ours(entry: dict[str, Any], text: str) -> bool:
+    """Whether a file was made by a recorded edit, which a process may have been killed before it made."""
+    if not entry.get("is_ours") or entry.get("is_done"):
+        return bool(entry.get("is_ours"))
+    return any(all(piece in text for _, piece in edit["pieces"]) for edit in entry["edits"])
+
+
+def _read(real: str) -> str | None:
+    """The text of a file, None when there is none. Raises NotEditable."""
+    folder, name = os.path.split(real)
+    try:
+        with Folder.open(folder) as opened:
+            data = read_file(opened, name, _LIMIT + 1)
+    except FileNotFoundError:
+        return None
+    except PathRefused as error:
+        raise NotEditable(error.why) from None
+    except OSError as error:
+        raise NotEditable(f"it cannot be read: {error.strerror or error}") from None
+    if len(data) > _LIMIT:
+        raise NotEditable(f"it is larger than {_LIMIT >> 20} MiB")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise NotEditable("it is not UTF-8 text") from None
+
+
+def _require_writable(real: str) -> None:
+    folder = real
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    for path in {folder, os.path.dirname(folder) if folder == real else folder}:
+        if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
+            raise NotEditable("it is read-only" if path == real else f"the folder {path} is read-only")
+
+
+def _missing_folders(folder: str) -> list[str]:
+    missing: list[str] = []
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def _place(folder: Folder, name: str, change: FileChange) -> bool:
+    """Replace, make or remove a file in one step; False when it was not what was read, and is as it was."""
+    for left in [one for one in folder.names() if one.startswith(f".{name}.memsheaf-")]:
+        folder.unlink(left)  # by a process that was killed; the caller holds the lock
+    draft = f".{name}.memsheaf-{os.urandom(8).hex()}"
+    before = None if change.before is None else change.before.encode()
+    try:
+        if before is not None and read_file(folder, name, _LIMIT) != before:
+            return False
+        if change.after is None:
+            folder.rename(name, folder, draft)
+            if read_file(folder, draft, _LIMIT) != before:
+                folder.rename_new(draft, folder, name)
+                return False
+        else:
+            found = folder.stat(name) if before is not None else None
+            usual = 0o644 if change.target.project else 0o600
+            stage(folder, draft, change.after.encode(), mode=stat.S_IMODE(found.st_mode) if found else usual)
+            _flush(folder, draft, found)
+            if before is None:
+                folder.rename_new(draft, folder, name)
+                folder.sync()
+                return True
+            if not folder.swap(draft, folder, name):
+                folder.rename(draft, folder, name)
+            elif read_file(folder, draft, _LIMIT) != before:  # somebody saved in this moment: theirs goes back
+                folder.swap(draft, folder, name)
+                return False
+        return True
+    except (FileNotFoundError, FileExistsError):
+        return False
+    finally:
+        with suppress(FileNotFoundError):
+            folder.unlink(draft)
+        folder.sync()
+
+
+def _flush(folder: Folder, draft: str, replaced: os.stat_result | None) -> None:
+    path = os.path.join(folder.path, draft)
+    if replaced and os.geteuid() != replaced.st_uid:
+        os.chown(path, replaced.st_uid, replaced.st_gid)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        flush_data(handle)
+    finally:
+        os.close(handle)

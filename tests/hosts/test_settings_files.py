@@ -1,0 +1,153 @@
+"""Install and uninstall over generated settings files: the person's bytes come back, whatever was in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hosts.settings_corpus import MARK, READERS, make_text
+from memsheaf.hosts.installing import HOSTS, Placement, make_targets
+from memsheaf.hosts.json_edit import find_ours
+from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget
+
+SEEDS = range(300)
+
+
+def all_targets(home: Path) -> list[SettingsTarget]:
+    place = Placement(["memsheaf"], {"HOME": str(home)})
+    return [target for name in HOSTS for target in make_targets(name, place)]
+
+
+def without_ours(value: Any, target: SettingsTarget) -> Any:
+    """A value as it is when nothing of it is ours, empty containers and the version of the file apart."""
+    tree = target.ours
+    if "version" in tree:
+        value = {key: held for key, held in value.items() if key != "version"}
+    if target.format == "toml":
+        tree = {"mcp_servers": {"memsheaf": {}}}
+    if target.format == "yaml":
+        [(parent, held)] = target.ours.items()
+        if isinstance(held, list):
+            rest = [one for one in value.get(parent) or [] if one["name"] != "memsheaf"]
+        else:
+            rest = {name: one for name, one in (value.get(parent) or {}).items() if name != "memsheaf"}  # type: ignore[assignment]
+        return prune({**value, parent: rest})
+    for path, _ in sorted(find_ours(value, tree), key=lambda found: str(found[0]), reverse=True):
+        inner = value
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = None
+    return prune(value)
+
+
+def prune(value: Any) -> Any:
+    """Without what is empty, groups of hooks among it."""
+    if isinstance(value, dict):
+        kept = {key: prune(held) for key, held in value.items()}
+        kept = {key: held for key, held in kept.items() if held not in (None, {}, [])}
+        return {} if "hooks" in value and not kept.get("hooks") and set(kept) <= {"matcher"} else kept
+    return [one for one in map(prune, value) if one not in (None, {}, [])] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    home = tmp_path / "home"
+    targets = all_targets(home)
+    target = targets[seed % len(targets)]
+    files, path = SettingsFiles(str(tmp_path / "state")), Path(target.path)
+    text = make_text(rng, target.format, target.ours)
+    is_there = target.format != "text" and rng.random() < 0.93
+    mode = rng.choice([0o600, 0o644, 0o640])
+    if is_there:
+        path.parent.mkdir(parents=True)
+        real = tmp_path / "dotfiles" / path.name if rng.random() < 0.15 else path
+        real.parent.mkdir(exist_ok=True)
+        real.write_bytes(text.encode())
+        real.chmod(mode)
+        if real != path:
+            path.symlink_to(os.path.relpath(real, path.parent))
+    before = snapshot(tmp_path)
+    had_ours = is_there and "memsheaf" in text.replace("memsheaf: no", "")
+    read = READERS[target.format]
+
+    done = files.apply(target)
+
+    assert not done.problem
+    installed = path.read_bytes().decode()
+    assert path.is_symlink() == (str(path) in before["links"])
+    assert not is_there or stat.S_IMODE(path.stat().st_mode) == mode
+    if target.format != "text":
+        assert without_ours(read(installed), target) == without_ours(read(text if is_there else ""), target)
+        assert "memsheaf" in installed
+        if target.format == "json" and is_json(text):
+            json.loads(installed)  # no comment nor trailing comma came in
+    again = files.apply(target)
+    assert not again.is_change
+    assert path.read_bytes().decode() == installed
+    assert (
+        "memsheaf" not in json.dumps(sorted(os.listdir(path.parent)))
+        or target.format == "text"
+        or path.stem == "memsheaf"
+    )
+
+    story = rng.choice(["as it is", "as it is", "edited elsewhere", "edited within", "record lost"])
+    removal = target._replace(wanted=None)
+    if story == "edited elsewhere" and MARK in text and is_there:
+        assert installed.count(MARK) == text.count(MARK)
+        path.write_bytes(installed.replace(MARK, "another mind").encode())
+        assert not files.apply(removal).problem
+        if not had_ours:
+            assert path.read_bytes().decode() == text.replace(MARK, "another mind")
+    elif story == "edited within" and target.format == "json":
+        edited = re.sub(r'("memsheaf":)', r'"mine": 1, \1', installed, count=1)
+        edited = re.sub(r'("hooks"\s*:\s*\[)', r'\1{"command": "mine"},', edited, count=1)
+        path.write_bytes(edited.encode())
+        expected = without_ours(read(path.read_bytes().decode()), target)
+        assert not files.apply(removal).problem
+        assert without_ours(read(path.read_bytes().decode() if path.exists() else ""), target) == expected
+    elif story == "record lost" and target.format != "text":
+        shutil.rmtree(tmp_path / "state")
+        assert not files.apply(removal).problem
+        assert without_ours(read(path.read_bytes().decode()), target) == without_ours(
+            read(text if is_there else ""), target
+        )
+        assert "memsheaf" not in path.read_text().replace("memsheaf: no", "")
+    else:
+        assert not files.apply(removal).problem
+        if had_ours:
+            assert without_ours(read(path.read_bytes().decode()), target) == without_ours(read(text), target)
+        else:
+            assert snapshot(tmp_path) == before
+    assert not files.apply(removal).is_change
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def snapshot(root: Path) -> dict[str, Any]:
+    """Every file with its bytes and mode, every link and folder; the state directory apart."""
+    found: dict[str, Any] = {"files": {}, "links": {}, "folders": []}
+    for folder, names, leaves in os.walk(root):
+        names[:] = [name for name in names if name != "state"]
+        found["folders"] += [os.path.join(folder, name) for name in names]
+        for path in (Path(folder, name) for name in leaves):
+            if path.is_symlink():
+                found["links"][str(path)] = os.readlink(path)
+            else:
+                found["files"][str(path)] = (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+    found["folders"].sort()
+    return found
