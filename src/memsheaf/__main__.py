@@ -1,10 +1,20 @@
-"""`python -m memsheaf` is the command `memsheaf`."""
+"""`python -m memsheaf` is the command `memsheaf`. A hook goes its own way: it has to start quickly."""
 
 from __future__ import annotations
 
 import sys
 
-from memsheaf.cli import main
+
+def main() -> int:
+    """Run the command line of this process."""
+    if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
+        from memsheaf.hosts.hook import run
+
+        return run(sys.argv[2:])
+    from memsheaf.cli import main as run_command
+
+    return run_command()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -46,6 +46,9 @@
     tokens_per_day = 5000000
     selector = false             # true: the model chooses what is recalled; else it is ranked here, for nothing
 
+    [hooks]                      # in coding agents, see `memsheaf install`
+    line = true                  # tell in one line what was recalled and learned
+
 Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project's root), MEMSHEAF_SCOPE,
 MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
 MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY, MEMSHEAF_MODEL, MEMSHEAF_MODEL_URL, MEMSHEAF_MODEL_KEY, MEMSHEAF_POLICY,
@@ -67,7 +70,7 @@ from memsheaf.values import NamedTuple, json
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
-    "dream", "chat",
+    "dream", "chat", "hooks",
 )  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
 
@@ -75,7 +78,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    T = TypeVar("T", "Dream", "Chat", Caps)
+    T = TypeVar("T", "Dream", "Chat", "Hooks", Caps)
 
 
 class Dream(NamedTuple):
@@ -97,6 +100,12 @@ class Chat(NamedTuple):
     requests_per_day: int = 2_000
     tokens_per_day: int = 5_000_000
     selector: bool = False
+
+
+class Hooks(NamedTuple):
+    """What hooks of coding agents do."""
+
+    line: bool = True
 
 
 class Settings(NamedTuple):
@@ -122,6 +131,7 @@ class Settings(NamedTuple):
     caps: Caps = Caps()
     dream: Dream = Dream()
     chat: Chat = Chat()
+    hooks: Hooks = Hooks()
     task: str = ""
     session: str = ""
 
@@ -194,9 +204,16 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
         caps=_numbers("spend", Caps(), file.get("spend", {})),
         dream=_numbers("dream", Dream(), file.get("dream", {})),
         chat=_numbers("chat", Chat(), file.get("chat", {})),
+        hooks=_numbers("hooks", Hooks(), file.get("hooks", {})),
         task=environment.get("MEMSHEAF_TASK", ""),
         session=environment.get("MEMSHEAF_SESSION", ""),
     )
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> str:
+    """The state directory, without reading the file of settings."""
+    home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
+    return _beside_home("state", os.path.abspath(os.path.expanduser(home)), environment, sys.platform)
 
 
 def _user_home(environment: Mapping[str, str]) -> str:

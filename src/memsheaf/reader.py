@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
-from memsheaf.index.catalog import SHARED_LINES, Page, apart, listing, with_scope
+from memsheaf.index.catalog import MAX_BYTES, SHARED_LINES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row
 from memsheaf.index.search import asked_at
 from memsheaf.memory import Memory, parse
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["ScopeReader", "asked_at"]
 
 PAGE = 150
+
+LEAST_CATALOG = 600  # bytes of a catalog in a prompt, however small its budget
 
 
 class ScopeReader:
@@ -220,16 +222,16 @@ class ScopeReader:
 
     # what a model is shown
 
-    def catalog(self) -> Page:
+    def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """One line a memory, within its budget: what MEMORY.md holds, with what others committed apart."""
         self._index.look()
         rows = self._writer.marked(self._index.ranked("", -1, 0)) if self._writer.ledger else ()
         shared = [row for row in rows if row.trust == "shared"]
         if not shared:
-            return self._index.catalog()
+            return self._index.catalog(max_bytes)
         own = [row for row in rows if row.trust != "shared"]
         texts, waiting = self._index.lines()
-        return apart(own, shared, texts, self.committers(shared[:SHARED_LINES]), waiting)
+        return apart(own, shared, texts, self.committers(shared[:SHARED_LINES]), waiting, max_bytes)
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Who committed the text that these files have now, by path, as far as git can tell in time."""
@@ -252,22 +254,34 @@ class ScopeReader:
         ]
         return listing(entries, number, self._index.total(kind), PAGE)
 
-    def prompt(self, *, also: bool = False) -> str:
-        """The section for an agent's system prompt; the same bytes as long as no memory changed."""
+    def prompt(self, *, also: bool = False, budget: int = 0) -> str:
+        """The section for an agent's system prompt; the same bytes as long as no memory changed.
+
+        With a `budget`, about so many bytes at most: CONTEXT.md, NOTES.md and then the catalog are cut to fit.
+        """
         changed = self._index.look()
         stamps = self._store.stamps((CATALOG, CONTEXT, NOTES))
         ledger, scope = self._writer.ledger, str(self._writer.scope)
-        key = also, *stamps.values(), ledger and ledger.stamp
+        key = also, *stamps.values(), ledger and ledger.stamp, budget
         if changed or self._prompt is None or self._prompt[0] != key or not (key[1] and self._index.publishes):
-            catalog = self.catalog().text if ledger else self._index.catalog().text
             reading = "reading" if self._writer.read_only else "all"
-            text = render_section(
-                scope=scope,
-                catalog=with_scope(catalog, scope) if also else catalog,
-                context=self._loaded(CONTEXT),
-                notes=self._loaded(NOTES),
-                offer="none" if not self._tools else "also" if also else reading,
-            )
+            offer = "none" if not self._tools else "also" if also else reading
+            context, notes = self._loaded(CONTEXT), self._loaded(NOTES)
+            room = MAX_BYTES
+            for _ in range(4):
+                catalog = self.catalog(room).text if ledger else self._index.catalog(room).text
+                text = render_section(
+                    scope=scope,
+                    catalog=with_scope(catalog, scope) if also else catalog,
+                    context=context,
+                    notes=notes,
+                    offer=offer,
+                    limit=budget // 3,
+                )
+                over = len(text.encode()) - budget
+                if not budget or over <= 0:
+                    break
+                room = max(LEAST_CATALOG, min(room, len(catalog.encode())) - over)
             self._prompt = key, text
         return self._prompt[1]
 

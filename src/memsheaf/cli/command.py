@@ -33,11 +33,12 @@ MODULES = {
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
     "plugin": ("plugin",),
+    "hosts": ("on", "off"),
     "demo": ("demo",),
     "reference": ("help", "completion"),
 }
 COMMANDS = {name: module for module, names in MODULES.items() for name in names}
-HIDDEN = {"complete": "reference"}  # what the completion scripts call; not for people
+HIDDEN = {"complete": "reference", "hook": "hosts"}  # what completion scripts and coding agents call
 
 EVERYDAY = {
     "remember TEXT": "save a fact; type, name and scope are chosen for you",
@@ -64,7 +65,7 @@ THEMES = {
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
-    "Serve": ("mcp", "plugin"),
+    "Serve": ("mcp", "plugin", "on", "off"),
     "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
     "Help": ("help", "completion"),
 }

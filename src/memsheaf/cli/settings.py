@@ -81,7 +81,8 @@ def _values(settings: Settings) -> Iterator[tuple[str, object]]:
             yield f"{table}.{part}", getattr(settings, field)
     yield "learning.policy", settings.policy
     yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
-    for table, values in (("spend", settings.caps), ("dream", settings.dream), ("chat", settings.chat)):
+    for table in ("spend", "dream", "chat", "hooks"):
+        values = getattr(settings, "caps" if table == "spend" else table)
         yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
     yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
 

@@ -208,10 +208,12 @@ class CatalogPublisher:
         if self._ranking and not self._ranking.replace(path, entry):
             self._ranking = None
 
-    def page(self, db: sqlite3.Connection) -> Page:
-        """The catalog as MEMORY.md holds it."""
+    def page(self, db: sqlite3.Connection, max_bytes: int = MAX_BYTES) -> Page:
+        """The catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         tally = notes(db).tally
         sheet = self._sheet(db, tally)
+        if len(sheet.data) > max_bytes and self._ranking:
+            sheet = lay_out(self._ranking.lines, tally[LISTED], waiting=tally[WAITING], max_bytes=max_bytes)
         return Page(sheet.data.decode(), sheet.shown, tally[LISTED])
 
     def publish_unchanged_root(self, db: sqlite3.Connection) -> None:
@@ -315,7 +317,12 @@ def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, si
 
 
 def apart(
-    own: Sequence[Row], shared: Sequence[Row], texts: Mapping[str, str], committers: Mapping[str, str], waiting: int
+    own: Sequence[Row],
+    shared: Sequence[Row],
+    texts: Mapping[str, str],
+    committers: Mapping[str, str],
+    waiting: int,
+    max_bytes: int = MAX_BYTES,
 ) -> Page:
     """The catalog of a repository: what this machine wrote as usual, then what others committed.
 
@@ -325,7 +332,7 @@ def apart(
     for row in sorted(shared[:SHARED_LINES], key=lambda row: row.path):
         by = f'(committed by "{committers[row.path]}") ' if committers.get(row.path) else ""
         lines.append(line_text(row.name, row.path, by + (row.problem or row.description)))
-    group = cut_bytes("\n".join(lines), SHARED_BYTES).split("\n")
+    group = cut_bytes("\n".join(lines), min(SHARED_BYTES, max_bytes // 4)).split("\n")
     group = group if group == lines[: len(group)] else group[:-1]
     if len(group) < len(shared):
         group.append(f"\n({len(shared) - len(group):,} more came with the repository: memory_search finds them.)")
@@ -333,7 +340,7 @@ def apart(
     ranked = [
         ((not row.pinned, 0, 0, row.path), section_of(row.kind), texts.get(row.path, "").encode()) for row in own
     ]
-    most = MAX_LINES - text.count("\n") - 2, MAX_BYTES - len(text.encode()) - 2
+    most = MAX_LINES - text.count("\n") - 2, max_bytes - len(text.encode()) - 2
     sheet = lay_out(ranked, len(ranked), waiting=waiting, max_lines=most[0], max_bytes=most[1])
     return Page(f"{sheet.data.decode()}\n{text}\n", sheet.shown + len(lines), len(own) + len(shared))
 

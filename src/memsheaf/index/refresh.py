@@ -110,10 +110,10 @@ class Refresher:
         if was != self._data_version:
             self.invalidate()
 
-    def page(self, db: sqlite3.Connection) -> Page:
-        """The catalog as MEMORY.md holds it."""
+    def page(self, db: sqlite3.Connection, max_bytes: int) -> Page:
+        """The catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         self.notice_others(db)
-        return self.catalog.page(db)
+        return self.catalog.page(db, max_bytes)
 
     @contextmanager
     def reporting(self, report: Callable[[int], None]) -> Iterator[None]:

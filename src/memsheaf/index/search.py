@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import Page
+from memsheaf.index.catalog import MAX_BYTES, Page
 from memsheaf.index.database import (
     LISTED,
     RANK,
@@ -238,9 +238,9 @@ class Index:
         """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
         return self._healing(lambda db: self._traces.find(db, words, limit))
 
-    def catalog(self) -> Page:
-        """The catalog as MEMORY.md holds it."""
-        return self._healing(self._refresher.page)
+    def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
+        """The catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
+        return self._healing(lambda db: self._refresher.page(db, max_bytes))
 
     def search(self, query: str, limit: int, *, among: Collection[str] | None = None) -> list[Match]:
         """Memories that hold words of the query or lie near it in meaning, best first.

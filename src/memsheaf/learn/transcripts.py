@@ -1,8 +1,8 @@
 """Parser for transcripts of conversations, which become turns.
 
-Three formats are recognized: the JSON lines of Claude Code; messages as model APIs have them, one a line or all in
-one list; and plain text with `User:` and `Assistant:` labels. Nothing in them is an error: what cannot be understood
-is left out and counted.
+Four formats are recognized: the JSON lines of Claude Code and of Codex; messages as model APIs have them, one a line
+or all in one list; and plain text with `User:` and `Assistant:` labels. Nothing in them is an error: what cannot be
+understood is left out and counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROLES = {
 _ASIDE = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _EDITORS = frozenset({"write", "edit", "multiedit", "create_file", "str_replace_based_edit_tool", "memory"})
 _MEMORY_FILE = re.compile(r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$")
-_COMMAND = re.compile(r"\bmemsheaf\s+(?:add|update|insert|edit|forget)\b")
+_COMMAND = re.compile(r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b")
 _LABELS = {
     "user": ("user", "human", "me", "you said", "用户", "用戶", "ユーザー", "benutzer", "usuario", "utilisateur"),
     "assistant": (
@@ -45,7 +45,7 @@ _LABEL = re.compile(
 
 
 class Transcript:
-    """The turns of a conversation, in order. `format` is `claude-code`, `messages` or `text`.
+    """The turns of a conversation, in order. `format` is `claude-code`, `codex`, `messages` or `text`.
 
     `skipped` counts the lines and messages that were of no use because they are broken.
     """
@@ -86,6 +86,9 @@ def read_transcript(
             format = "claude-code"
             if not any(record.get(mark) is True for mark in _ASIDE):
                 builder.read(record["message"], record)
+        elif record.get("type") == "response_item" and isinstance(item := record.get("payload"), dict):
+            format = "codex"
+            builder.read_item(item, record)
         elif "role" in record:
             builder.read(record, record)
         elif not isinstance(record.get("type"), str):  # with a type it is a host's bookkeeping
@@ -132,6 +135,15 @@ class _TurnBuilder:
             self._add_result(_text(message.get("tool_call_id")), text, name)
         else:
             self.add(role, text, name)
+
+    def read_item(self, item: dict[str, object], record: dict[str, object]) -> None:
+        """Add an item of Codex's log: a message, a call of a tool, or what it answered."""
+        if item.get("type") == "message":
+            self.read(item, {**record, "id": item.get("id")})
+        elif item.get("type") == "function_call":
+            self._add_call(_text(item.get("call_id")), item.get("name"), item.get("arguments"))
+        elif item.get("type") == "function_call_output":
+            self._add_result(_text(item.get("call_id")), _text(item.get("output")), "")
 
     def add(self, role: str, text: str, name: str = "") -> None:
         """Add a message. After an answer, the user begins a new turn."""

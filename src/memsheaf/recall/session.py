@@ -148,7 +148,6 @@ class Session:
         known = (
             [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
         )
-        self._texts = []
         self._surfaced = {one for one in known if len(one) == 3 and all(isinstance(part, str) for part in one)}
         self.spent = max(0, spent) if isinstance(spent, int) else 0
 

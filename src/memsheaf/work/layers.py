@@ -22,6 +22,7 @@ from memsheaf.errors import NoSuchCommit, NotFound, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.memory import STRICT, compose, parse
+from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.values import NamedTuple
@@ -66,10 +67,7 @@ class Layers(OpenScopes):
 
     @classmethod
     def open(cls, *, settings: config.Settings | None = None, cwd: str = "", **more: Any) -> Layers:
-        """The layers around a working directory; `more` are the options of `Layers`.
-
-        With `scopes` it is these and nothing else, the nearest first; the first is the home scope.
-        """
+        """The layers around a working directory, or with `scopes` these, of which the first is the home scope."""
         return cls(settings or config.load(), cwd or os.getcwd(), **more)
 
     @classmethod
@@ -217,14 +215,22 @@ class Layers(OpenScopes):
         text = "\n".join([pages[0].text, *texts])
         return Page(text, sum(page.shown for page in pages), sum(page.total for page in pages))
 
-    def prompt(self) -> str:
-        """The section for a system prompt: of each scope, except that notes of tasks and sessions are not loaded."""
-        return "\n".join(text for _, text in self.prompts())
+    def prompt(self, *, budget: int = 0) -> str:
+        """The section for a system prompt: of each scope, except that notes of tasks and sessions are not loaded.
 
-    def prompts(self) -> Sequence[tuple[str, str]]:
+        With a `budget`, about so many bytes at most: each scope gets its share, and what one leaves goes to the next.
+        """
+        return "\n".join(text for _, text in self.prompts(budget=budget))
+
+    def prompts(self, *, budget: int = 0) -> Sequence[tuple[str, str]]:
         """What `prompt` is made of: each scope with its part, the home scope first."""
         sheaves = self.lasting().sheaves()
-        return [(str(sheaf.scope), sheaf.prompt(also=sheaf is not self.own)) for sheaf in sheaves]
+        texts = [sheaf.prompt(also=sheaf is not self.own) for sheaf in sheaves]
+        if budget:
+            shares = share_out(budget, [len(text.encode()) + 1 for text in texts])
+            given = zip(sheaves, shares, strict=True)
+            texts = [sheaf.prompt(also=sheaf is not self.own, budget=share - 1) for sheaf, share in given]
+        return [(str(sheaf.scope), text) for sheaf, text in zip(sheaves, texts, strict=True)]
 
     @property
     def tools(self) -> bool:
@@ -286,7 +292,7 @@ class Layers(OpenScopes):
             return self._shown(sheaf, sheaf.put(path, text, expect=expect, **more))
 
     def forget(self, name: str, **more: Any) -> Commit:
-        """Remove a memory, as `Sheaf.forget` does, by the very name under which it is shown.
+        """Remove a memory by the very name under which it is shown, as `Sheaf.forget` does.
 
         A bare name is of the home scope alone: to remove one twice does not remove its namesake in another scope.
         """
@@ -381,10 +387,7 @@ class Layers(OpenScopes):
         return Learner(lasting, router, self.own.state, policy=router.policy, ledger=ledger, clock=self.clock)
 
     def learn(self, turn: Turn) -> bool:
-        """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
-
-        `turn.unkept` says whether that is the user's wish.
-        """
+        """Keep a finished turn until it is distilled. False when nothing of it is kept: see `turn.unkept`."""
         return self.own.learn(turn)
 
     def distil(self, model: Model | str | None = None, **more: Any) -> Distilled:
@@ -424,11 +427,7 @@ class Layers(OpenScopes):
         """Make a conversation fit so many tokens: phase, blockers and decisions of the layers survive.
 
         The session's notes serve as the summary, unless others are given. With `dry_run` nothing is written; with
-        `approve` a conversation that failed three times in a row is tried again.
-
-        Raises:
-            Refused: it failed three times in a row; or there is no such trigger, or no budget.
-            StoreFailed: what was taken out could not be written.
+        `approve` a conversation that failed three times in a row is tried again. Raises Refused, StoreFailed.
         """
         from memsheaf.work import brief, compaction
 

@@ -36,11 +36,14 @@ CANDIDATES = 10
 
 _EVERYWHERE = (
     r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
-    r"(?:projects?|repos?|repositor(?:y|ies))|across (?:all |my )?(?:projects|repos\w*)"
+    r"(?:projects?|repos?|repositor(?:y|ies))|all (?:my|their) code"
+    r"|(?:i|the user) (?:\w+ ){0,2}(?:prefer|like|love|hate|dislike)s?"
+    r"|ich (?:mag|bevorzuge|hasse)|je (?:préfère|déteste)|(?:prefiero|detesto)"
+    r"|across (?:all |my )?(?:projects|repos\w*)"
     r"|immer|überall|generell|grundsätzlich|(?:allen?|jedem)(?: meinen)? (?:projekten?|repos\w*)"
     r"|toujours|partout|en général|(?:tous|chacun de) (?:mes|les) (?:projets|dépôts)|chaque projet"
     r"|siempre|en todas partes|en general|todos (?:mis|los) (?:proyectos|repositorios)|cada proyecto)\b"
-    r"|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
+    r"|我(?:更)?(?:喜欢|偏好|讨厌)|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
     r"|いつも|常に|どこでも|(?:すべて|全て|あらゆる|どの)の?プロジェクト"
 )
 _HERE = (
@@ -51,9 +54,11 @@ _HERE = (
 
 
 def holds_everywhere(text: str) -> bool:
-    """Whether feedback is said to hold in every project, and not only in this one; its reasons do not count.
+    """Whether feedback holds in every project: it says so, or it is what the person likes, and names no project.
 
     >>> holds_everywhere("Always answer in English."), holds_everywhere("Always run make check in this repository.")
+    (True, False)
+    >>> holds_everywhere("The user prefers tabs."), holds_everywhere("I prefer tabs in this project.")
     (True, False)
     """
     from memsheaf.text.phrases import compiled

@@ -1,0 +1,282 @@
+"""Answers to the events of a host: what to put into its context, and what to keep of the conversation.
+
+Deferred imports, to start quickly: the layers, which a start that is unchanged and the end of a turn do not need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import nullcontext, suppress
+
+from memsheaf import config
+from memsheaf.hosts.conversation import FOLDER, load, open_conversation, path_of, save, size_of
+from memsheaf.hosts.events import (
+    COMPACT,
+    END,
+    PROMPT,
+    START,
+    WITHOUT_END,
+    HookEvent,
+    HookReply,
+    parse_event,
+    render_reply,
+)
+from memsheaf.hosts.failure_log import PROBE, note_failure
+from memsheaf.hosts.start_cache import read_start, write_start
+from memsheaf.hosts.switch import is_off
+from memsheaf.scope import project_root
+from memsheaf.values import sha256
+
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from memsheaf.config import Settings
+    from memsheaf.recall.session import Session
+    from memsheaf.work.layers import Layers
+
+START_BYTES = 9_600  # hosts take 10,000 characters of a hook, and put more into a file
+BRIEF_BYTES = 4_000
+PROMPTS = 8  # the latest messages, which are answered once
+SESSIONS = 32  # conversations whose last messages a server keeps in memory
+AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
+WAITING = "waiting"
+NEWS = "news"
+
+
+def answer(host: str, event: str, cwd: str, data: bytes) -> bytes:
+    """Answer one event in a process of its own."""
+    return HookAnswers(cwd).answer(host, event, cwd, data)
+
+
+class HookAnswers:
+    """Answers hooks about one project. A server hands in its `layers`, and keeps this for as long as it runs."""
+
+    def __init__(self, cwd: str, layers: Layers | None = None) -> None:
+        self._layers = layers
+        self._sessions: dict[str, Session] = {}
+
+    def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
+        """What the host is to read on standard output. What goes wrong is logged, and answered with nothing."""
+        found = parse_event(host, event, data)
+        try:
+            settings = self._layers.settings if self._layers else config.load(warn=lambda said: None)
+            call = _Call(self, found, cwd, settings)
+            return b"" if call.is_silent else render_reply(found, call.reply())
+        except Exception as error:  # noqa: BLE001  a guest never fails its host
+            note_failure(host, event, f"{type(error).__name__}: {error}")
+            return b""
+
+    def layers(self, settings: Settings, cwd: str, *, read_only: bool) -> AbstractContextManager[Layers]:
+        """The layers that the server has open, or those around a folder."""
+        if self._layers:
+            return nullcontext(self._layers)
+        from memsheaf.work.layers import Layers
+
+        return Layers.open(settings=settings, cwd=cwd, by="agent", read_only=read_only)
+
+    def session(self, name: str, layers: Layers, tree: str) -> Session:
+        """The memory side of a conversation; a server knows what was said before in it."""
+        found = self._sessions.pop(name, None) or layers.session(tree=tree)
+        self._sessions[name] = found
+        while len(self._sessions) > SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return found
+
+
+class _Call:
+    """One event, with the settings and the project that it is about."""
+
+    def __init__(self, answers: HookAnswers, event: HookEvent, cwd: str, settings: Settings) -> None:
+        self.answers = answers
+        self.event = event
+        self.cwd = cwd
+        self.settings = settings
+        self.root = project_root(settings.places(cwd))
+        self.path = path_of(settings.state, event.host, event.conversation)
+        self.is_sub_agent = bool(event.text("agent_id"))
+        self.is_probe = bool(os.environ.get(PROBE))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to do: memory is off, or the event is none of ours."""
+        if not self.event.kind:
+            note_failure(self.event.host, self.event.event, "unknown event")
+        return not self.event.kind or is_off(self.settings.state, self.root)
+
+    def reply(self) -> HookReply:
+        """Do what the event asks for."""
+        if self.is_probe:
+            return HookReply(self._start_text())
+        self._stamp()
+        kind = self.event.kind
+        if kind == START:
+            return self._start()
+        if kind == PROMPT:
+            return self._prompt()
+        if not self.is_sub_agent:
+            self._capture()
+            last = size_of_age(self._own("worked"))
+            if kind == END or (kind != COMPACT and self.event.host in WITHOUT_END and last > AGAIN):
+                self._spawn_worker()
+        return HookReply()
+
+    # the start of a conversation
+
+    def _start(self) -> HookReply:
+        source, transcript = self.event.text("source"), self.event.transcript
+        text = self._start_text()
+        if source == "compact":
+            text = f"{text}\n{self._brief(START_BYTES - len(text.encode()))}".rstrip("\n") + "\n"
+        told = sha256(text.encode()).hexdigest()[:16]
+        with open_conversation(self.path) as found:
+            if source == "resume" and found.text("told") == told:
+                text = ""  # it is in the conversation already
+            if source in ("compact", "clear"):
+                found.data.pop("shown", None)  # what was shown is gone
+            found.data |= {"told": told, **self._named()}
+            if transcript:
+                found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
+        if os.path.exists(self._own(WAITING)):
+            self._spawn_worker()
+        return HookReply(text, self._line(0))
+
+    def _start_text(self) -> str:
+        text = read_start(self.settings, self.cwd)
+        if text is None:
+            with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+                text = layers.prompt(budget=START_BYTES)
+            with suppress(OSError):
+                write_start(self.settings, self.cwd, text)
+        return text
+
+    def _brief(self, room: int) -> str:
+        """Where the work stands, for a conversation that was compacted."""
+        from memsheaf.text.neutralize import cut_bytes
+
+        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+            return cut_bytes(layers.brief(), max(0, min(room, BRIEF_BYTES)))
+
+    # a message
+
+    def _prompt(self) -> HookReply:
+        prompt = self.event.prompt
+        if not prompt:
+            return HookReply()
+        mark = self.event.text("prompt_id", "turn_id") or prompt
+        mark = sha256(mark.encode("utf-8", "replace")).hexdigest()[:16]
+        with open_conversation(self.path) as found:
+            seen = found.data.get("prompts")
+            prompts = seen if isinstance(seen, list) else []
+            is_same = mark in prompts if self.event.text("prompt_id", "turn_id") else prompts[-1:] == [mark]
+            if is_same and time.time() - found.number("at") < 60:
+                return HookReply()  # another hook of ours has answered it
+            found.data["prompts"] = [*prompts, mark][-PROMPTS:]
+            if found.is_new and self.event.transcript:
+                found.follow(self.event.transcript, from_end=True)
+            if not self.event.transcript and not self.is_sub_agent:
+                found.data["pending"] = _keepable(prompt)
+            with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
+                session = self.answers.session(self.event.conversation, layers, self.cwd)
+                session.resume(found.data.get("shown") or {})
+                recalled = session.recall(prompt)
+                if recalled.memories:
+                    found.data["shown"] = session.state()
+        return HookReply(recalled.text, self._line(len(recalled.memories)))
+
+    def _line(self, recalled: int) -> str:
+        """What the person is told, once: recalled now, learned since the last time, waiting for review."""
+        if not self.settings.hooks.line or self.is_sub_agent:
+            return ""
+        news = load(self._own(NEWS))
+        counts = {"recalled": recalled, "learned": news.get("learned"), "to review": news.get("review")}
+        if news:
+            with suppress(OSError):
+                os.unlink(self._own(NEWS))
+        told = [f"{count} {what}" for what, count in counts.items() if isinstance(count, int) and count > 0]
+        return f"memory: {' · '.join(told)}" if told else ""
+
+    # the end of a turn
+
+    def _capture(self) -> None:
+        """Note what was said, durably: where the transcript holds it, or what the event says of it."""
+        transcript = self.event.transcript
+        if transcript and size_of(transcript):
+            with open_conversation(self.path, durably=True) as found:
+                found.capture(transcript)
+                found.data |= self._named()
+                has_more = found.has_more
+            if has_more:
+                save(self._own(WAITING), b"")
+        elif self.event.response or self.event.prompt:
+            self._learn()
+
+    def _learn(self) -> None:
+        from memsheaf.recall.turns import Message, Turn
+
+        with open_conversation(self.path) as found:
+            prompt = self.event.prompt or found.text("pending")
+            found.data.pop("pending", None)
+        said = (Message("user", prompt), Message("assistant", self.event.response))
+        messages = tuple(one for one in said if one.text)
+        if prompt:
+            with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+                layers.learn(Turn(self.event.conversation, messages))
+            save(self._own(WAITING), b"")
+
+    def _spawn_worker(self) -> None:
+        save(self._own("worked"), b"")
+        spawn_worker(self.cwd)
+
+    # files
+
+    def _named(self) -> dict[str, str]:
+        return {"id": self.event.conversation, "host": self.event.host, "root": self.root, "cwd": self.cwd}
+
+    def _own(self, name: str) -> str:
+        return own_file(self.settings.state, self.root, name)
+
+    def _stamp(self) -> None:
+        """Note that this event came, for `memsheaf doctor`."""
+        name = "".join(char for char in f"{self.event.host}-{self.event.event}" if char.isalnum() or char in "-_")
+        with suppress(OSError):
+            save(os.path.join(self.settings.state, FOLDER, name[:80]), b"")
+
+
+def own_file(state: str, root: str, name: str) -> str:
+    """A small file of the hooks about one project."""
+    return os.path.join(state, FOLDER, f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}")
+
+
+def size_of_age(path: str) -> float:
+    """The seconds since a file was written; endless when there is none."""
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _keepable(prompt: str) -> str:
+    """A message as it may be kept until its turn ends: without secrets, and nothing of one off the record."""
+    from memsheaf.guard.secrets import without_secrets
+    from memsheaf.recall.turns import Message, Turn
+
+    return "" if Turn("", (Message("user", prompt),)).unkept else without_secrets(prompt[:32_768])
+
+
+def spawn_worker(cwd: str) -> None:
+    """Start the process that learns, apart from this one: it goes on when the host and its hooks have ended."""
+    words = [sys.executable, "-m", "memsheaf", "hook", "work", cwd]
+    try:
+        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+        os.posix_spawn(words[0], words, os.environ, file_actions=null, setsid=True)
+    except (AttributeError, NotImplementedError):
+        import subprocess
+
+        flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        null_file = subprocess.DEVNULL
+        subprocess.Popen(
+            words, stdin=null_file, stdout=null_file, stderr=null_file, creationflags=flags, start_new_session=True
+        )

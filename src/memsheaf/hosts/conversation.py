@@ -1,0 +1,158 @@
+"""The state of a host's conversation: what was shown in it, and how far its transcript was read.
+
+One small JSON file each in `hooks/` of the state directory, by host and conversation id: several hosts in one project
+share memories and not state. A transcript is noted by its size when a turn ends, and read later, from a byte cursor:
+the text of the turn stays where the host keeps it until then.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from memsheaf.values import json, sha256
+
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    import fcntl
+    from typing import Any
+else:
+    try:
+        import fcntl
+    except ImportError:  # Windows: there the last writer wins
+        fcntl = None
+
+FOLDER = "hooks"
+KEPT_DAYS = 30.0
+TAIL = 64 << 10  # bytes of a transcript that are read when its beginning was not seen
+
+
+class HostConversation:
+    """What is known of one conversation. Change it inside `open_conversation`, which saves it."""
+
+    def __init__(self, path: str, data: dict[str, Any]) -> None:
+        self.path = path
+        self.data = data
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was noted yet."""
+        return "at" not in self.data
+
+    def number(self, name: str) -> int:
+        """A number that was noted, 0 when there is none."""
+        value = self.data.get(name)
+        return value if isinstance(value, int) and value > 0 else 0
+
+    def text(self, name: str) -> str:
+        """A text that was noted, "" when there is none."""
+        value = self.data.get(name)
+        return value if isinstance(value, str) else ""
+
+    def follow(self, transcript: str, *, from_end: bool) -> None:
+        """Read this transcript from now on; what it holds already is not ours when it is followed from its end."""
+        if self.text("transcript") != transcript:
+            self.data |= {"transcript": transcript, "cursor": size_of(transcript) if from_end else 0, "captured": 0}
+
+    def capture(self, transcript: str) -> None:
+        """Note that all a transcript holds now is to be read."""
+        size = size_of(transcript)
+        if self.text("transcript") != transcript:
+            self.data |= {"transcript": transcript, "cursor": max(0, size - TAIL)}
+        self.data["captured"] = size
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a turn that ended was not read yet."""
+        return self.number("captured") > self.number("cursor")
+
+
+def size_of(path: str) -> int:
+    """The size of a file, 0 when there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def path_of(state: str, host: str, conversation: str) -> str:
+    """The file of a conversation."""
+    name = sha256(f"{host}\n{conversation}".encode("utf-8", "replace")).hexdigest()[:24]
+    return os.path.join(state, FOLDER, f"{name}.json")
+
+
+@contextmanager
+def open_conversation(path: str, *, durably: bool = False) -> Iterator[HostConversation]:
+    """Be the only one who changes a conversation; what was changed is saved at the end, and not after an error."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if fcntl:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        found = HostConversation(path, load(path))
+        before = json.dumps(found.data)
+        yield found
+        if json.dumps(found.data) != before:
+            found.data["at"] = int(time.time())
+            save(path, json.dumps(found.data).encode(), durably=durably)
+    finally:
+        os.close(lock)
+
+
+def load(path: str) -> dict[str, Any]:
+    """The JSON object in a file; {} when there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def save(path: str, data: bytes, *, durably: bool = False) -> None:
+    """Replace a file as a whole."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    draft = f"{path}.{os.getpid()}"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+            if durably:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    if durably and os.name == "posix":
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def conversations(state: str) -> list[str]:
+    """The files of all conversations."""
+    folder = os.path.join(state, FOLDER)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json"))
+    except OSError:
+        return []
+
+
+def prune(state: str, now: float) -> None:
+    """Remove the conversations that nobody went on with for a month, and drafts that a crash left."""
+    folder = os.path.join(state, FOLDER)
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            age = now - entry.stat(follow_symlinks=False).st_mtime
+            is_draft = entry.name.rpartition(".")[2].isdigit()
+            if age > KEPT_DAYS * 86_400 or (is_draft and age > 3_600):
+                with suppress(OSError):
+                    os.unlink(entry.path)

@@ -1,0 +1,109 @@
+"""The events of each host: what they mean to us, and how the host takes an answer."""
+
+from __future__ import annotations
+
+from memsheaf.values import NamedTuple, json
+
+START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
+
+KINDS = {
+    **dict.fromkeys(("SessionStart", "sessionStart", START), START),
+    **dict.fromkeys(
+        ("UserPromptSubmit", "BeforeAgent", "beforeSubmitPrompt", "userPromptSubmitted", "pre_user_prompt", PROMPT),
+        PROMPT,
+    ),
+    **dict.fromkeys(
+        ("Stop", "AfterAgent", "stop", "agentStop", "afterAgentResponse", "post_cascade_response", TURN), TURN
+    ),
+    **dict.fromkeys(("PreCompact", "PreCompress", "preCompact", COMPACT), COMPACT),
+    **dict.fromkeys(("SessionEnd", "sessionEnd", END), END),
+}
+"""What an event of a host means. No two hosts use one name for different things."""
+
+READABLE = ("claude-code", "codex", "qwen", "vscode")
+"""Hosts whose transcripts are read; of the others, what their events say is kept."""
+
+WITHOUT_END = ("cursor", "windsurf", "opencode")
+"""Hosts that may not tell when a conversation ends."""
+
+
+class HookReply(NamedTuple):
+    """What a host is to take over: a text for the model, and a line for the person."""
+
+    context: str = ""
+    line: str = ""
+
+
+class HookEvent(NamedTuple):
+    """An event of a host: its own name for it, and the JSON that came with it."""
+
+    host: str
+    event: str
+    payload: dict[str, object]
+
+    @property
+    def kind(self) -> str:
+        """What it means; "" for an event that we do not know."""
+        return KINDS.get(self.event or self.text("hook_event_name"), "")
+
+    def text(self, *names: str) -> str:
+        """The first of these fields that holds a text."""
+        return next((value for name in names if isinstance(value := self.payload.get(name), str) and value), "")
+
+    @property
+    def conversation(self) -> str:
+        """The host's id of the conversation, and of the sub-agent in it."""
+        agent = self.text("agent_id")
+        name = self.text("session_id", "conversation_id", "sessionId", "trajectory_id") or "unnamed"
+        return f"{name}/{agent}" if agent else name
+
+    @property
+    def prompt(self) -> str:
+        """What the user said."""
+        return self.text("prompt", "user_prompt") or _inner(self.payload, "tool_info", "user_prompt")
+
+    @property
+    def response(self) -> str:
+        """What the agent said last."""
+        found = self.text("last_assistant_message", "prompt_response", "response", "text")
+        return found or _inner(self.payload, "tool_info", "response")
+
+    @property
+    def transcript(self) -> str:
+        """The file of the conversation, "" where we cannot read it."""
+        return self.text("transcript_path", "transcriptPath") if self.host in READABLE else ""
+
+
+def _inner(payload: dict[str, object], table: str, name: str) -> str:
+    found = payload.get(table)
+    value = found.get(name) if isinstance(found, dict) else ""
+    return value if isinstance(value, str) else ""
+
+
+def parse_event(host: str, event: str, data: bytes) -> HookEvent:
+    """The event in what a host sent; broken JSON is an event without fields."""
+    try:
+        payload = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        payload = {}
+    return HookEvent(host, event, payload if isinstance(payload, dict) else {})
+
+
+def render_reply(event: HookEvent, reply: HookReply) -> bytes:
+    """The answer in the shape that the host reads; nothing at all when there is nothing to say."""
+    context, line = reply
+    host = event.host
+    answer: dict[str, object] = {}
+    if host == "cursor":
+        answer = {"additional_context": context} if context and event.kind == START else {}
+    elif host == "copilot":
+        answer = {"additionalContext": context} if context else {}
+    elif host == "opencode":
+        answer = {"context": context, "line": line} if context or line else {}
+    elif host != "windsurf":  # those that took over the shape of Claude Code
+        if context:
+            name = event.event or event.text("hook_event_name")
+            answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": context}
+        if line:
+            answer["systemMessage"] = line
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") if answer else b""

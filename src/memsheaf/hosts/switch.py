@@ -1,0 +1,32 @@
+"""Memory on and off, for this project or everywhere. For one shell there is the variable MEMSHEAF_OFF."""
+
+from __future__ import annotations
+
+import os
+
+from memsheaf.hosts.conversation import load, save
+from memsheaf.values import json
+
+FILE = "off.json"
+EVERYWHERE = "everywhere"
+
+
+def read_switch(state: str) -> list[str]:
+    """The project roots for which memory is off, and `everywhere`."""
+    path = os.path.join(state, FILE)
+    if not os.path.exists(path):
+        return []
+    return [where for where, off in load(path).items() if off is True]
+
+
+def is_off(state: str, root: str) -> bool:
+    """Whether hooks and tools leave memory alone in a project."""
+    off = read_switch(state)
+    return EVERYWHERE in off or root in off
+
+
+def set_switch(state: str, where: str, *, off: bool) -> None:
+    """Turn memory off or on for a project's root, or `everywhere`."""
+    kept = dict.fromkeys(read_switch(state), True)
+    kept.pop(where, None)
+    save(os.path.join(state, FILE), json.dumps(kept | ({where: True} if off else {})).encode(), durably=True)

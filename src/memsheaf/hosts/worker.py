@@ -1,0 +1,125 @@
+"""The worker: what a conversation left is learned later, by one process at a time, apart from the host.
+
+It reads the transcripts of turns that ended into the inbox, makes memories of them within the caps of the settings,
+consolidates when that is due, makes missing vectors, and renders the next start. It is niced and has a time limit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from memsheaf import config
+from memsheaf.errors import Busy, MemsheafError
+from memsheaf.hosts.answer import NEWS, START_BYTES, WAITING, own_file
+from memsheaf.hosts.conversation import HostConversation, conversations, load, open_conversation, prune, save, size_of
+from memsheaf.hosts.failure_log import note_failure
+from memsheaf.hosts.start_cache import RACY, write_start
+from memsheaf.hosts.switch import is_off
+from memsheaf.learn.transcripts import read_transcript
+from memsheaf.values import json
+from memsheaf.work.layers import Layers
+
+SECONDS = 600  # after which the system ends it
+LEARNING = 300.0  # of them, that learning may take
+EMBEDDING = 120.0
+STALE = 3_600.0  # seconds after which the last turn of a conversation counts as ended, though nobody said so
+CHUNK = 32 << 20  # bytes of a transcript at once
+
+
+def work(cwd: str = "") -> int:
+    """Do what waits for the project around a folder; nothing when another process is at it."""
+    _limit()
+    settings = config.load(warn=lambda said: None)
+    try:
+        with Layers.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
+            waiting = own_file(settings.state, layers.root, WAITING)
+            with layers.own.state.lock("hook-worker"):
+                while not is_off(settings.state, layers.root):
+                    with suppress(FileNotFoundError):
+                        os.unlink(waiting)
+                    _work(layers, settings, cwd)
+                    if not os.path.exists(waiting):
+                        break
+    except Busy:
+        return 0
+    except MemsheafError as error:
+        note_failure("worker", "", f"{type(error).__name__}: {error}")
+    return 0
+
+
+def _limit() -> None:
+    with suppress(AttributeError, OSError):
+        os.nice(10)
+    with suppress(ImportError, AttributeError):
+        import signal
+
+        signal.alarm(SECONDS)
+
+
+def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
+    prune(settings.state, time.time())
+    for path in conversations(settings.state):
+        if load(path).get("root") == layers.root:
+            read_conversation(layers, path)
+    done = layers.distil(deadline=LEARNING)
+    if done.problem:
+        note_failure("worker", "learn", done.problem)
+    news = own_file(settings.state, layers.root, NEWS)
+    learned = len(done.of("saved")) + (load(news).get("learned") or 0)
+    review = len(layers.learning.queue.all())
+    if learned or review:
+        save(news, json.dumps({"learned": learned, "review": review}).encode())
+    for sheaf in layers.sheaves():
+        sheaf.reader.embed_all(seconds=EMBEDDING)
+    time.sleep(RACY)  # a text is not cached that rests on what changed a moment ago
+    with suppress(OSError):
+        write_start(settings, cwd, layers.prompt(budget=START_BYTES))
+
+
+def read_conversation(layers: Layers, path: str) -> None:
+    """Put the turns that ended since the last time into the inbox; each message once, whatever was interrupted."""
+    found = HostConversation(path, load(path))
+    transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
+    if time.time() - found.number("at") > STALE:
+        captured = max(captured, size_of(transcript))
+    if size_of(transcript) < cursor:  # it was written anew; what was read is recognised
+        cursor = 0
+    folders = [sheaf.root for sheaf in layers.sheaves()]
+    cursor = _next_line(transcript, cursor)
+    while cursor < captured and (data := _read_turns(transcript, cursor, captured)):
+        lines = [line for line in data.decode("utf-8", "replace").split("\n") if line.startswith("{")]
+        for turn in read_transcript(lines, conversation=found.text("id"), folders=folders) if lines else ():
+            layers.learn(turn)
+        cursor += len(data)
+    with open_conversation(path, durably=True) as found:
+        if found.text("transcript") == transcript:
+            found.data["cursor"] = cursor
+
+
+def _next_line(transcript: str, cursor: int) -> int:
+    """Where the first line begins that is not before the cursor."""
+    try:
+        with open(transcript, "rb") as file:
+            file.seek(max(0, cursor - 1))
+            return cursor - 1 + len(file.readline()) if cursor else 0
+    except OSError:
+        return cursor
+
+
+def _read_turns(transcript: str, cursor: int, captured: int) -> bytes:
+    """Whole lines from the cursor to what was captured, and what the agent said until the user speaks again."""
+    try:
+        with open(transcript, "rb") as file:
+            file.seek(cursor)
+            data = file.read(min(captured - cursor, CHUNK))
+            data += file.readline() if not data.endswith(b"\n") else b""
+            while len(data) < CHUNK and (line := file.readline()):
+                is_said = b'"role":"user"' in line.replace(b'": "', b'":"') and b"tool_result" not in line
+                if is_said or not line.endswith(b"\n"):
+                    break
+                data += line
+            return data if data.endswith(b"\n") else data[: data.rfind(b"\n") + 1]
+    except OSError:
+        return b""

@@ -1,0 +1,320 @@
+"""Hooks of coding agents, each in a process of its own as a host runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hosts.conftest import HookRunner
+from memsheaf.config import load
+from memsheaf.memory import compose
+from memsheaf.scope import Scope, resolve
+
+
+def root_of(hooks: HookRunner, scope: str) -> Path:
+    settings = load(hooks.environment)
+    return Path(resolve(Scope.parse(scope), settings.places(str(hooks.project))))
+
+
+def fill(root: Path, count: int, kind: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        made = compose(
+            name=f"Fact {number} of {kind}",
+            description=f"What {number} is about, in some words, so that the line has the length of a usual line",
+            kind=kind,
+            body=f"Value {number} is {number * 7919 % 1000}.",
+            created="2026-11-01",
+            updated="2026-11-01",
+        )
+        (root / f"{kind}_fact-{number}.md").write_text(made.text)
+
+
+def state_of(hooks: HookRunner) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((hooks.home / "state" / "hooks").glob("*.json"))]
+
+
+# the start
+
+
+def test_a_start_has_the_protocol_and_the_catalogs_of_project_and_user(hooks: HookRunner) -> None:
+    hooks.remember("I prefer pnpm over npm")
+    hooks.remember("We deploy the shop on Fridays")
+    text = hooks.context("SessionStart", source="startup")
+    assert "## When to read" in text
+    assert "(project_we-deploy-the-shop-on-fridays.md)" in text
+    assert "(user:user_prefers-pnpm-over-npm.md)" in text
+    assert "We deploy" not in hooks.context("SessionStart", source="startup", session_id="s2", cwd=hooks.other)
+
+
+def test_a_start_stays_within_what_a_host_takes_and_says_what_is_left_out(hooks: HookRunner) -> None:
+    fill(root_of(hooks, "project"), 1_000, "project")
+    fill(root_of(hooks, "user"), 500, "user")
+    text = hooks.context("SessionStart", source="startup")
+    assert 5_000 < len(text) < 10_000
+    shown = len(re.findall(r"(?m)^- \[", text))
+    left = [int(found.replace(",", "")) for found in re.findall(r"\(([\d,]+) more memories are not shown", text)]
+    assert len(left) == 2
+    assert shown + sum(left) == 1_500
+
+
+def test_an_unchanged_start_is_served_from_the_cache_and_a_changed_one_is_not(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    file = next(root_of(hooks, "project").glob("project_*.md"))
+    for path in (file, file.parent, file.parent / "MEMORY.md"):
+        os.utime(path, (1, 1))  # long ago
+    hooks.run("list")
+    first = hooks.context("SessionStart", source="startup")
+    cached = list((hooks.home / "cache").glob("start-*.json"))
+    if cached:  # a busy machine may be quick enough for the changes to count as recent
+        record = json.loads(cached[0].read_text())
+        cached[0].write_text(json.dumps(record | {"text": "from the cache"}))
+        assert hooks.context("SessionStart", source="startup", session_id="s2") == "from the cache"
+    file.write_text(file.read_text().replace("name: We deploy", "name: We ship"))
+    changed = hooks.context("SessionStart", source="startup", session_id="s3")
+    assert "We ship the shop" in changed
+    assert "We ship the shop" not in first
+
+
+def test_what_a_resumed_conversation_holds_is_not_told_again(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    assert hooks.context("SessionStart", source="startup")
+    assert hooks.hook("SessionStart", source="resume") == {}
+    hooks.remember("We use Postgres 18 for the shop")
+    assert "Postgres" in hooks.context("SessionStart", source="resume")
+
+
+def test_after_a_compaction_the_brief_comes_and_memories_may_be_shown_again(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    assert hooks.run("notes", "set", "--objective", "Move the shop to Postgres").returncode == 0
+    hooks.hook("SessionStart", source="startup")
+    asked: dict[str, Any] = {"prompt": "when do we deploy the shop?"}
+    assert "Fridays" in hooks.context("UserPromptSubmit", **asked)
+    assert "Fridays" not in hooks.context("UserPromptSubmit", prompt="tell me again when we deploy the shop")
+    text = hooks.context("SessionStart", source="compact")
+    assert text.count("Move the shop to Postgres") >= 1
+    assert "# Where the work stands" in text
+    assert "Fridays" in hooks.context("UserPromptSubmit", prompt="once more: when do we deploy the shop?")
+
+
+# a message
+
+
+def test_a_memory_is_shown_once_a_conversation_and_again_when_it_changed(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    first = hooks.hook("UserPromptSubmit", prompt="when do we deploy the shop?")
+    assert "on Fridays" in first["hookSpecificOutput"]["additionalContext"]
+    assert first["systemMessage"] == "memory: 1 recalled"
+    assert hooks.hook("UserPromptSubmit", prompt="so when do we deploy the shop?") == {}
+    assert hooks.context("UserPromptSubmit", prompt="when do we deploy the shop?", session_id="s2")
+    file = next(root_of(hooks, "project").glob("project_*.md"))
+    file.write_text(file.read_text().replace("Fridays", "Mondays"))
+    assert "on Mondays" in hooks.context("UserPromptSubmit", prompt="and when do we deploy the shop now?")
+
+
+def test_the_same_message_is_answered_once_also_when_two_hooks_of_ours_are_installed(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    asked: dict[str, Any] = {"prompt": "when do we deploy the shop?", "prompt_id": "p1"}
+    assert hooks.context("UserPromptSubmit", **asked)
+    assert hooks.hook("UserPromptSubmit", **asked) == {}
+
+
+def test_a_user_who_asks_to_ignore_memory_gets_none(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    assert hooks.hook("UserPromptSubmit", prompt="Ignore memory. When do we deploy the shop?") == {}
+
+
+def test_a_sub_agent_reads_but_neither_keeps_nor_shares_state(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    asked: dict[str, Any] = {"prompt": "when do we deploy the shop?"}
+    assert hooks.context("UserPromptSubmit", agent_id="a1", **asked)
+    assert hooks.context("UserPromptSubmit", **asked)
+    path = hooks.transcript("s1", ("user", "Remember: we use Postgres 18."), ("assistant", "OK."))
+    hooks.hook("Stop", agent_id="a1", transcript_path=str(path))
+    assert not any(one.get("captured") for one in state_of(hooks))
+
+
+def test_the_line_can_be_off(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    assert hooks.run("config", "set", "hooks.line", "false").returncode == 0
+    assert "systemMessage" not in hooks.hook("UserPromptSubmit", prompt="when do we deploy the shop?")
+
+
+# the end of a turn, and learning
+
+
+def test_what_is_said_in_one_repository_is_known_in_the_next(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    path = hooks.transcript("s1", ("user", "I prefer tabs over spaces in all my code."), ("assistant", "Noted."))
+    hooks.hook("SessionStart", source="startup", transcript_path=str(path))
+    hooks.hook("Stop", transcript_path=str(path), last_assistant_message="Noted.")
+    hooks.hook("SessionEnd", transcript_path=str(path), reason="other")
+    eventually(lambda: any("tabs" in name for name in hooks.listed(hooks.other)))
+    started = hooks.hook("SessionStart", source="startup", session_id="s2", cwd=hooks.other)
+    assert "tabs" in started["hookSpecificOutput"]["additionalContext"]
+    eventually(lambda: any((hooks.home / "state" / "hooks").glob("news-*")))
+    told = hooks.hook("SessionStart", source="startup", session_id="s3")
+    assert told["systemMessage"] == "memory: 1 learned"
+    assert "systemMessage" not in hooks.hook("SessionStart", source="startup", session_id="s4")
+
+
+def test_a_transcript_is_read_from_where_the_last_turn_ended(hooks: HookRunner) -> None:
+    old = hooks.transcript("s1", ("user", "I prefer vim over emacs."), ("assistant", "OK."))
+    hooks.hook("SessionStart", source="resume", transcript_path=str(old))  # it began before we came
+    path = hooks.transcript("s1", ("user", "I prefer tabs over spaces."), ("assistant", "Noted."))
+    hooks.hook("Stop", transcript_path=str(path))
+    hooks.transcript("s1", ("user", "I prefer dark themes over light ones."))  # its turn has not ended
+    hooks.work()
+    found = " ".join(hooks.listed())
+    assert "tabs" in found
+    assert "vim" not in found
+    assert "dark" not in found
+    hooks.transcript("s1", ("assistant", "Dark it is."))
+    hooks.hook("Stop", transcript_path=str(path))
+    hooks.hook("Stop", transcript_path=str(path))
+    hooks.work()
+    hooks.work()
+    assert sum("dark" in name for name in hooks.listed()) == 1
+
+
+def test_a_turn_off_the_record_leaves_nothing(hooks: HookRunner) -> None:
+    secret = "Quentin Zabriskie leaves the company"
+    path = hooks.transcript("s1", ("user", f"Off the record: {secret}."), ("assistant", "I see."))
+    hooks.hook("UserPromptSubmit", prompt=f"Off the record: {secret}.", transcript_path=str(path))
+    hooks.hook("Stop", transcript_path=str(path))
+    hooks.hook("UserPromptSubmit", host="gemini", prompt=f"Off the record: {secret}.")
+    hooks.hook("AfterAgent", host="gemini", prompt=f"Off the record: {secret}.", prompt_response="I see.")
+    hooks.work()
+    found = [file for file in hooks.home.rglob("*") if file.is_file() and b"Zabriskie" in file.read_bytes()]
+    assert found == []
+
+
+def test_a_turn_whose_text_comes_with_the_event_goes_to_the_inbox_without_secrets(hooks: HookRunner) -> None:
+    key = "sk-ant-" + "api03-" + "A1b2C3d4" * 10
+    said = f"I prefer tabs over spaces. My key is {key}."
+    hooks.hook("BeforeAgent", host="gemini", prompt=said)
+    hooks.hook("AfterAgent", host="gemini", prompt=said, prompt_response="Noted.")
+    assert json.loads(hooks.run("inbox", "--json").stdout)
+    assert not [file for file in hooks.home.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+    hooks.work()
+    assert any("tabs" in name for name in hooks.listed())
+
+
+def test_a_prompt_waits_for_its_answer_where_a_host_tells_them_apart(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    hooks.hook("beforeSubmitPrompt", host="cursor", conversation_id="c1", prompt="I prefer tabs over spaces.")
+    hooks.hook("afterAgentResponse", host="cursor", conversation_id="c1", text="Noted.")
+    eventually(lambda: any("tabs" in name for name in hooks.listed()))
+
+
+def test_a_transcript_of_codex_is_read(hooks: HookRunner) -> None:
+    path = hooks.home.parent / "rollout.jsonl"
+
+    def said(role: str, name: str, text: str) -> dict[str, Any]:
+        kind = "input_text" if role == "user" else "output_text"
+        return {"type": "message", "id": name, "role": role, "content": [{"type": kind, "text": text}]}
+
+    items = [
+        said("user", "m0", "<environment_context><cwd>/x</cwd></environment_context>"),
+        said("user", "m1" * 10, "I prefer tabs over spaces."),
+        {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "I prefer emacs."},
+        said("assistant", "m2", "Noted."),
+    ]
+    lines = [{"timestamp": "2026-11-17T08:00:00Z", "type": "response_item", "payload": item} for item in items]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    hooks.hook("Stop", host="codex", transcript_path=str(path), last_assistant_message="Noted.")
+    hooks.work()
+    assert any("tabs" in name for name in hooks.listed())
+    assert not any("emacs" in name for name in hooks.listed())
+
+
+# a guest
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[1]", b"\xff\xfe", b'{"session_id": 7, "prompt": ["x"]}', b"[" * 9_000]
+)
+def test_bad_input_is_no_error(hooks: HookRunner, event: str, data: bytes) -> None:
+    out = hooks.raw(event, data)
+    assert not out or json.loads(out)
+
+
+def test_a_broken_store_is_logged_and_answered_with_nothing(hooks: HookRunner) -> None:
+    hooks.home.mkdir()
+    (hooks.home / "projects").write_text("not a folder")
+    (hooks.home / "user").write_text("not a folder")
+    assert hooks.raw("UserPromptSubmit", b'{"session_id": "s1", "prompt": "when do we deploy?"}') == ""
+    assert "claude-code UserPromptSubmit:" in hooks.log
+
+
+def test_a_state_directory_that_cannot_be_written_is_no_error(hooks: HookRunner) -> None:
+    hooks.home.mkdir()
+    (hooks.home / "state").write_text("not a folder")
+    for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+        out = hooks.raw(event, json.dumps({"session_id": "s1", "prompt": "when do we deploy?"}).encode())
+        assert not out or json.loads(out)
+
+
+def test_settings_that_cannot_be_read_are_logged(hooks: HookRunner) -> None:
+    hooks.home.mkdir()
+    (hooks.home / "config.toml").write_text("learning = 7")
+    assert hooks.raw("SessionStart", b'{"session_id": "s1"}') == ""
+    assert "BadSettings" in hooks.log
+
+
+def test_an_unknown_event_is_logged(hooks: HookRunner) -> None:
+    assert hooks.raw("Invented", b"{}") == ""
+    assert "unknown event" in hooks.log
+
+
+def test_the_deadline_ends_it_with_an_empty_answer(hooks: HookRunner) -> None:
+    fill(root_of(hooks, "project"), 500, "project")
+    out = hooks.raw(
+        "UserPromptSubmit", b'{"session_id": "s1", "prompt": "when do we deploy?"}', MEMSHEAF_HOOK_MS="20"
+    )
+    assert out == ""
+    assert "no answer within 0.02 s" in hooks.log
+
+
+def test_a_question_of_ours_to_an_agent_calls_no_hook_again(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    asked = b'{"session_id": "s1", "source": "startup"}'
+    assert hooks.raw("SessionStart", asked)
+    assert hooks.raw("SessionStart", asked, MEMSHEAF_INSIDE="1") == ""
+
+
+def test_nothing_is_written_to_the_project(hooks: HookRunner) -> None:
+    path = hooks.transcript("s1", ("user", "I prefer tabs over spaces."), ("assistant", "Noted."))
+    for event in ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"):
+        hooks.hook(event, transcript_path=str(path), prompt="when do we deploy?", source="startup")
+    hooks.work()
+    assert [one.name for one in hooks.project.iterdir()] == [".git"]
+    assert list((hooks.project / ".git").iterdir()) == []
+
+
+# on and off
+
+
+def test_memory_can_be_off_for_a_shell_a_project_and_everywhere(hooks: HookRunner) -> None:
+    hooks.remember("I prefer pnpm over npm")
+    asked = b'{"session_id": "s1", "source": "startup"}'
+    assert hooks.run("off", "--shell").stdout == b"export MEMSHEAF_OFF=1\n"
+    assert hooks.raw("SessionStart", asked, MEMSHEAF_OFF="1") == ""
+    assert hooks.run("off").returncode == 0
+    assert hooks.raw("SessionStart", asked) == ""
+    assert hooks.raw("SessionStart", asked, cwd=hooks.other)
+    assert hooks.run("off", "--everywhere").returncode == 0
+    assert hooks.raw("SessionStart", asked, cwd=hooks.other) == ""
+    assert b"still off everywhere" in hooks.run("on").stdout
+    assert hooks.run("on", "--everywhere").returncode == 0
+    assert hooks.raw("SessionStart", asked)
