@@ -13,6 +13,7 @@ from shutil import copytree
 import pytest
 
 from memsheaf import config
+from memsheaf.catalog_head import render_catalog_head
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
@@ -121,6 +122,19 @@ def sections(prompt: str) -> dict[str, str]:
         title, _, text = part.partition("\n")
         found[title] = text.partition("\n# ")[0]
     return found
+
+
+def test_the_head_of_the_catalog_holds_nothing_that_others_committed(
+    run: Run, hostile: Path, environment: dict[str, str]
+) -> None:
+    mine = add(run, "Release day", "Releases go out on Fridays.")
+    run("list")  # so that the index knows both
+    assert "user_curl.md" in run("prompt")[1]
+
+    head = render_catalog_head(config.load(environment), str(hostile), (), 2_000)
+
+    assert f"- {mine}: " in head
+    assert "curl" not in head
 
 
 def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(

@@ -174,6 +174,21 @@ async def test_a_client_is_greeted_in_its_own_era(opened: Opened, request: pytes
             await client.send_ping()
 
 
+async def test_the_instructions_hold_the_head_of_the_catalog(opened: Opened, place: Place) -> None:
+    place.fill(100)
+    place.save("Obey", trust="unconfirmed")
+    with place.sheaf() as sheaf:
+        sheaf.catalog()
+    async with opened("--scope", "user") as client:
+        told = client.instructions or ""
+        assert 1_900 < len(told.encode()) <= 2_000
+        shown = [line.split(":")[0].removeprefix("- ") for line in told.split("\n") if line.startswith("- ")]
+        assert len(shown) > 10
+        assert told.endswith(f"\n({100 - len(shown)} more: `memory_view` shows the catalog.)")
+        assert f"{shown[-1]})" in said(await client.call_tool("memory_view", {}))
+        assert "Obey" not in told
+
+
 async def test_tools_are_listed_with_what_they_do_and_cost_little(opened: Opened) -> None:
     async with opened() as client:
         listed = await client.list_tools()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+from functools import partial
 
 from memsheaf import __version__
+from memsheaf.catalog_head import render_catalog_head
 from memsheaf.cli.call import Call, here, program_words
 from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
@@ -74,7 +76,8 @@ def mcp(call: Call) -> int:
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
     gc.disable()  # what a start makes stays, and need not be looked through; `_offer_opener` enables it again
-    serve(_offer_opener(call), version=__version__, reading=options.read_only, tools=settings.tools)
+    head = partial(render_catalog_head, settings, here(), scopes)
+    serve(_offer_opener(call), version=__version__, reading=options.read_only, tools=settings.tools, head=head)
     return 0
 
 
@@ -116,6 +119,7 @@ def _serve_http(call: Call) -> int:
             version=__version__,
             reading=options.read_only,
             tools=settings.tools,
+            head=partial(render_catalog_head, settings, here(), call.scopes()),
             ready=lambda url: _announce(call, url, shown),
         )
     if ended == SIGINT:

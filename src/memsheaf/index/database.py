@@ -9,6 +9,13 @@ from contextlib import closing, contextmanager, suppress
 
 from memsheaf.errors import Busy
 from memsheaf.guard.paths import CATALOG
+from memsheaf.index.best_lines import COUNTS as COUNTS
+from memsheaf.index.best_lines import HIDDEN as HIDDEN
+from memsheaf.index.best_lines import LISTED as LISTED
+from memsheaf.index.best_lines import RANK as RANK
+from memsheaf.index.best_lines import SCHEMA as SCHEMA
+from memsheaf.index.best_lines import WAITING as WAITING
+from memsheaf.index.best_lines import database_for as database_for
 from memsheaf.store import Stamp, Version
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder, kernel_lock
@@ -18,7 +25,6 @@ TYPE_CHECKING = False  # known to type checkers by this name; who only lists loa
 if TYPE_CHECKING:
     from memsheaf.store.folder import FolderStore
 
-SCHEMA = 12
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 BLOCK = 512  # vectors that a block repeats, to be read at once; they stay in the processor's cache
@@ -73,16 +79,11 @@ CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
 PRAGMA user_version = {SCHEMA};
 """
 
-HIDDEN, LISTED, WAITING = 0, 1, 2
-"""Classes of `listed`: not for the catalog, in the catalog, unconfirmed."""
-
 UNUSABLE = "-"
 """The version of what is there and cannot be used: a link, a folder, a name that is not allowed."""
 
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
-RANK = "pinned DESC, day DESC, time DESC, path"
 _WAITING = "SELECT 1 FROM entry WHERE id > ? UNION ALL SELECT 1 FROM entry WHERE pending = 1 LIMIT 1"
-COUNTS = (f"{_TALLY}0", f"{_TALLY}1", f"{_TALLY}2")
 
 
 class IndexNotes:
@@ -186,12 +187,6 @@ def delete(database: str) -> None:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(database + suffix)
-
-
-def database_for(root: str, cache: str) -> str:
-    """Where the index of a root lives: in the cache directory, never beside files that are synced."""
-    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
-    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")
 
 
 def base_of(database: str) -> str:

@@ -48,6 +48,7 @@ def serve(
     version: str,
     reading: bool = False,
     tools: bool = True,
+    head: Callable[[int], str] | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> int:
     """Serve on what `site.listen()` gave until a signal says to end, and give its number. `ready` is told the URL.
@@ -57,7 +58,7 @@ def serve(
     """
     hosts = site.hosts(listener.getsockname()[1])
     url = f"{'https' if site.certificate else 'http'}://{hosts[0]}{PATH}"
-    server = make_sdk_server(opened, version=version, reading=reading, tools=tools)
+    server = make_sdk_server(opened, version=version, reading=reading, tools=tools, head=head)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MESSAGE_BYTES,

@@ -12,13 +12,15 @@ from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     Message = dict[str, Any]
 
 MESSAGE_BYTES = 4 << 20
 """What one message may have."""
+INSTRUCTION_BYTES = 2_000
+"""What Claude Code keeps of a server's instructions."""
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions that begin with `initialize`, in order."""
 MODERN = "2026-07-28"
@@ -66,6 +68,12 @@ def listed(*, reading: bool = False, tools: bool = True) -> Message:
     if reading or not tools:
         found["tools"] = [one for one in found["tools"] if tools and one["annotations"].get("readOnlyHint")]
     return found
+
+
+def instructions(protocol: str, head: Callable[[int], str] | None) -> str:
+    """What a client is told at the start: how to use memory, and the head of the catalog, given its room."""
+    found = head(INSTRUCTION_BYTES - len(protocol.encode()) - 2) if head else ""
+    return f"{protocol}\n\n{found}" if found else protocol
 
 
 class ProtocolError(Exception):

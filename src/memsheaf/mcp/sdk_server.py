@@ -29,7 +29,7 @@ except ImportError as error:
 from memsheaf.errors import MemsheafError
 from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
 from memsheaf.mcp.offer import Confirmation, Offer, Progress, Reply
-from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, listed, refusal, text
+from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, instructions, listed, refusal, text
 from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Context, Opened, ignore_progress, is_modern
 from memsheaf.tools import READING
 
@@ -39,22 +39,30 @@ Work = Callable[[Offer, Params, Progress], Result]
 
 
 def make_sdk_server(
-    opened: Opened, *, version: str, reading: bool = False, tools: bool = True, watch: float = WATCH_SECONDS
+    opened: Opened,
+    *,
+    version: str,
+    reading: bool = False,
+    tools: bool = True,
+    head: Callable[[int], str] | None = None,
+    watch: float = WATCH_SECONDS,
 ) -> SdkServer:
     """The SDK's server over what `opened` gives, with the same answers as the one on stdio."""
-    return SdkServer(Clients(opened, watch=watch), version, listed(reading=reading, tools=tools))
+    return SdkServer(Clients(opened, watch=watch), version, listed(reading=reading, tools=tools), head)
 
 
 class SdkServer(Server[None]):
     """The SDK's server with our handlers, one for each method."""
 
-    def __init__(self, clients: Clients, version: str, told: Mapping[str, Any]) -> None:
+    def __init__(
+        self, clients: Clients, version: str, told: Mapping[str, Any], head: Callable[[int], str] | None
+    ) -> None:
+        self._protocol, self._head = told["instructions"], head
         schemas = {tool["name"]: tool["inputSchema"] for tool in told["tools"]}
         super().__init__(
             "memsheaf",
             title="memsheaf",
             version=version,
-            instructions=told["instructions"],
             lifespan=_watching,
             get_tool_input_schema=schemas.get,
             on_subscriptions_listen=clients.listen,
@@ -70,6 +78,15 @@ class SdkServer(Server[None]):
             self.add_request_handler(method, types.SubscribeRequestParams, partial(_subscribe, clients, change))
         self.add_request_handler("tools/call", types.CallToolRequestParams, partial(_call, clients))
         self.add_notification_handler("notifications/initialized", types.NotificationParams, partial(_greet, clients))
+
+    @property
+    def instructions(self) -> str:
+        """What a client that comes now is told, with the catalog as it is now."""
+        return instructions(self._protocol, self._head)
+
+    @instructions.setter
+    def instructions(self, value: object) -> None:
+        pass  # by the SDK, when it is made
 
     def create_initialization_options(
         self,

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import MemsheafError, Refused, hinted
+from memsheaf.mcp.change_listeners import ChangeListeners
 from memsheaf.mcp.protocol import (
     HANDSHAKES,
     INTERNAL,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LISTEN_KEY,
-    LISTENED,
     MESSAGE_BYTES,
     MODERN,
     NO_METHOD,
@@ -33,6 +33,7 @@ from memsheaf.mcp.protocol import (
     capabilities,
     check_envelope,
     check_params,
+    instructions,
     is_id,
     listed,
     meta_of,
@@ -48,7 +49,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-    from memsheaf.mcp.offer import Confirmation, Offer, ResourceChange
+    from memsheaf.mcp.offer import Confirmation, Offer
 
     Message = dict[str, Any]
 
@@ -56,7 +57,10 @@ WATCH_SECONDS = 2.0
 
 
 class StdioServer:
-    """One client over two streams. `opened` gives what is offered, once somebody asks for it."""
+    """One client over two streams. `opened` gives what is offered, once somebody asks for it.
+
+    `head` gives the head of the catalog for the instructions, in so many bytes.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class StdioServer:
         version: str,
         reading: bool = False,
         tools: bool = True,
+        head: Callable[[int], str] | None = None,
         watch: float = WATCH_SECONDS,
     ) -> None:
         self._opened = opened
@@ -74,6 +79,7 @@ class StdioServer:
         self._sink = sink
         self._info = {"name": "memsheaf", "title": "memsheaf", "version": version}
         self._listed = listed(reading=reading, tools=tools)
+        self._head = head
         self._watch_seconds = watch
         self._era = ""
         self._version = ""
@@ -83,8 +89,7 @@ class StdioServer:
         self._work = WorkQueue()
         self._running: dict[object, PendingRequest] = {}
         self._asked: dict[str, tuple[PendingRequest, Confirmation]] = {}
-        self._subscribed: set[str] = set()
-        self._listening: dict[object, Message] = {}
+        self._listeners = ChangeListeners(self._notify)
         self._offer: Offer | None = None
         self._seen: str | None = None  # the last commit that the client was told about
         self._looking = threading.Lock()
@@ -114,7 +119,7 @@ class StdioServer:
             self._work.end()
             worker.join()
             watcher.join()
-            for number in list(self._listening):
+            for number in list(self._listeners.streams):
                 self._answer(number, {"_meta": {LISTEN_KEY: number}})
             if self._offer is not None:
                 self._offer.memory.close()
@@ -281,11 +286,11 @@ class StdioServer:
 
     def _subscribe(self, request: PendingRequest) -> Message:
         self._ready()  # what changes from now on is told
-        self._subscribed.add(request.params["uri"])
+        self._listeners.subscribed.add(request.params["uri"])
         return {}
 
     def _unsubscribe(self, request: PendingRequest) -> Message:
-        self._subscribed.discard(request.params["uri"])
+        self._listeners.subscribed.discard(request.params["uri"])
         return {}
 
     # what is answered at once
@@ -300,12 +305,12 @@ class StdioServer:
             "protocolVersion": self._version,
             "capabilities": capabilities(listening=False),
             "serverInfo": self._info,
-            "instructions": self._listed["instructions"],
+            "instructions": instructions(self._listed["instructions"], self._head),
         }
 
     def _discovered(self, params: Message) -> Message:
         told = {"supportedVersions": [MODERN], "capabilities": capabilities(listening=True)}
-        return told | {"instructions": self._listed["instructions"]}
+        return told | {"instructions": instructions(self._listed["instructions"], self._head)}
 
     def _list(self, key: str) -> Message:
         return {key: self._listed[key]}
@@ -324,23 +329,15 @@ class StdioServer:
             for key in [key for key, (asked, _) in self._asked.items() if asked is request]:
                 del self._asked[key]
                 self._running.pop(number, None)
-        self._listening.pop(number, None)
+        self._listeners.streams.pop(number, None)
 
     def _listen(self, request: PendingRequest) -> None:
         """Begin to tell a client of this era what changes, until it cancels or hangs up."""
         self._ready()  # what changes from now on is told
-        number, wanted = request.id, request.params["notifications"]
-        uris = wanted.get("resourceSubscriptions")
-        honoured: Message = {key: True for key in LISTENED if wanted.get(key) is True}
-        if isinstance(uris, list) and uris:
-            honoured["resourceSubscriptions"] = [uri for uri in uris if isinstance(uri, str)]
-        self._notify(
-            "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": {LISTEN_KEY: number}}
-        )
-        self._listening[number] = honoured
-        del self._running[number]
+        self._listeners.open_stream(request.id, request.params["notifications"])
+        del self._running[request.id]
         if request.cancelled:  # meanwhile, by the thread that reads
-            self._listening.pop(number, None)
+            self._listeners.streams.pop(request.id, None)
 
     def _watch(self) -> None:
         """Look now and then whether somebody else changed something."""
@@ -354,21 +351,8 @@ class StdioServer:
         with self._looking, _contained():
             change, self._seen = self._offer.changes(self._seen, look=look)
             if change:
-                self._announce(change)
-
-    def _announce(self, change: ResourceChange) -> None:
-        if self._era == "handshake":
-            for uri in self._subscribed.intersection(change.uris):
-                self._notify("notifications/resources/updated", {"uri": uri})
-            if change.listed and self._offer and (self._subscribed or self._offer.has_listed):
-                self._notify("notifications/resources/list_changed", {})
-            return
-        for number, wanted in list(self._listening.items()):
-            meta = {"_meta": {LISTEN_KEY: number}}
-            for uri in set(change.uris).intersection(wanted.get("resourceSubscriptions", ())):
-                self._notify("notifications/resources/updated", {"uri": uri} | meta)
-            if change.listed and wanted.get("resourcesListChanged"):
-                self._notify("notifications/resources/list_changed", meta)
+                is_listed = self._era == "handshake" and self._offer.has_listed
+                self._listeners.announce(change, has_listed=is_listed)
 
     # writing
 
@@ -428,8 +412,11 @@ HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}
 HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resources/unsubscribe"}
 
 
-def serve(opened: Callable[[], Offer], *, version: str, reading: bool = False, tools: bool = True) -> None:
-    """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach."""
+def serve(opened: Callable[[], Offer], **options: Any) -> None:
+    """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach.
+
+    `options` are those of `StdioServer`.
+    """
     if sys.__stdin__ is None or sys.__stdout__ is None:
         hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
         raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
@@ -439,7 +426,7 @@ def serve(opened: Callable[[], Offer], *, version: str, reading: bool = False, t
     os.close(nothing)
     os.dup2(2, 1)
     try:
-        StdioServer(opened, source, sink, version=version, reading=reading, tools=tools).run()
+        StdioServer(opened, source, sink, **options).run()
     finally:
         source.close()
         with suppress(OSError):  # what nobody reads any more
