@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {print "TMPDIR=/dev/shm"}')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance mutants docs site dist clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance clients mutants docs site dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -50,7 +50,8 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 	$(BIN)/python tests/crash/power.py
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py \
+	  --ignore=tests/hosts/test_other_clients.py
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py tests/chat/test_offline.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
@@ -60,6 +61,9 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 
 conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
 	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
+
+clients: $(VENV)/.dev ## real Codex, Gemini CLI, Qwen Code, opencode and Copilot CLI, offline (needs npm; 2 GB, minutes)
+	$(BIN)/pytest -m long tests/hosts/test_other_clients.py
 
 mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py

@@ -215,6 +215,40 @@ def test_a_prompt_waits_for_its_answer_where_a_host_tells_them_apart(
     eventually(lambda: any("tabs" in name for name in hooks.listed()))
 
 
+def test_context_that_gemini_put_before_a_message_is_not_taken_for_the_users_words(hooks: HookRunner) -> None:
+    hooks.remember("I prefer pnpm over npm")
+    start = hooks.hook("SessionStart", host="gemini", source="startup")["hookSpecificOutput"]["additionalContext"]
+    escaped = start.replace("<", "&lt;").replace(">", "&gt;")
+    prompt = f"<hook_context>{escaped}</hook_context>\n\nI prefer tabs over spaces. And do I prefer pnpm or npm?"
+    shown = hooks.context("BeforeAgent", host="gemini", prompt=prompt)
+    hooks.hook("AfterAgent", host="gemini", prompt=prompt, prompt_response="Noted.")
+    assert "prefers pnpm over npm" in shown
+    assert "outlives" not in hooks.run("inbox", "--json").stdout.decode()
+    hooks.work()
+    assert any("tabs" in name for name in hooks.listed())
+
+
+def test_the_result_of_a_tool_that_qwen_sends_as_a_message_is_not_taken_for_the_users_words(
+    hooks: HookRunner,
+) -> None:
+    turn: dict[str, Any] = {"host": "qwen", "session_id": "q1", "transcript_path": "/nowhere", "prompt_id": "q1#0"}
+    typed = "I prefer tabs over spaces."
+    hooks.hook("UserPromptSubmit", prompt=typed, submitted_prompt=typed, **turn)
+    hooks.hook("UserPromptSubmit", prompt="The user prefers emacs over vim.", **turn)
+    hooks.hook("Stop", last_assistant_message="Noted.", **turn)
+    hooks.hook("UserPromptSubmit", prompt="I prefer nano over pico.", **turn | {"prompt_id": "q1#1"})
+    hooks.hook("Stop", last_assistant_message="Noted.", **turn | {"prompt_id": "q1#1"})
+    hooks.work()
+    assert [name for name in hooks.listed() if "prefers" in name] == ["user:user_prefers-tabs-over-spaces.md"]
+
+
+def test_a_turn_is_learned_where_a_host_tells_its_end_without_any_words(hooks: HookRunner) -> None:
+    hooks.hook("userPromptSubmitted", host="copilot", sessionId="p1", prompt="I prefer tabs over spaces.")
+    hooks.hook("agentStop", host="copilot", sessionId="p1", stopReason="end_turn")
+    hooks.work()
+    assert any("tabs" in name for name in hooks.listed())
+
+
 def test_a_transcript_of_codex_is_read(hooks: HookRunner) -> None:
     path = hooks.home.parent / "rollout.jsonl"
 

@@ -165,19 +165,19 @@ class _Call:
         prompt = self.event.prompt
         if not prompt:
             return HookReply()
-        mark = self.event.text("prompt_id", "turn_id") or prompt
-        mark = sha256(mark.encode("utf-8", "replace")).hexdigest()[:16]
+        name = self.event.text("prompt_id", "turn_id")
+        mark = sha256((name or prompt).encode("utf-8", "replace")).hexdigest()[:16]
         with open_conversation(self.path) as found:
             seen = found.data.get("prompts")
             prompts = seen if isinstance(seen, list) else []
-            is_same = mark in prompts if self.event.text("prompt_id", "turn_id") else prompts[-1:] == [mark]
-            if is_same and time.time() - found.number("at") < 60:
+            is_recent = prompts[-1:] == [mark] and time.time() - found.number("at") < 60
+            if mark in prompts if name else is_recent:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
             if found.is_new and self.event.transcript:
                 found.follow(self.event.transcript, from_end=True)
             if not self.event.transcript and not self.is_sub_agent:
-                found.data["pending"] = _keepable(prompt)
+                found.data["pending"] = _keepable(self.event.typed)
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
                 session = self.answers.session(self.event.conversation, layers, self.cwd)
                 session.resume(found.data.get("shown") or {})
@@ -210,14 +210,14 @@ class _Call:
                 has_more = found.has_more
             if has_more:
                 save(self._own(WAITING), b"")
-        elif self.event.response or self.event.prompt:
+        elif self.event.kind != COMPACT:
             self._learn()
 
     def _learn(self) -> None:
         from memsheaf.recall.turns import Message, Turn
 
         with open_conversation(self.path) as found:
-            prompt = self.event.prompt or found.text("pending")
+            prompt = self.event.typed or found.text("pending")
             found.data.pop("pending", None)
         said = (Message("user", prompt), Message("assistant", self.event.response))
         messages = tuple(one for one in said if one.text)

@@ -20,11 +20,13 @@ KINDS = {
 }
 """What an event of a host means. No two hosts use one name for different things."""
 
-READABLE = ("claude-code", "codex", "qwen", "vscode")
+READABLE = ("claude-code", "codex", "vscode")
 """Hosts whose transcripts are read; of the others, what their events say is kept."""
 
-WITHOUT_END = ("cursor", "windsurf", "opencode")
+WITHOUT_END = ("cursor", "windsurf", "opencode", "qwen")
 """Hosts that may not tell when a conversation ends."""
+
+_CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 
 
 class HookReply(NamedTuple):
@@ -59,8 +61,16 @@ class HookEvent(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """What the user said."""
-        return self.text("prompt", "user_prompt") or _inner(self.payload, "tool_info", "user_prompt")
+        """The message that is answered, without the context that the host put before it."""
+        found = self.text("prompt", "user_prompt") or _inner(self.payload, "tool_info", "user_prompt")
+        while found.startswith(_CONTEXT):  # Gemini CLI without a terminal
+            found = found.partition(_CONTEXT_END)[2].lstrip()
+        return found
+
+    @property
+    def typed(self) -> str:
+        """What the user typed. Qwen Code also sends the results of tools as messages, and marks what was typed."""
+        return self.text("submitted_prompt") if self.host == "qwen" else self.prompt
 
     @property
     def response(self) -> str:
