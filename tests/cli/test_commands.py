@@ -24,6 +24,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "cli.md"
 WORKING = """
 chat -p 'What do you remember?'
 mcp --print-config claude-code
+install codex --dry-run
 plugin new
 remember I prefer tabs
 config set learning.policy suggest
@@ -140,7 +141,7 @@ def test_the_first_screen_fits_a_small_terminal_and_help_all_lists_every_command
         assert len(lines) < 24
         assert max(map(len, lines)) <= 80
         shown = {line.split()[0] for line in lines if line.startswith("  ")}
-        assert {"remember", "recall", "list", "undo", "mcp"} <= shown <= set(COMMANDS)
+        assert {"remember", "recall", "list", "undo", "install"} <= shown <= set(COMMANDS)
 
     code, out, _ = run("help", "--all")
     assert code == 0

@@ -85,7 +85,7 @@ def test_completing_changes_nothing(
         ([], list(COMMANDS)),
         (["--sc"], ["--scope"]),
         (["--v"], ["--version"]),
-        (["help", "un"], ["undo"]),
+        (["help", "un"], ["undo", "uninstall"]),
         (["nothing", ""], []),
         (["import", ""], [":paths"]),
         (["list", "--home", "x"], [":folders"]),

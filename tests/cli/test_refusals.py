@@ -238,6 +238,12 @@ models 2: '' ; try
 models 1: try nobody:x ; try 'no model'
 cost 2: x ; --days 0 ; --days many
 completion 2:  ; tcsh
+install 2: nobody ; codex ; codex --yes --learn-with nobody
+install 1: --yes ; claude-desktop --project --yes
+uninstall 2: nobody
+plugin 2:  ; ''
+on 2: x
+off 2: x
 demo 2: x
 remember 2:  ; '' ; x --type nobody ; x --name ''
 remember 1: 'The password is Corr3ct-H0rse-Fake' ; 'I prefer tabs' --expires someday

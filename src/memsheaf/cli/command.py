@@ -32,6 +32,7 @@ MODULES = {
     "repository": ("init", "trust"),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
+    "install": ("install", "uninstall"),
     "plugin": ("plugin",),
     "hosts": ("on", "off"),
     "demo": ("demo",),
@@ -52,7 +53,7 @@ EVERYDAY = {
     "log": "what changed, when and by whom",
     "review": "approve or reject what was learned",
     "chat": "talk with an agent that remembers",
-    "mcp": "connect Claude Code, Codex, Cursor and others",
+    "install": "in Claude Code, Codex, Cursor and others",
 }
 """What the first screen shows."""
 
@@ -65,7 +66,7 @@ THEMES = {
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
-    "Serve": ("mcp", "plugin", "on", "off"),
+    "Agents": ("install", "uninstall", "on", "off", "mcp", "plugin"),
     "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
     "Help": ("help", "completion"),
 }
@@ -302,6 +303,12 @@ EVERYWHERE = (
 """What every command takes, before or after its name."""
 
 
+def all_arguments(command: Command) -> tuple[Argument, ...]:
+    """What a command takes; its own arguments count more than those of every command."""
+    own = {one.name for one in command.arguments}
+    return (*command.arguments, *(one for one in EVERYWHERE if one.name not in own))
+
+
 def empty_options(arguments: Iterable[Argument]) -> Options:
     """An attribute for each argument, None or its default, as if nothing stood on the line."""
     options = Options()
@@ -341,7 +348,7 @@ def split_action(name: str, command: Command, words: Sequence[str]) -> tuple[str
 
 def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command] | None = None) -> Options:
     """The values on the line, provided they make sense. Raises Usage, which names the sibling that has an option."""
-    arguments = (*command.arguments, *EVERYWHERE)
+    arguments = all_arguments(command)
     named = {name: one for one in arguments if one.is_option for name in (one.name, one.short) if name}
     options, given = empty_options(arguments), set()
     places = [one for one in arguments if not one.is_option]

@@ -18,6 +18,7 @@ from memsheaf.cli.command import (
     Argument,
     Command,
     Usage,
+    all_arguments,
     empty_options,
     load,
     split_action,
@@ -120,7 +121,8 @@ def examples_of(title: str, parent: Command) -> list[str]:
 def help_text(name: str, command: Command, *, everywhere: bool = True, examples: Iterable[str] | None = None) -> str:
     """All there is to know about a command, laid out for a terminal; with what every command takes, or not."""
     shown = command.examples if examples is None else list(examples)
-    taken = [one for one in EVERYWHERE if command.scoped or one.name not in ("--scope", "--agent")]
+    others = [one for one in all_arguments(command) if one in EVERYWHERE]
+    taken = [one for one in others if command.scoped or one.name not in ("--scope", "--agent")]
     arguments = command.arguments
     parts = [
         usage(name, command),
@@ -281,7 +283,7 @@ def candidates(words: Sequence[str], ask: Ask) -> list[str]:
                 command = command.actions[action]
     except Usage:
         return []
-    arguments = (*(command.arguments if command else ()), *EVERYWHERE)
+    arguments = all_arguments(command) if command else EVERYWHERE
     valued = {one.name: one for one in arguments if one.is_option and one.value}
     if typed and typed[-1] in valued:
         found = _values(valued[typed[-1]], rest, ask)

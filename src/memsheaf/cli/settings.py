@@ -39,7 +39,7 @@ config = group(
 def show_config(call: Call) -> int:
     """Show every setting, its value, and where it comes from."""
     rows = [{"key": key, "value": value, "from": _origin(call, key)} for key, value in _values(call.settings())]
-    path = _path(call)
+    path = settings_path(call)
     cells = ((str(row["key"]), _toml(row["value"]), str(row["from"])) for row in rows)
     there = "" if os.path.exists(path) else "; it is not there yet"
     return call.answer({"file": path, "settings": rows}, Table(cells, ("bold", "", "dim")), Note(f"{path}{there}"))
@@ -57,7 +57,7 @@ def set_config(call: Call) -> int:
     """Set one setting, if its value makes sense."""
     key, was = _find(call, call.options.key)
     line = _toml(_typed(call.options.value, was))
-    _write(call, key, line)
+    write_setting(call, key, line)
     origin = _origin(call, key)
     overruled = Note(f"{origin} is set and counts more", "yellow") if origin.isupper() else None
     return call.answer({"key": key, "value": _find(call, key)[1]}, f"{key} = {line}", overruled)
@@ -67,7 +67,7 @@ def set_config(call: Call) -> int:
 def unset_config(call: Call) -> int:
     """Go back to the default of one setting."""
     key, _ = _find(call, call.options.key)
-    _write(call, key, None)
+    write_setting(call, key, None)
     value = _find(call, key)[1]
     return call.answer({"key": key, "value": value}, f"{key} = {_toml(value)}")
 
@@ -106,14 +106,16 @@ def _origin(call: Call, key: str) -> str:
     variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
     if variable in (settings_file.__doc__ or "") and call.environment.get(variable):
         return variable
-    return "config.toml" if settings_file.line_of(_read(_path(call)), key)[0] is not None else "default"
+    return "config.toml" if settings_file.line_of(read_lines(settings_path(call)), key)[0] is not None else "default"
 
 
-def _path(call: Call) -> str:
+def settings_path(call: Call) -> str:
+    """Where the user's settings are."""
     return os.path.join(call.settings().home, "config.toml")
 
 
-def _read(path: str) -> list[str]:
+def read_lines(path: str) -> list[str]:
+    """The lines of the settings, none when there is no file. Raises StoreFailed."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().split("\n")
@@ -137,10 +139,10 @@ def _toml(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def _write(call: Call, key: str, value: str | None) -> None:
+def write_setting(call: Call, key: str, value: str | None) -> None:
     """Set a line of the file, or take it out; the file changes only if what comes out makes sense."""
-    path = _path(call)
-    lines = _read(path)
+    path = settings_path(call)
+    lines = read_lines(path)
     number, behind = settings_file.line_of(lines, key)
     table, name = settings_file.split_key(key)
     line = f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)} = {value}"

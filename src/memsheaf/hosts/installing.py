@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from shutil import which
 from typing import Any
 
@@ -33,16 +33,6 @@ class Placement(NamedTuple):
         return f"{home}{shlex.join([*self.words, 'hook', host, event])} || exit 0"
 
 
-def program_words(environment: Mapping[str, str]) -> list[str]:
-    """How a host starts this program: by its name where every shell finds that, else by its place."""
-    found, folder = which("memsheaf", path=environment.get("PATH")), os.path.dirname(sys.executable)
-    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
-    if found and not active:
-        return ["memsheaf"]
-    beside = which("memsheaf", path=folder)
-    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
-
-
 def find_hosts(environment: Mapping[str, str]) -> list[str]:
     """The hosts of this machine: those with a command on the PATH, or a folder of settings."""
     return [name for name in HOSTS if is_found(name, environment)]
@@ -67,19 +57,13 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
         (known["files"], known.get("project"), known["format"], server, server)
     ]
     for more in known.get("more", ()):
-        ours, without_hooks = _more_parts(name, more, place)
-        found.append(
-            (more["file"], more.get("project"), more["format"], ours, ours if place.hooks else without_hooks)
-        )
+        found += _texts(more, place) if "source" in more else [_hooks(name, more, place)]
     targets: dict[str, SettingsTarget] = {}
     for user_file, project_file, format, ours, wanted in found:
-        if not ours or (place.project and not project_file):
+        if place.project and not project_file:
             continue
-        path = (
-            os.path.join(place.project, project_file)
-            if place.project
-            else settings_path(user_file, place.environment)
-        )
+        path = settings_path(user_file, place.environment)
+        path = os.path.join(place.project, project_file) if place.project else path
         if path.endswith(".json") and not os.path.lexists(path) and os.path.lexists(f"{path}c"):
             path += "c"  # the host reads both
         if path in targets:
@@ -88,25 +72,34 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
     return list(targets.values())
 
 
-def _more_parts(name: str, more: Mapping[str, Any], place: Placement) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that is ours in a further file, and what of it has nothing to do with hooks."""
-    if "source" in more:
-        text = _read_source(more["source"])
-        return ({"text": text} if text else {}), {}
+def _hooks(name: str, more: Mapping[str, Any], place: Placement) -> tuple[Any, Any, str, Any, Any]:
+    """A further file: where it is, all that is ours in it, and what is wanted in it."""
+    hooks = {}
+    for event, given in more["events"].items():
+        template, timeout = (given, 0) if isinstance(given, dict) else (more["hook"], given)
+        hooks[event] = [fill(template, {"hook": place.hook_line(name, event), "timeout": timeout})]
     added = more.get("add", {})
-    hooks = {
-        event: [fill(more["hook"], {"hook": place.hook_line(name, event), "timeout": timeout})]
-        for event, timeout in more.get("events", {}).items()
-    }
-    return {**added, "hooks": hooks}, {key: held for key, held in added.items() if key != "version"}
+    ours = {**added, "hooks": hooks}
+    permission = {key: held for key, held in added.items() if key != "version"}
+    return more["file"], more.get("project"), more["format"], ours, ours if place.hooks else permission
 
 
-def _read_source(name: str) -> str:
-    try:
-        with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
+def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[tuple[Any, Any, str, Any, Any]]:
+    """Files that are ours as a whole: a plugin, or all commands of a folder."""
+    source = os.path.join(os.path.dirname(__file__), more["source"])
+    words = [*(["env", f"MEMSHEAF_HOME={place.home}"] if place.home else []), *place.words]
+    for name in sorted(os.listdir(source)) if os.path.isdir(source) else [""]:
+        with open(os.path.join(source, name).rstrip(os.sep), encoding="utf-8") as file:
+            text = file.read()
+        for old, new in (
+            ("{memsheaf}", shlex.join(words)),
+            ('["memsheaf"]', json.dumps(words)),
+            ("mcp__plugin_memsheaf_memsheaf", "mcp__memsheaf"),
+        ):
+            text = text.replace(old, new)
+        at = f"/{name}" if name else ""
+        wanted = {"text": text} if place.hooks or not more.get("is_hook") else None
+        yield f"{more['file']}{at}", f"{more['project']}{at}", "text", {"text": text}, wanted
 
 
 def make_removals(name: str, place: Placement, files: SettingsFiles) -> list[SettingsTarget]:

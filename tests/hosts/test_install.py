@@ -1,0 +1,336 @@
+"""`memsheaf install` and `uninstall` as a person runs them: on files that are read-only, broken, linked or in use."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from hosts.test_settings_files import snapshot
+from memsheaf.cli import main
+from memsheaf.hosts.installing import HOSTS, Placement, make_targets
+from memsheaf.hosts.settings_files import SettingsFiles
+
+SETTINGS = """\
+{
+  // mine
+  "theme": "dark",
+  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}
+}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def run(home: Path, *words: str, code: int = 0, path: str = "", **environment: str) -> str:
+    """Run a command with that home; what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    variables = {"HOME": str(home), "PATH": path, "MEMSHEAF_STATE": str(home.parent / "state"), **environment}
+    found = main(words, environment=variables, stdin=io.StringIO(), stdout=out, stderr=err)
+    assert found == code, out.getvalue() + err.getvalue()
+    return out.getvalue() + err.getvalue()
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_host_gets_what_its_table_says_and_gives_it_back(name: str, home: Path) -> None:
+    before = snapshot(home.parent)
+    run(home, "install", name, "--yes")
+    for target in make_targets(name, Placement(["memsheaf"], {"HOME": str(home)})):
+        assert os.path.exists(target.path), target.path
+    assert "everything is there already" in run(home, "install", name, "--yes")
+    run(home, "uninstall", name, "--yes")
+    assert snapshot(home.parent) == before
+
+
+def test_only_hosts_that_are_found_are_installed_in(home: Path) -> None:
+    assert "no coding agent was found" in run(home, "install", "--yes", code=1)
+    (home / ".cursor").mkdir()
+    commands = home / "bin"
+    commands.mkdir()
+    (commands / "codex").write_text("#!/bin/sh\n")
+    (commands / "codex").chmod(0o755)
+    answer = json.loads(run(home, "install", "--yes", "--json", path=str(commands)))
+    assert [host["host"] for host in answer["hosts"]] == ["codex", "cursor"]
+    assert all(host["found"] for host in answer["hosts"])
+
+
+def test_a_dry_run_shows_a_diff_and_changes_nothing(home: Path) -> None:
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(SETTINGS)
+    before = snapshot(home.parent)
+    said = run(home, "install", "--dry-run")
+    assert '+  "mcpServers": {' in said
+    assert '-  "theme"' not in said
+    assert snapshot(home.parent) == before
+
+
+def test_nobody_is_asked_without_a_terminal(home: Path) -> None:
+    assert "--yes" in run(home, "install", "codex", code=2)
+    assert not (home / ".codex").exists()
+
+
+def test_a_file_that_cannot_be_edited_is_left_alone_and_what_to_paste_is_told(home: Path) -> None:
+    folder = home / ".gemini"
+    folder.mkdir()
+    path = folder / "settings.json"
+    for text, mode, why in (
+        (b'{"hooks": [1, }', 0o600, "line 1 is not JSON"),
+        (b"{}\n", 0o444, "read-only"),
+        (b"[]", 0o600, "not an object"),
+        (b'{"mcpServers": null}', 0o600, "mcpServers in it is no object"),
+        (b"\xff\xfe{}", 0o600, "not UTF-8"),
+        (b"{a: 1}", 0o600, "line 1 is not JSON"),
+        (b'{"a":' + b"[" * 100_000, 0o600, "nested too deeply"),
+    ):
+        path.unlink(missing_ok=True)
+        path.write_bytes(text)
+        path.chmod(mode)
+        said = run(home, "install", "gemini", "--yes", code=1)
+        assert why in said
+        assert '"memsheaf": {' in said
+        assert path.read_bytes() == text
+        assert os.listdir(folder) == ["settings.json"]
+        assert "no agent" in run(home, "uninstall", "--yes")
+    path.unlink()
+    path.mkdir()
+    assert "was left alone" in run(home, "install", "gemini", "--yes", code=1)
+
+
+def test_tables_written_in_another_way_are_refused(home: Path) -> None:
+    (home / ".codex").mkdir()
+    path = home / ".codex" / "config.toml"
+    path.write_text('mcp_servers = { other = { command = "x" } }\n')
+    assert "[mcp_servers.memsheaf]" in run(home, "install", "codex", "--yes", code=1)
+    path.write_text('[mcp_servers]\nmemsheaf = { command = "/gone/memsheaf", args = ["mcp"] }\n')
+    assert "left alone" in run(home, "install", "codex", "--yes", code=1)
+    assert "by hand" in run(home, "uninstall", "codex", "--yes", code=1)
+
+
+def test_a_server_with_a_persons_options_keeps_them(home: Path) -> None:
+    path = home / ".claude.json"
+    entry = {"command": "/gone/memsheaf", "args": ["mcp", "--read-only"], "env": {"A": "1"}, "alwaysLoad": False}
+    path.write_text(json.dumps({"mcpServers": {"memsheaf": entry}}))
+    run(home, "install", "claude-code", "--yes")
+    found = json.loads(path.read_text())["mcpServers"]["memsheaf"]
+    assert os.path.exists(found["command"])
+    assert found["args"][-2:] == ["mcp", "--read-only"]
+    assert (found["env"], found["alwaysLoad"], found["type"]) == ({"A": "1"}, False, "stdio")
+    remote = json.dumps({"mcpServers": {"memsheaf": {"type": "http", "url": "http://127.0.0.1:8377/mcp"}}})
+    path.write_text(remote)
+    run(home, "install", "claude-code", "--yes")
+    assert path.read_text() == remote
+
+
+def test_hooks_of_others_in_our_group_stay(home: Path) -> None:
+    run(home, "install", "claude-code", "--yes")
+    path = home / ".claude" / "settings.json"
+    found = json.loads(path.read_text())
+    found["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
+    path.write_text(json.dumps(found, indent=4))
+    run(home, "uninstall", "--yes")
+    assert json.loads(path.read_text()) == {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}
+    }
+
+
+def test_without_hooks_only_the_server_and_its_permission_are_there(home: Path) -> None:
+    run(home, "install", "claude-code", "opencode", "--yes")
+    run(home, "install", "claude-code", "opencode", "--yes", "--no-hooks")
+    assert json.loads((home / ".claude" / "settings.json").read_text()) == {
+        "permissions": {"allow": ["mcp__memsheaf"]}
+    }
+    assert not (home / ".config" / "opencode" / "plugin").exists()
+    assert "mcpServers" in (home / ".claude.json").read_text()
+
+
+def test_a_denied_permission_is_not_ours(home: Path) -> None:
+    (home / ".claude").mkdir()
+    path = home / ".claude" / "settings.json"
+    path.write_text('{"permissions": {"deny": ["mcp__memsheaf"]}}')
+    run(home, "install", "claude-code", "--yes")
+    run(home, "uninstall", "--yes")
+    assert path.read_text() == '{"permissions": {"deny": ["mcp__memsheaf"]}}'
+
+
+def test_a_project_gets_no_path_of_this_machine(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tmp_path / "tree"
+    (tree / ".git").mkdir(parents=True)
+    (tree / "src").mkdir()
+    monkeypatch.chdir(tree / "src")
+    before = snapshot(tree)
+    run(home, "install", "claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "--project", "--yes")
+    found = snapshot(tree)["files"]
+    assert {".mcp.json", "hooks.json", "opencode.json"} <= {os.path.basename(path) for path in found}
+    assert not any(
+        part in data for data, _ in found.values() for part in (os.fsencode(sys.prefix), os.fsencode(home))
+    )
+    assert not any(home.iterdir())
+    assert "no settings in a project" in run(home, "install", "claude-desktop", "--project", "--yes", code=1)
+    assert "no agent" in run(home, "uninstall", "--yes")
+    run(home, "uninstall", "--project", "--yes")
+    assert snapshot(tree) == before
+
+
+def test_files_that_a_variable_named_at_the_time_are_found_again(home: Path) -> None:
+    before = snapshot(home.parent)
+    run(home, "install", "codex", "--yes", CODEX_HOME=str(home / "elsewhere"))
+    assert (home / "elsewhere" / "config.toml").exists()
+    run(home, "uninstall", "--yes")
+    assert snapshot(home.parent) == before
+
+
+def test_a_changed_command_file_stays(home: Path) -> None:
+    run(home, "install", "claude-code", "--yes")
+    path = home / ".claude" / "commands" / "memsheaf" / "why.md"
+    path.write_text("mine, about memsheaf")
+    assert "changed since it was installed" in run(home, "install", "claude-code", "--yes", code=1)
+    assert "changed since it was installed" in run(home, "uninstall", "--yes", code=1)
+    assert path.read_text() == "mine, about memsheaf"
+
+
+def test_another_home_is_handed_on(home: Path) -> None:
+    other = home / "my memories"
+    run(home, "install", "codex", "opencode", "--yes", "--home", str(other))
+    server = tomllib.loads((home / ".codex" / "config.toml").read_text())["mcp_servers"]["memsheaf"]
+    assert server["args"][-2:] == ["--home", str(other)]
+    hooks = json.loads((home / ".codex" / "hooks.json").read_text())["hooks"]
+    assert hooks["Stop"][0]["hooks"][0]["command"].startswith(f"MEMSHEAF_HOME='{other}' ")
+    assert f'"MEMSHEAF_HOME={other}"' in (home / ".config" / "opencode" / "plugin" / "memsheaf.js").read_text()
+    run(home, "uninstall", "--yes", "--home", str(other))
+    assert not (home / ".codex").exists()
+
+
+def test_what_reads_conversations_is_kept_in_the_settings(home: Path) -> None:
+    (home / "claude").write_text("#!/bin/sh\n")
+    (home / "claude").chmod(0o755)
+    config = home / ".memsheaf" / "config.toml"
+    run(home, "install", "codex", "--yes", "--learn-with", "claude", path=str(home))
+    assert tomllib.loads(config.read_text())["model"]["name"] == "claude"
+    run(home, "install", "codex", "--yes", "--learn-with", "rules")
+    assert tomllib.loads(config.read_text())["model"]["name"] == ""
+    assert "no command codex" in run(home, "install", "codex", "--yes", "--learn-with", "codex", code=2)
+
+
+def test_the_mode_and_the_link_of_a_file_stay(home: Path) -> None:
+    (home / "dotfiles").mkdir()
+    real = home / "dotfiles" / "claude.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    (home / ".claude.json").symlink_to("dotfiles/claude.json")
+    run(home, "install", "claude-code", "--yes")
+    assert (home / ".claude.json").is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert "memsheaf" in real.read_text()
+
+
+# several processes
+
+
+def _install_often(home: str, state: str, name: str, rounds: int) -> None:
+    files = SettingsFiles(state)
+    for _ in range(rounds):
+        for target in make_targets(name, Placement(["memsheaf"], {"HOME": home})):
+            files.apply(target)
+            files.apply(target._replace(wanted=None))
+
+
+def _edit_often(path: str, rounds: int) -> None:
+    """A person's editor, which replaces the file each time."""
+    for number in range(rounds):
+        while True:
+            data = Path(path).read_text()
+            changed = data.replace(f'"theme": "dark{number}"', f'"theme": "dark{number + 1}"')
+            Path(f"{path}.new").write_text(changed)
+            if Path(path).read_text() == data:  # an editor that looks before it saves
+                os.replace(f"{path}.new", path)
+                break
+
+
+def test_two_at_once_and_an_editor_lose_nothing(home: Path) -> None:
+    (home / ".gemini").mkdir()
+    path = home / ".gemini" / "settings.json"
+    path.write_text(SETTINGS.replace("dark", "dark0"))
+    context = get_context("spawn")
+    state = str(home.parent / "state")
+    workers = [context.Process(target=_install_often, args=(str(home), state, "gemini", 15)) for _ in range(2)]
+    editor = context.Process(target=_edit_often, args=(str(path), 5))
+    for process in (*workers, editor):
+        process.start()
+    for process in (*workers, editor):
+        process.join()
+        assert process.exitcode == 0
+    run(home, "uninstall", "gemini", "--yes")
+    assert path.read_text() == SETTINGS.replace("dark", path.read_text().split('"theme": "')[1].split('"')[0])
+    assert os.listdir(home / ".gemini") == ["settings.json"]
+
+
+ONCE = """
+import sys
+from memsheaf.hosts.installing import Placement, make_targets
+from memsheaf.hosts.settings_files import SettingsFiles
+home, state, wanted = sys.argv[1:]
+for target in make_targets("claude-code", Placement(["memsheaf"], {"HOME": home}))[:3]:
+    SettingsFiles(state).apply(target if wanted else target._replace(wanted=None))
+"""
+CALLS = "fsync,fdatasync,renameat2,rename,renameat,unlink,unlinkat,mkdir,rmdir"
+
+
+def strike(home: Path, wanted: str, when: int) -> bool:
+    """Kill an installation at one of its system calls; False when it had fewer."""
+    state = str(home.parent / "state")
+    line = ["strace", "-f", "-qq", "-e", f"trace={CALLS}", "-e", f"inject={CALLS}:signal=SIGKILL:when={when}"]
+    done = subprocess.run(
+        [*line, sys.executable, "-B", "-c", ONCE, str(home), state, wanted], capture_output=True, check=False
+    )
+    return done.returncode != 0
+
+
+def check_strikes(tmp_path: Path, every: int) -> int:
+    struck = 0
+    for wanted in ("yes", ""):
+        when = 1
+        while True:
+            home = tmp_path / f"{wanted}{when}" / "home"
+            (home / ".claude").mkdir(parents=True)
+            (home / ".claude.json").write_text('{"token": "secret-of-the-person"}')
+            (home / ".claude" / "settings.json").write_text(SETTINGS)
+            before = snapshot(home)
+            if not wanted:
+                run(home, "install", "claude-code", "--yes")
+            was_killed = strike(home, wanted, when)
+            for path in (home / ".claude.json", home / ".claude" / "settings.json"):
+                text = path.read_text()
+                old = before["files"][str(path)][0].decode()
+                assert text == old or "memsheaf" in text
+                assert text.rstrip().endswith("}")
+            assert not any("secret-of-the-person" in one.read_text() for one in home.parent.glob("state/install/*"))
+            run(home, "install", "claude-code", "--yes")
+            run(home, "uninstall", "claude-code", "--yes")
+            assert snapshot(home) == before, (wanted, when)
+            if not was_killed:
+                break
+            struck += 1
+            when += every
+    return struck
+
+
+def test_a_killed_installation_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+    assert check_strikes(tmp_path, 5) >= 4
+
+
+@pytest.mark.long
+def test_an_installation_may_be_killed_at_each_system_call(tmp_path: Path) -> None:
+    assert check_strikes(tmp_path, 1) >= 20
