@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,7 @@ class HookRunner:
         self.other = base / "blog"
         for folder in (self.project, self.other):
             (folder / ".git").mkdir(parents=True)
-        self.runtime = base / "run"
-        self.runtime.mkdir(mode=0o700)
+        self.runtime = Path(tempfile.mkdtemp(prefix="run-", dir="/tmp"))  # the path of a socket has to be short
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMSHEAF_", "CLAUDE"))}
         self.environment = kept | {
             "MEMSHEAF_HOME": str(self.home),
@@ -99,8 +100,10 @@ class HookRunner:
 
 
 @pytest.fixture
-def hooks(tmp_path: Path) -> HookRunner:
-    return HookRunner(tmp_path)
+def hooks(tmp_path: Path) -> Iterator[HookRunner]:
+    runner = HookRunner(tmp_path)
+    yield runner
+    shutil.rmtree(runner.runtime)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from memsheaf.cli.call import Call, here, program_words
 from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
+from memsheaf.hosts.local_socket import work_folder
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around
 
@@ -76,8 +77,15 @@ def mcp(call: Call) -> int:
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
     gc.disable()  # what a start makes stays, and need not be looked through; `_offer_opener` enables it again
-    head = partial(render_catalog_head, settings, here(), scopes)
-    serve(_offer_opener(call), version=__version__, reading=options.read_only, tools=settings.tools, head=head)
+    is_whole = not scopes and not options.read_only  # then it answers the hooks of its host, too
+    serve(
+        _offer_opener(call),
+        version=__version__,
+        reading=options.read_only,
+        tools=settings.tools,
+        head=partial(render_catalog_head, settings, here(), scopes),
+        hooks=work_folder() if is_whole else "",
+    )
     return 0
 
 

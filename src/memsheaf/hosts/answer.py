@@ -23,7 +23,7 @@ from memsheaf.hosts.events import (
     parse_event,
     render_reply,
 )
-from memsheaf.hosts.failure_log import PROBE, note_failure
+from memsheaf.hosts.failure_log import PROBE, SILENT, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root
@@ -48,22 +48,25 @@ NEWS = "news"
 
 def answer(host: str, event: str, cwd: str, data: bytes) -> bytes:
     """Answer one event in a process of its own."""
-    return HookAnswers(cwd).answer(host, event, cwd, data)
+    return HookAnswers().answer(host, event, cwd, data)
 
 
 class HookAnswers:
-    """Answers hooks about one project. A server hands in its `layers`, and keeps this for as long as it runs."""
+    """Answers hooks. A server hands in its `layers`, and keeps this for as long as it runs."""
 
-    def __init__(self, cwd: str, layers: Layers | None = None) -> None:
+    def __init__(self, layers: Layers | None = None, cwd: str = "") -> None:
         self._layers = layers
+        self._cwd = cwd
         self._sessions: dict[str, Session] = {}
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
         """What the host is to read on standard output. What goes wrong is logged, and answered with nothing."""
         found = parse_event(host, event, data)
+        if any(os.environ.get(name) for name in SILENT):
+            return b""
         try:
             settings = self._layers.settings if self._layers else config.load(warn=lambda said: None)
-            call = _Call(self, found, cwd, settings)
+            call = _Call(self, found, self._cwd or found.folder or cwd, settings)
             return b"" if call.is_silent else render_reply(found, call.reply())
         except Exception as error:  # noqa: BLE001  a guest never fails its host
             note_failure(host, event, f"{type(error).__name__}: {error}")
@@ -118,7 +121,7 @@ class _Call:
             return self._prompt()
         if not self.is_sub_agent:
             self._capture()
-            last = size_of_age(self._own("worked"))
+            last = _age_of(self._own("worked"))
             if kind == END or (kind != COMPACT and self.event.host in WITHOUT_END and last > AGAIN):
                 self._spawn_worker()
         return HookReply()
@@ -250,7 +253,7 @@ def own_file(state: str, root: str, name: str) -> str:
     return os.path.join(state, FOLDER, f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}")
 
 
-def size_of_age(path: str) -> float:
+def _age_of(path: str) -> float:
     """The seconds since a file was written; endless when there is none."""
     try:
         return time.time() - os.stat(path).st_mtime

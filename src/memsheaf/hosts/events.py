@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from memsheaf.values import NamedTuple, json
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
@@ -20,10 +22,10 @@ KINDS = {
 }
 """What an event of a host means. No two hosts use one name for different things."""
 
-READABLE = ("claude-code", "codex", "vscode")
+READABLE = ("claude-code", "codex")
 """Hosts whose transcripts are read; of the others, what their events say is kept."""
 
-WITHOUT_END = ("cursor", "windsurf", "opencode", "qwen")
+WITHOUT_END = ("cursor", "windsurf", "opencode", "qwen", "vscode")
 """Hosts that may not tell when a conversation ends."""
 
 _CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
@@ -71,6 +73,15 @@ class HookEvent(NamedTuple):
     def typed(self) -> str:
         """What the user typed. Qwen Code also sends the results of tools as messages, and marks what was typed."""
         return self.text("submitted_prompt") if self.host == "qwen" else self.prompt
+
+    @property
+    def folder(self) -> str:
+        """The folder that the host works in, "" where it does not say."""
+        roots = self.payload.get("workspace_roots")
+        if isinstance(roots, list) and roots and isinstance(roots[0], str):
+            return roots[0]
+        found = os.environ.get("CLAUDE_PROJECT_DIR", "") if self.host == "claude-code" else ""
+        return next((path for path in (found, self.text("cwd")) if path and os.path.isdir(path)), "")
 
     @property
     def response(self) -> str:

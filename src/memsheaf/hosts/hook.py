@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from memsheaf.hosts.failure_log import PROBE, note_failure
+from memsheaf.hosts.failure_log import PROBE, SILENT, note_failure
 from memsheaf.hosts.local_socket import MESSAGE_BYTES, PIECE, ask, work_folder
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -26,8 +26,6 @@ else:
 SECONDS = 4.0  # until the host gets an empty answer
 SHARE = 0.4  # of them, that the running server has
 DEADLINE = "MEMSHEAF_HOOK_MS"
-_SILENT = ("MEMSHEAF_INSIDE", "MEMSHEAF_OFF")
-"""Variables with which a hook does nothing: our own question to an agent, and a shell in which memory is off."""
 
 
 class Expired(BaseException):
@@ -41,7 +39,7 @@ def run(words: Sequence[str]) -> int:
 
         return work(*words[1:2])
     host, event = [*words, "", ""][:2]
-    if any(os.environ.get(name) for name in _SILENT):
+    if any(os.environ.get(name) for name in SILENT):
         return 0
     seconds = _seconds()
     out = b""

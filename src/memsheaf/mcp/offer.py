@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused
+from memsheaf.hosts.switch import is_off
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
@@ -115,6 +116,8 @@ class Offer:
         """Run a tool. With `reply`, what the person said to the question about this call counts."""
         name = RENAMED.get(name, name)
         given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
+        if is_off(self.memory.settings.state, self.memory.root):
+            return ToolAnswer("Error: memory is off here. A person turns it on with `memsheaf on`.", failed=True)
         if reply and (refused := self._settled(name, given, reply)):
             return refused
         with ExitStack() as stack:

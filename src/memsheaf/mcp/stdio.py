@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from memsheaf.errors import MemsheafError, Refused, hinted
+from memsheaf.errors import MemsheafError
 from memsheaf.mcp.change_listeners import ChangeListeners
 from memsheaf.mcp.protocol import (
     HANDSHAKES,
@@ -42,13 +41,14 @@ from memsheaf.mcp.protocol import (
     refusal,
     text,
 )
-from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up
+from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up, own_streams
 
 # Known to type checkers under this name: what answers calls is imported when there is one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
+    from memsheaf.mcp.hooks import ServerHooks
     from memsheaf.mcp.offer import Confirmation, Offer
 
     Message = dict[str, Any]
@@ -59,7 +59,8 @@ WATCH_SECONDS = 2.0
 class StdioServer:
     """One client over two streams. `opened` gives what is offered, once somebody asks for it.
 
-    `head` gives the head of the catalog for the instructions, in so many bytes.
+    `head` gives the head of the catalog for the instructions, in so many bytes. `hooks` is the folder of the project
+    whose hooks are answered, too.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class StdioServer:
         tools: bool = True,
         head: Callable[[int], str] | None = None,
         watch: float = WATCH_SECONDS,
+        hooks: str = "",
     ) -> None:
         self._opened = opened
         self._source = source
@@ -81,6 +83,8 @@ class StdioServer:
         self._listed = listed(reading=reading, tools=tools)
         self._head = head
         self._watch_seconds = watch
+        self._hook_folder = hooks
+        self._hooks: ServerHooks | None = None
         self._era = ""
         self._version = ""
         self._can: Message = {}  # what a client of the handshake said that it can
@@ -121,6 +125,8 @@ class StdioServer:
             watcher.join()
             for number in list(self._listeners.streams):
                 self._answer(number, {"_meta": {LISTEN_KEY: number}})
+            if self._hooks:
+                self._hooks.close()
             if self._offer is not None:
                 self._offer.memory.close()
 
@@ -225,6 +231,11 @@ class StdioServer:
             offer = self._opened()
             self._seen = offer.last()
             self._offer = offer
+            if self._hook_folder:
+                from memsheaf.mcp.hooks import ServerHooks
+
+                self._hooks = ServerHooks(self._hook_folder, offer.memory)
+                self._hooks.listen()
         return self._offer
 
     def _progress(self, request: PendingRequest) -> Callable[[int, int, str], None]:
@@ -246,6 +257,8 @@ class StdioServer:
         reply = request.reply or replied(params)
         try:
             offer = self._ready()
+            if self._hooks and params["name"] == "memory_hook":  # not listed: hosts call it, and no model
+                return text(self._hooks.call(params.get("arguments")), failed=False)
         except MemsheafError as error:
             return text(f"Error: {error}. {error.hint}", failed=True)
         question = offer.question(params["name"], params.get("arguments")) if can_ask(request.can) else None
@@ -343,6 +356,8 @@ class StdioServer:
         """Look now and then whether somebody else changed something."""
         while not self._closing.wait(self._watch_seconds):
             self._tell(look=True)
+            if self._hooks:
+                self._hooks.listen()
 
     def _tell(self, *, look: bool) -> None:
         """Tell the client what changed; without a `look`, what we did ourselves."""
@@ -412,22 +427,7 @@ HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}
 HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resources/unsubscribe"}
 
 
-def serve(opened: Callable[[], Offer], **options: Any) -> None:
-    """Serve the client at the other end of stdin and stdout, which nothing else in this process can reach.
-
-    `options` are those of `StdioServer`.
-    """
-    if sys.__stdin__ is None or sys.__stdout__ is None:
-        hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
-        raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
-    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    try:
-        StdioServer(opened, source, sink, **options).run()
-    finally:
-        source.close()
-        with suppress(OSError):  # what nobody reads any more
-            sink.close()
+def serve(opened: Callable[[], Offer], **more: Any) -> None:
+    """Serve the client at the other end of stdin and stdout."""
+    with own_streams() as (source, sink):
+        StdioServer(opened, source, sink, **more).run()

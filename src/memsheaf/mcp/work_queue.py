@@ -1,10 +1,15 @@
-"""The work queue of the stdio server: requests in order, bounded, for one worker thread."""
+"""The work queue and the streams of the stdio server: requests in order, bounded, for one worker thread."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+from memsheaf.errors import Refused, hinted
 from memsheaf.mcp.protocol import meta_of
 
 # Known to type checkers under this name: a start imports little.
@@ -83,3 +88,22 @@ def is_hung_up(source: BinaryIO) -> bool:
     asked = select.poll()
     asked.register(source, closed)
     return any(event & closed for _, event in asked.poll(0))
+
+
+@contextmanager
+def own_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Stdin and stdout, which nothing else in this process can reach meanwhile. Raises Refused without them."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
+        raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        source.close()
+        with suppress(OSError):  # what nobody reads any more
+            sink.close()
