@@ -1,4 +1,4 @@
-"""Commands for what is set up once: scopes, archives, models and what they cost."""
+"""Commands for what is set up once: scopes, models and what they cost."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from memsheaf.caps import Caps
-from memsheaf.cli.call import Call, here, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, group, takes
+from memsheaf.cli.call import Call, here, plural
+from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
-from memsheaf.errors import ArchiveRefused, MemsheafError, StoreFailed, hinted
+from memsheaf.errors import MemsheafError
 from memsheaf.llm import Question, load_model
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import Scope, project_root, resolve
-from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import FolderStore
-from memsheaf.transfer import Imported
 from memsheaf.values import NamedTuple
 
 _DEADLINE = 60.0  # seconds that a model has for its answer
-EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
-FEW = 5  # names of a long list that are shown
 
 
 class ScopeFolder(NamedTuple):
@@ -93,114 +89,6 @@ def _folders(parent: str) -> list[str]:
 def count_memories(root: str) -> int:
     """How many Markdown files a store holds, without opening its index."""
     return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
-
-
-@takes(
-    Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True),
-    Argument("--history", "also the journals: what each file was before, and what was forgotten"),
-)
-def export(call: Call) -> int:
-    """Write every file of a scope to a new archive or folder.
-
-    A project's tasks, sessions and daily log go along. The same files give the same bytes. What cannot be read whole,
-    or is no Markdown, is left out and named, and the exit code is 1. What waits to be learned or reviewed, and
-    conversations, stay at home.
-
-    examples:
-      memsheaf export memories.zip
-      memsheaf export project.tar.gz --history
-      memsheaf export --scope user ./memories
-    """
-    target = call.options.target
-    with call.reading() as sheaf, call.console.waiting("exporting"):
-        try:
-            done = sheaf.export(target, history=call.options.history)
-        except ArchiveRefused as error:
-            raise hinted(error, "Choose a name that is not there yet.") from None
-        except OSError as error:
-            raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
-    left_out = [{"path": path, "why": why} for path, why in done.left_out]
-    if done.written and not call.options.history:
-        call.console.note("the history is not included; --history adds it")
-    return call.answer(
-        {"target": target, "files": done.written, "left_out": left_out},
-        f"Exported {plural(done.written, 'file')} to {target}",
-        (f"  left out {path}: {why}" for path, why in done.left_out),
-        code=1 if left_out else 0,
-    )
-
-
-@takes(
-    Argument("source", "a folder, a zip or a tar archive", "SOURCE", required=True),
-    Argument("--replace", "let what comes in take the place of what is there"),
-    DRY_RUN,
-    Argument("--history", "also what each file was before, if the source has a journal"),
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def import_(call: Call) -> int:
-    """Bring in the memories of a folder or an archive, as one commit for each scope in it.
-
-    It may be what `export` wrote, any folder of Markdown files, or a whole project's folder with its tasks, sessions
-    and log, which come into a project. What is refused stays out and is named, and the exit code is 1; so does a file
-    with a password or a key in it, one that says what a memory here says already, a link, and what is no Markdown;
-    hidden files and MEMORY.md are passed over. What had come with a repository
-    where it was exported comes in unconfirmed, and stays out if it has no header to say so.
-    An archive that reaches outside, or is too large, is refused as a whole.
-
-    examples:
-      memsheaf import memories.zip --dry-run
-      memsheaf import ./memories --replace
-    """
-    options = call.options
-    with call.changing() as sheaf:
-        try:
-            with call.console.waiting("importing"):
-                done = sheaf.take_in(
-                    options.source,
-                    replace=options.replace,
-                    dry_run=options.dry_run,
-                    allow=call.allow(),
-                    history=options.history,
-                )
-        except OSError as error:
-            raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
-        if done.added and not options.dry_run:
-            _embed(call, sheaf)
-    value = {
-        **pick(done, ("added", "replaced", "same", "commits", "derived")),
-        "refused": [{"path": path, "why": why} for path, why in done.refused],
-        "dry_run": options.dry_run,
-    }
-    return call.answer(value, _imported_lines(done, options.dry_run), code=1 if done.refused else 0)
-
-
-def _embed(call: Call, sheaf: Sheaf) -> None:
-    """Make what came in findable by meaning, for a while."""
-    with call.console.progress("Embedding") as progress:
-        made = sheaf.reader.embed_all(progress, seconds=EMBEDDING_TIME)
-    if made.embedder and made.done < made.total:
-        left = plural(made.total - made.done, "memory", "memories")
-        call.console.note(f"{left} can be found by words only so far; `memsheaf index` sees to the rest now")
-
-
-def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
-    counts = [
-        f"{len(done.added):,} {'to add' if dry_run else 'added'}",
-        f"{len(done.replaced):,} {'to replace' if dry_run else 'replaced'}",
-        f"{len(done.same):,} unchanged",
-        f"{len(done.refused):,} refused",
-    ]
-    yield ", ".join(counts)
-    if done.commits:
-        yield f"{plural(done.commits, 'commit')} of their past came along"
-    if dry_run:
-        yield from (f"  + {path}" for path in done.added)
-        yield from (f"  ~ {path}" for path in done.replaced)
-    if done.derived:
-        some = ", ".join(done.derived[:FEW]) + ", …" * (len(done.derived) > FEW)
-        yield f"  listed by file name and first line, as the header has no name, description or type: {some}"
-    yield from (f"  refused {path}: {why}" for path, why in done.refused)
 
 
 @takes(Argument("--days", "how many days to show, today included", "N", default=30))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
 
-_TOGETHER = ", together with "  # in a commit's reason, before the id of the first commit
+TOGETHER = ", together with "  # in a commit's reason, before the id of the first commit
 
 
 class LayerMatch(NamedTuple):
@@ -311,7 +311,7 @@ class Layers(OpenScopes):
         for sheaf in self.sheaves():
             here = [(path, row.version) for row in rows for place, path in [self.place(row.path)] if place is sheaf]
             if here:
-                said = f"{why or 'forget'}{_TOGETHER}{made[0].id}" if made else why
+                said = f"{why or 'forget'}{TOGETHER}{made[0].id}" if made else why
                 with self.naming(sheaf):
                     made.append(self._shown_commit(sheaf, sheaf.forget_many(here, why=said)))
         return made
@@ -445,5 +445,5 @@ class Layers(OpenScopes):
 
 def _operation(commit: Commit) -> str:
     """The id of the first of the commits that were made together in several scopes."""
-    _, sign, first = commit.why.rpartition(_TOGETHER)
+    _, sign, first = commit.why.rpartition(TOGETHER)
     return first if sign else commit.id

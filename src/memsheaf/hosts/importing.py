@@ -1,0 +1,178 @@
+"""Import from another tool: its memories checked by the gates of ours, and saved where they belong.
+
+`plan_import` decides and writes nothing; `carry_out` makes one commit a scope, and one undo takes them back together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
+from memsheaf.frontmatter import edited
+from memsheaf.guard.paths import check_path, file_name, fold
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.hosts.foreign import ForeignMemory, LeftOut
+from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_line, parse
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.text.classifier import classify
+from memsheaf.text.neutralize import one_line
+from memsheaf.text.phrases import make_title, occasion
+from memsheaf.text.similarity import LIKE, SHARED, alike, fact, traces
+from memsheaf.text_edits import placed, refuse_secrets
+from memsheaf.values import NamedTuple
+from memsheaf.work.layers import TOGETHER, Layers
+
+READ = 600  # characters by which a type is guessed
+_POINTS = r"`[^`\s]*[/.][^`\s]*`|\[[^\]]*\]\(|https?://"  # a text that begins so says where something is
+
+
+class ImportPlan(NamedTuple):
+    """What an import would save, as scope and memory, and what it leaves out."""
+
+    what: str
+    memories: tuple[tuple[str, Memory], ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def plan_import(
+    layers: Layers, what: str, found: Iterable[ForeignMemory | LeftOut], *, allow: Allow = STRICT
+) -> ImportPlan:
+    """Decide what becomes of each thing that a reader found; nothing is written.
+
+    Raises:
+        ArchiveRefused: the source is not what that tool writes.
+    """
+    planner, left_out = _Planner(layers, f"import:{what}", allow), list[LeftOut]()
+    for one in found:
+        if isinstance(one, LeftOut):
+            left_out.append(one)
+            continue
+        try:
+            planner.add(one)
+        except TextRefused as error:
+            where = without_secrets(one.where) if isinstance(error, SecretFound) else one.where
+            left_out.append(LeftOut(where, str(error)))
+    return ImportPlan(what, tuple(planner.memories), tuple(left_out))
+
+
+def carry_out(layers: Layers, plan: ImportPlan, *, allow: Allow = STRICT) -> Sequence[Commit]:
+    """Save what was planned: one commit a scope, which one undo takes back together.
+
+    Raises:
+        Changed, Exists: somebody saved a file of that name meanwhile; nothing is saved in that scope.
+    """
+    made: list[Commit] = []
+    for scope in dict.fromkeys(scope for scope, _ in plan.memories):
+        changes = [Change(memory.path, memory.data, ABSENT) for each, memory in plan.memories if each == scope]
+        why = f"import from {plan.what}" + (f"{TOGETHER}{made[0].id}" if made else "")
+        were_looked_at = Allow(secrets=allow.secrets, anyway=True)
+        writer = layers.sheaf(scope).writer
+        made.append(writer.change_many(changes, why, by=f"import:{plan.what}", allow=were_looked_at))
+    return made
+
+
+class _Planner:
+    """Collects what one import saves, with what was planned before in sight."""
+
+    def __init__(self, layers: Layers, source: str, allow: Allow) -> None:
+        self.memories: list[tuple[str, Memory]] = []
+        self._layers, self._source, self._allow = layers, source, allow
+        self._taken: dict[str, set[str]] = {}  # the folded paths of a scope
+        self._traces: dict[int, list[int]] = {}  # which memories have a trace
+
+    def add(self, one: ForeignMemory) -> None:
+        """Plan to save one, or raise what it is refused with."""
+        layers = self._layers
+        memory = _to_memory(one, self._source, layers.today)
+        wanted = one.scope if one.scope in layers.scopes() else ""
+        scope = wanted or layers.scope_for(memory.kind, f"{memory.name}\n{memory.body}")
+        sheaf = layers.sheaf(scope)
+        if not self._allow.secrets:
+            refuse_secrets(memory, None)
+        with layers.naming(sheaf):
+            self._refuse_known(memory, sheaf)
+        if any(each.writer.doubts(memory) for each in layers.sheaves()):
+            memory = parse("", edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+        memory = placed(memory, self._free_path(one, memory, sheaf))
+        self._taken[scope].add(fold(memory.path))
+        for trace in traces(fact(memory)):
+            self._traces.setdefault(trace, []).append(len(self.memories))
+        self.memories.append((scope, memory))
+
+    def _refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
+        """Raise Duplicate for what is said already, here or in this import, TextRefused for what was rejected."""
+        known = sheaf.reader.named(memory.kind, memory.name)
+        if known and known.body.strip() == memory.body.strip():
+            raise Duplicate(known.path, 1.0)
+        if self._allow.anyway:
+            return
+        sheaf.writer.refuse_duplicate(memory)
+        self._layers.refuse_known(memory, sheaf)
+        wanted = fact(memory)
+        near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
+        for number in (number for number, shared in near.items() if shared >= SHARED):
+            other = self.memories[number][1]
+            if (found := alike(wanted, fact(other))) >= LIKE:
+                raise Duplicate(other.path, found)
+        if stone := sheaf.writer.buried(memory):
+            raise TextRefused(f"it was {stone.why} on {stone.at[:10]}; --anyway brings it back")
+
+    def _free_path(self, one: ForeignMemory, memory: Memory, sheaf: Sheaf) -> str:
+        """The file that it goes to: of the name that it had, where that is allowed, or made of type and name."""
+        scope = str(sheaf.scope)
+        if scope not in self._taken:
+            self._taken[scope] = {fold(row.path) for row in sheaf.list()}
+        taken = self._taken[scope]
+        with suppress(PathRefused):  # a name that we do not store
+            if one.path and fold(path := check_path(one.path)) not in taken:
+                return path
+        return file_name(memory.kind, memory.name, lambda path: fold(path) in taken)
+
+
+def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
+    """The memory, without a path yet. Raises TextRefused when it may not be stored."""
+    was = parse(os.path.basename(one.path), one.text.encode()) if one.text else None
+    trust = "unconfirmed" if one.is_shared else ""
+    if was and was.state not in ("ok", "free"):
+        raise TextRefused(was.problem)
+    body = was.body if was else one.body
+    kind = _kind_of(one, was, body)
+    page = was.page if was else None
+    name = one_line(page.get("name") or page.get("title") if page else one.name, 50)
+    name = name or one_line(was.name.replace("-", " ") if was else make_title(one_line(body, READ)), 50)
+    given = was.page.get("description") if was else one.description
+    topic = f"{one.heading}: {body}" if one.heading else body
+    description = one_line(given or (_first_statement(body) if was else occasion(one_line(topic, READ))), 150)
+    day = one.day or today
+    if was is None or was.state == "free":
+        return compose(
+            name=name, description=description, kind=kind, body=body, created=day, updated=day,
+            source=source, trust=trust, conversation=one.conversation, reason=f"in {one.where}",
+        )  # fmt: skip
+    fields: dict[str, str | Sequence[str] | None] = {"source": source}
+    fields |= {"name": name} if not was.page.get("name") else {}
+    fields |= {"description": description} if not was.page.get("description") else {}
+    if was.kind != kind:
+        fields |= {"type": kind, "note_type": was.page.get("type") or None}
+    fields |= {"updated": day} if not was.updated else {}
+    if was.trust == "confirmed":
+        fields["trust"] = trust or None
+    return check("", edited(was.text, fields=fields))
+
+
+def _first_statement(body: str) -> str:
+    """The first line below the headings."""
+    lines = (line for line in body.split("\n") if line.strip() and not line.startswith("#"))
+    return first_line(next(lines, body))
+
+
+def _kind_of(one: ForeignMemory, was: Memory | None, body: str) -> str:
+    """The type that it has, or that its text probably is; nothing that came with a repository is about the user."""
+    kind = one.kind or (was.kind if was and was.kind in KINDS else "")
+    kind = kind or ("reference" if re.match(_POINTS, body.lstrip()) else classify(one_line(body, READ))[0])
+    return "feedback" if one.is_shared and kind == "user" else kind

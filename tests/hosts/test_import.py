@@ -1,0 +1,467 @@
+"""`memsheaf import --from`: what other tools remember comes in through the gates, once, and goes with one undo.
+
+The files in `sources` were written by the tools themselves, as far as docs/guides/migration.md says so.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsheaf.cli import main
+from memsheaf.hosts.importers import READERS
+
+SOURCES = Path(__file__).parent / "sources"
+TOKEN = "ghp_" + "R4nd0mT0k3nV4lu3" * 2 + "abcd"
+AGENTS = """# Shop
+
+<!-- written by the
+team -->
+Prices are integers in cents.
+
+## Testing
+
+Always:
+
+- Run `make check` before a commit.
+- I am a senior developer, so keep answers short.
+  They need no explanation of basics.
+* [ ] Fixtures live in one file:
+
+  ```python
+  # - this is no bullet
+  ```
+
+@docs/more.md
+- ok
+"""
+RULE = "---\ndescription: React components\nglobs: *.tsx,*.ts\nalwaysApply: false\n---\nUse function components.\n"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+Run = Callable[..., tuple[int, str, str]]
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A home of its own, and a repository called shop to stand in."""
+    (tmp_path / "shop" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "shop")
+    return {
+        "MEMSHEAF_HOME": str(tmp_path / "ours"),
+        "MEMSHEAF_EMBEDDER": "none",
+        "HOME": str(tmp_path / "home"),
+        "PATH": os.environ["PATH"],
+    }
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Run:
+    def run(*words: str, stdin: str = "", screen: bool = False) -> tuple[int, str, str]:
+        stream = Screen if screen else io.StringIO
+        out, err = stream(), stream()
+        code = main(words, environment=environment, stdin=stream(stdin), stdout=out, stderr=err)
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture
+def ask(run: Run) -> Ask:
+    """Run a command, and give its JSON."""
+
+    def ask(*words: str) -> Any:
+        return json.loads(run(*words, "--json")[1])
+
+    return ask
+
+
+def to_database(script: str, place: Path) -> str:
+    with sqlite3.connect(place) as database:
+        database.executescript(script)
+    database.close()
+    return str(place)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Put the memories of a tool in their place; gives what the command line has behind --from."""
+
+    def source(what: str) -> list[str]:
+        home, shop = tmp_path / "home", Path.cwd()
+        if what == "claude-code":
+            folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in str(shop)) / "memory"
+            shutil.copytree(SOURCES / "claude-code", folder)
+            (home / ".claude" / "CLAUDE.md").write_text("- Write commit messages in the imperative mood.\n")
+            (shop / "CLAUDE.md").write_text("- The shop runs on port 8080.\n")
+        elif what == "codex":
+            (home / ".codex" / "memories").mkdir(parents=True)
+            (home / ".codex" / "AGENTS.md").write_text("- Answer in German.\n")
+            (home / ".codex" / "memories" / "MEMORY.md").write_text("## Shop\n\nThe importer needs two passes.\n")
+            (home / ".codex" / "memories" / "raw_memories.md").write_text("raw\n")
+        elif what == "claude-mem":
+            (home / ".claude-mem").mkdir(parents=True)
+            to_database((SOURCES / "claude-mem.sql").read_text(), home / ".claude-mem" / "claude-mem.db")
+        elif what == "cursor-rules":
+            (shop / ".cursor" / "rules" / "ui").mkdir(parents=True)
+            (shop / ".cursor" / "rules" / "ui" / "react.mdc").write_text(RULE)
+            (shop / ".cursorrules").write_text("Never touch the generated files.\n")
+        elif what == "agents-md":
+            (shop / "AGENTS.md").write_text(AGENTS)
+        elif what == "basic-memory":
+            shutil.copytree(SOURCES / what, home / what)
+        else:
+            given = {"mem0": "mem0.json", "server-memory": "memory.jsonl", "letta": "agent.af"}.get(what, "memories")
+            place = tmp_path / given
+            (shutil.copytree if given == "memories" else shutil.copy)(SOURCES / given, place)
+            return [what, str(place)]
+        return [what]
+
+    return source
+
+
+EXPECTED = {
+    "claude-code": {
+        "user:user_role.md", "feedback_tests.md", "project_the-staging-server-restarts-every-night-at-two.md",
+        "user:feedback_write-commit-messages-in-the-imperative-mood.md", "project_the-shop-runs-on-port-8080.md",
+    },
+    "codex": {"user:feedback_answer-in-german.md", "user:project_the-importer-needs-two-passes.md"},
+    "claude-mem": {"project_prices-are-stored-in-cents.md", "project_discounts-apply-before-tax.md"},
+    "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
+    "mem0": {"project_the-staging-database-is-called-shop-stage.md", "user:user_i-prefer-light-roast-coffee.md"},
+    "server-memory": {"project_ana-silva.md", "project_shop.md", "user:user_default-user.md"},
+    "letta": {"user:user_human.md", "feedback_persona.md"},
+    "anthropic-memory-folder": {"project_customer-notes.md", "guidelines.md", "project_progress.md"},
+    "cursor-rules": {"feedback_react.md", "feedback_never-touch-the-generated-files.md"},
+    "agents-md": set(),
+}  # fmt: skip
+LEFT_OUT = {
+    "codex": {"memories/raw_memories.md"},
+    "claude-mem": {"observation 3", "project blog"},
+    "letta": {"block scratch", "messages"},
+    "agents-md": {"AGENTS.md:20", "AGENTS.md:21"},
+}
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_it_comes_in_once_and_goes_with_one_undo(
+    run: Run, ask: Ask, source: Callable[[str], list[str]], tmp_path: Path, what: str
+) -> None:
+    words = ("import", "--from", *source(what))
+
+    trial = ask(*words, "--dry-run")
+    assert not (tmp_path / "ours" / "user").exists()
+    assert not (tmp_path / "ours" / "projects").exists()
+    assert f"{len(trial['added'])} to add" in run(*words, "--dry-run")[1]
+    done = ask(*words, "--yes")
+
+    assert done == {**trial, "dry_run": False}
+    assert not EXPECTED[what] or set(done["added"]) == EXPECTED[what]
+    assert {one["path"] for one in done["refused"]} == LEFT_OUT.get(what, set())
+    rows = {row["path"]: row for row in ask("list")["memories"]}
+    assert set(rows) == set(done["added"])
+    for path in rows:
+        shown = ask("show", path)
+        assert f"source: import:{what}\n" in shown["text"]
+        assert shown["name"]
+        assert shown["description"]
+        assert shown["type"]
+    again = ask(*words, "--yes")
+    assert again["added"] == []
+    assert len(again["refused"]) >= len(done["added"])
+    assert run(*words, "--yes")[0] == 1  # something stayed out
+
+    assert run("undo")[0] == 0
+    assert ask("list")["memories"] == []
+    assert ask(*words, "--yes") == done
+
+
+def test_what_a_repository_says_is_unconfirmed_and_never_about_the_user(
+    run: Run, ask: Ask, source: Callable[[str], list[str]]
+) -> None:
+    done = ask("import", "--from", *source("agents-md"), "--yes")
+
+    assert done["unconfirmed"] == len(done["added"]) == 4
+    assert not any(path.startswith("user") for path in done["added"])
+    texts = {row["path"]: ask("show", row["path"])["body"] for row in ask("list")["memories"]}
+    assert sorted(texts.values()) == sorted(
+        [
+            "Prices are integers in cents.\n",
+            "Run `make check` before a commit.\n",
+            "I am a senior developer, so keep answers short.\n  They need no explanation of basics.\n",
+            "Fixtures live in one file:\n\n  ```python\n  # - this is no bullet\n  ```\n",
+        ]
+    )
+    assert "make check" not in run("recall", "what do I run before a commit?")[1]
+    assert run("review", "--approve", "all")[0] == 0
+    assert "make check" in run("recall", "what do I run before a commit?")[1]
+
+
+def test_in_a_repository_any_export_is_unconfirmed(ask: Ask) -> None:
+    shutil.copy(SOURCES / "memory.jsonl", "memory.jsonl")
+
+    done = ask("import", "--from", "server-memory", "memory.jsonl", "--yes")
+
+    assert done["unconfirmed"] == 3
+    assert {row["path"] for row in ask("list")["memories"]} == {
+        "project_ana-silva.md", "project_shop.md", "feedback_default-user.md"
+    }  # fmt: skip
+
+
+def test_the_users_own_instructions_hold_everywhere_but_are_not_the_users_word(
+    ask: Ask, source: Callable[[str], list[str]]
+) -> None:
+    ask("import", "--from", *source("claude-code"), "--yes")
+    rows = {row["path"]: row["trust"] for row in ask("list")["memories"]}
+
+    assert rows["user:feedback_write-commit-messages-in-the-imperative-mood.md"] == "confirmed"
+    assert rows["project_the-shop-runs-on-port-8080.md"] == "unconfirmed"
+    assert not any("source: user\n" in ask("show", path)["text"] for path in rows)
+
+
+def test_a_memory_of_claude_code_keeps_its_header_and_its_name(
+    ask: Ask, source: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    ask("import", "--from", *source("claude-code"), "--yes")
+
+    theirs = (SOURCES / "claude-code" / "user_role.md").read_text().split("---\n")
+    ours = (tmp_path / "ours" / "user" / "user_role.md").read_text().split("---\n")
+    assert ours[1].startswith(theirs[1])
+    assert ours[2] == theirs[2]
+    assert ask("show", "user:user_role.md")["type"] == "user"
+
+
+def test_a_name_that_is_taken_gets_another(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
+    run(
+        "add",
+        "Other",
+        "Zebras are striped.",
+        "--description",
+        "d",
+        "--type",
+        "project",
+        "--file",
+        "feedback_tests.md",
+    )
+
+    done = ask("import", "--from", *source("claude-code"), "--yes")
+
+    assert "feedback_feedback-tests.md" in done["added"]
+    assert ask("show", "feedback_tests.md")["body"] == "Zebras are striped.\n"
+
+
+def test_secrets_stay_out_and_are_not_told(run: Run, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "access.md").write_text(f"The deploy token is {TOKEN} for all hosts.\n")
+    (notes / f"{TOKEN}.txt").write_text("A file with a telling name.\n")
+
+    code, out, err = run("import", "--from", "anthropic-memory-folder", str(notes), "--yes")
+
+    assert code == 1
+    assert TOKEN not in out + err
+    assert "left out access.md" in out
+    assert not any(TOKEN.encode() in path.read_bytes() for path in tmp_path.glob("ours/**/*") if path.is_file())
+
+
+def test_what_a_person_forgot_stays_out_unless_they_insist(
+    run: Run, ask: Ask, source: Callable[[str], list[str]]
+) -> None:
+    words = ("import", "--from", *source("mem0"), "--yes")
+    ask(*words)
+    run("forget", "user:user_i-prefer-light-roast-coffee.md")
+
+    assert "it was forgotten on" in run(*words)[1]
+    assert ask(*words)["added"] == []
+    assert ask(*words, "--anyway")["added"] == ["user:user_i-prefer-light-roast-coffee.md"]
+
+
+def test_the_same_thing_twice_in_one_source_comes_in_once(ask: Ask, tmp_path: Path) -> None:
+    said = "The invoice export runs every night at two on the small worker machine in Dublin"
+    (tmp_path / "mem0.json").write_text(json.dumps([{"memory": said}, {"memory": f"{said}."}, {"memory": "x" * 40}]))
+
+    done = ask("import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes")
+
+    assert len(done["added"]) == 2
+    assert "says the same already" in done["refused"][0]["why"]
+
+
+def test_one_scope_takes_everything_where_it_is_named(ask: Ask, source: Callable[[str], list[str]]) -> None:
+    done = ask("import", "--from", *source("claude-code"), "--yes", "--scope", "agent/writer")
+
+    assert len(done["added"]) == 5
+    assert len(ask("list", "--scope", "agent/writer")["memories"]) == 5
+
+
+def test_a_person_is_shown_what_comes_and_asked(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
+    words = ("import", "--from", *source("mem0"))
+
+    code, out, err = run(*words, stdin="n\n", screen=True)
+    assert (code, ask("list")["memories"]) == (1, [])
+    assert "I prefer light roast coffee" in out
+    assert "Import 2 memories?" in out + err
+    code, out, _ = run(*words)
+    assert code == 2
+    assert ask("list")["memories"] == []
+
+    code, out, err = run(*words, stdin="y\n", screen=True)
+    assert (code, len(ask("list")["memories"])) == (0, 2)
+
+
+# what may lie there
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_nothing_there_is_an_error_that_names_the_place(run: Run, what: str) -> None:
+    code, _, err = run("import", "--from", what, "--yes")
+
+    assert code == 1
+    assert "memsheaf:" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("what", ["claude-mem", "mem0", "server-memory", "letta"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"{", b"\xff\xfe\0", b"null", b"[[[[1", b'{"a": 1}', b"[" * 100_000, b'"text"', b"0" * 5000,
+        b"{}\n" * 50, b"SQLite format 3\0", b"SQLite format 3\0" + b"\0" * 4096,
+    ],
+    ids=range(12),
+)  # fmt: skip
+def test_a_broken_export_is_refused_whole(run: Run, ask: Ask, tmp_path: Path, what: str, data: bytes) -> None:
+    (tmp_path / "given").write_bytes(data)
+
+    code, _, err = run("import", "--from", what, str(tmp_path / "given"), "--yes")
+
+    assert code == 1
+    assert err.startswith("memsheaf: ")
+    assert ask("list")["memories"] == []
+
+
+def test_an_export_of_wrong_values_gives_what_is_sound(ask: Ask, tmp_path: Path) -> None:
+    odd: list[object] = [
+        {"memory": 5},
+        None,
+        [],
+        {"memory": ""},
+        {"memory": "The gate opens at nine", "updated_at": 12},
+        {"text": "\0"},
+    ]
+    (tmp_path / "mem0.json").write_text(json.dumps(odd))
+    lines = [
+        '{"type":"entity","name":"A","entityType":5,"observations":["is sound",7]}', "broken", "[1]",
+        '{"type":"entity"}', '{"type":"relation","from":"nobody","to":"A","relationType":"x"}',
+        '{"type":"entity","name":"B","observations":{}}',
+    ]  # fmt: skip
+    (tmp_path / "memory.jsonl").write_text("\n".join(lines))
+
+    mem0 = ask("import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes")
+    graph = ask("import", "--from", "server-memory", str(tmp_path / "memory.jsonl"), "--yes")
+
+    assert (len(mem0["added"]), len(mem0["refused"])) == (1, 5)
+    assert graph["added"] == ["project_a.md"]
+    assert [one["path"] for one in graph["refused"]] == ["line 2", "line 3", "line 4", "line 5", "entity B"]
+
+
+def test_a_database_that_never_ends_or_is_no_table_is_refused(run: Run, tmp_path: Path) -> None:
+    endless = (
+        "CREATE VIEW history AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
+        "SELECT x AS memory_id, x AS new_memory, x AS event, x AS updated_at FROM n;"
+    )
+    other = to_database("CREATE TABLE observations (id INTEGER);", tmp_path / "other.db")
+
+    code, _, err = run("import", "--from", "mem0", to_database(endless, tmp_path / "endless.db"), "--yes")
+    assert code == 1
+    assert "not what mem0 writes" in err
+    code, _, err = run("import", "--from", "claude-mem", other, "--yes")
+    assert code == 1
+    assert "not what claude-mem writes" in err
+
+
+def test_a_database_is_left_as_it_was(run: Run, source: Callable[[str], list[str]], tmp_path: Path) -> None:
+    words = source("claude-mem")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "home" / ".claude-mem").iterdir()}
+
+    run("import", "--from", *words, "--yes")
+
+    assert {path.name: path.read_bytes() for path in (tmp_path / "home" / ".claude-mem").iterdir()} == before
+
+
+def test_files_that_are_no_texts_are_named(ask: Ask, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (notes / "deep").mkdir(parents=True)
+    (notes / "fine.md").write_text("The fine note says that cranes are orange.\n")
+    (notes / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
+    (notes / "large.md").write_bytes(b"x" * (300 << 10))
+    (notes / "empty.md").write_text(" \n")
+    (notes / "zero.txt").write_bytes(b"a\0b")
+    (notes / "header.md").write_text("---\nname: [\n---\nBroken header.\n")
+    (notes / "link.md").symlink_to("/etc/passwd")
+    (notes / "deep" / "folder").symlink_to(tmp_path)
+    os.mkfifo(notes / "pipe")
+
+    done = ask("import", "--from", "anthropic-memory-folder", str(notes), "--yes")
+
+    assert done["added"] == ["fine.md"]
+    assert sorted(one["path"] for one in done["refused"]) == [
+        "deep/folder", "empty.md", "header.md", "large.md", "link.md", "picture.png", "pipe", "zero.txt"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["cursor-rules", "agents-md", "claude-code"])
+def test_no_link_of_a_repository_is_followed(run: Run, tmp_path: Path, what: str) -> None:
+    outside = tmp_path / "outside"
+    (outside / "rules").mkdir(parents=True)
+    for name in ("CLAUDE.md", "private.mdc", "rules/private.mdc"):
+        (outside / name).write_text("A private matter of somebody else.\n")
+    for name in ("CLAUDE.md", "AGENTS.md", ".cursorrules"):
+        Path(name).symlink_to(outside / "CLAUDE.md")
+    for name in (".cursor", ".claude"):
+        Path(name).symlink_to(outside)
+
+    _, out, err = run("import", "--from", what, "--yes")
+
+    assert "private matter" not in out + err
+    assert not any(
+        b"private matter" in path.read_bytes() for path in (tmp_path / "ours").rglob("*") if path.is_file()
+    )
+
+
+def test_an_import_that_is_killed_is_whole_or_absent_and_completed_by_the_next(
+    ask: Ask, environment: dict[str, str], tmp_path: Path
+) -> None:
+    kinds = ("I prefer the colour number {}", "The machine number {} is in Dublin")
+    said = [{"memory": kinds[number % 2].format(number)} for number in range(120)]
+    (tmp_path / "mem0.json").write_text(json.dumps(said))
+    words = ["import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes"]
+    command = [sys.executable, "-m", "memsheaf", *words]
+    began = time.monotonic()
+    whole = len(ask(*words, "--dry-run")["added"])
+    for part in range(6):
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.1 + (0.3 + time.monotonic() - began) * part / 10)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for scope in ("user", "project"):
+            assert len(ask("list", "--scope", scope)["memories"]) in (0, 60)
+
+    ask(*words)
+    assert len(ask("list")["memories"]) == whole == 120
