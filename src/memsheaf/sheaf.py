@@ -186,13 +186,14 @@ class Sheaf:
         """The day, as headers have it."""
         return self.writer.today()
 
-    def close(self) -> None:
-        """Flush everything to disk and release it."""
+    def close(self, *, wait: bool = True) -> None:
+        """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""
         try:
             if not self.read_only:
                 self.store.close()
         finally:
-            self.index.close()
+            if wait:
+                self.index.close()
 
     def __enter__(self) -> Sheaf:
         return self

@@ -227,7 +227,12 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(
-    place: Place, *options: str, modern: bool = False, can: Message | None = None, complaint: str = ""
+    place: Place,
+    *options: str,
+    modern: bool = False,
+    can: Message | None = None,
+    complaint: str = "",
+    told: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     """A server process to which one has said hello; it is gone in the end, and has complained of nothing else."""
     log = place.folder / f"stderr-{os.urandom(4).hex()}"
@@ -237,7 +242,7 @@ def served(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=os.environ | place.environment,
+            env=os.environ | place.environment | dict(told or {}),
             cwd=place.folder,
         )
     assert process.stdin

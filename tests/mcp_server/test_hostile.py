@@ -8,8 +8,11 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -362,6 +365,43 @@ def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path)
         assert server.hang_up() == 0
     # the first answer goes to the read that was under way, the second to nobody
     assert len(list(place.root.glob("project_order-*.md"))) <= 2
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A service that embeds one text at once, and of several none before it is told to."""
+
+    asked, go = threading.Event(), threading.Event()
+
+    def do_POST(self) -> None:
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        if len(texts) > 1:
+            self.asked.set()
+            self.go.wait(PATIENCE)
+            return
+        body = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:
+        pass
+
+
+def test_a_server_ends_at_once_though_its_vectors_are_still_being_made(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.fill(20)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{service.server_port}/v1"
+        with served(place, told={"MEMSHEAF_EMBEDDER": "ollama:slow", "MEMSHEAF_EMBEDDER_URL": url}) as server:
+            assert "user_fact-00007.md" in server.wire.text("memory_search", query="Fact 7")
+            assert Slow.asked.wait(PATIENCE)
+            started = time.monotonic()
+            assert server.hang_up() == 0
+            assert time.monotonic() - started < 1.5  # it used to wait for two seconds
+        Slow.go.set()
+        service.shutdown()
 
 
 GONE = """

@@ -23,16 +23,10 @@ else:
 URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
 _KEY = os.urandom(32)  # of this process: a question that another one asked has to be asked again
 
-UNLISTED: dict[str, Callable[[Offer, Params], str]] = {}
-"""Calls that are no tools of a model: for each name what answers it, given the arguments."""
-
 
 def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:
     """Run a tool; with `reply`, what a person said about it counts."""
-    name, arguments = params["name"], params.get("arguments")
-    if name in UNLISTED:
-        return text(UNLISTED[name](offer, arguments or {}), failed=False)
-    answer = offer.call(name, arguments, reply=reply, progress=progress)
+    answer = offer.call(params["name"], params.get("arguments"), reply=reply, progress=progress)
     return text(answer.text, failed=answer.failed)
 
 

@@ -102,8 +102,11 @@ class StdioServer:
 
     # the loop
 
-    def run(self) -> None:
-        """Answer until the client hangs up; then finish what waits, if anybody still reads the answers."""
+    def run(self, *, exits: bool = False) -> None:
+        """Answer until the client hangs up; then finish what waits, if anybody still reads the answers.
+
+        In a process that `exits` then, threads that do nothing for the client are not waited for.
+        """
         worker = threading.Thread(target=self._serve, name="memsheaf-mcp", daemon=True)
         watcher = threading.Thread(target=self._watch, name="memsheaf-watch", daemon=True)
         worker.start()
@@ -121,14 +124,16 @@ class StdioServer:
         finally:
             self._closing.set()
             self._work.end()
-            worker.join()
-            watcher.join()
+            if self._work.has_requests or not exits:
+                worker.join()
+            if not exits:
+                watcher.join()
             for number in list(self._listeners.streams):
                 self._answer(number, {"_meta": {LISTEN_KEY: number}})
             if self._hooks:
                 self._hooks.close()
             if self._offer is not None:
-                self._offer.memory.close()
+                self._offer.memory.close(wait=not exits)
 
     def _take(self, line: bytes) -> None:
         """Take one message: answer it, or hand it to the thread that works."""
@@ -192,6 +197,7 @@ class StdioServer:
             if isinstance(task, PendingRequest):
                 self._do(task)
                 self._tell(look=False)
+                self._work.finish()
             else:
                 with _contained():
                     self._ready()
@@ -428,6 +434,7 @@ HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resource
 
 
 def serve(opened: Callable[[], Offer], **more: Any) -> None:
-    """Serve the client at the other end of stdin and stdout."""
+    """Serve the client at the other end of stdin and stdout, and exit. What was answered is on disk by then."""
     with own_streams() as (source, sink):
-        StdioServer(opened, source, sink, **more).run()
+        StdioServer(opened, source, sink, **more).run(exits=True)
+    os._exit(0)  # a thread may be embedding, for seconds

@@ -54,6 +54,7 @@ class WorkQueue:
         self._tasks: deque[object] = deque()
         self._some = threading.Semaphore(0)
         self._room = threading.Semaphore(LIMIT)
+        self._requests = self._finished = 0  # each is changed by one thread alone
 
     @property
     def is_full(self) -> bool:
@@ -63,8 +64,18 @@ class WorkQueue:
     def put(self, task: object) -> None:
         """Queue this for the worker thread, once there is room; None asks it to look for changes."""
         self._room.acquire()
+        self._requests += task is not None
         self._tasks.append(task)
         self._some.release()
+
+    def finish(self) -> None:
+        """Note that a request was done, for `has_requests`."""
+        self._finished += 1
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether a request waits or is being done."""
+        return self._requests > self._finished
 
     def end(self) -> None:
         """Let the working thread end once it is through."""

@@ -96,8 +96,12 @@ class OpenScopes:
         self._opening = threading.Lock()
         self._stack = ExitStack()
 
-    def close(self) -> None:
-        """Make everything safe on disk and let go."""
+    def close(self, *, wait: bool = True) -> None:
+        """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
+        if not wait:
+            for sheaf in self._open.values():
+                sheaf.close(wait=False)
+            return
         self._open.clear()
         self._stack.close()
 
